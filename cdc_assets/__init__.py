@@ -1,0 +1,1 @@
+"""A change-data-capture lakehouse as Dagster assets: connector, topic, mirror, bronze, silver, backup."""

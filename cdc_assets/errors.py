@@ -1,0 +1,66 @@
+"""The error tree of the orchestrating package.
+
+One root, so that every door (CLI, Dagster, Component) can turn any of our failures into one clear line.
+Each message carries the value, the place it came from and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class CdcAssetsError(Exception):
+    """Root of every error that this package raises on purpose."""
+
+
+class MissingAddressError(CdcAssetsError):
+    """An address of a service is neither set in the environment nor known from a running stack."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name} is not set: where is {what}? Set {name}, or start the embedded stack: ./cdc up")
+        self.name = name
+
+
+class MissingSecretError(CdcAssetsError):
+    """A secret that the registry refers to cannot be found."""
+
+    def __init__(self, name: str, tried: Iterable[str]) -> None:
+        super().__init__(f"secret {name!r} is missing; looked for {', '.join(tried)}")
+        self.name = name
+
+
+class ConnectError(CdcAssetsError):
+    """Kafka Connect refused, failed, or did not answer within the deadline."""
+
+
+class ConnectorFailedError(ConnectError):
+    """A connector, or one of its tasks, is FAILED; carries the first line of each trace."""
+
+
+class KafkaError(CdcAssetsError):
+    """A Kafka cluster refused, failed, or did not answer within the deadline."""
+
+
+class DatabaseError(CdcAssetsError):
+    """A source database cannot be reached, or refused what we asked of it."""
+
+
+class TableFailuresError(CdcAssetsError):
+    """Some tables of a run failed; the others are committed and recorded."""
+
+    def __init__(self, layer: str, failures: dict[str, str]) -> None:
+        lines = "\n".join(f"  {table}: {reason}" for table, reason in sorted(failures.items()))
+        super().__init__(f"{layer}: {len(failures)} table(s) failed, all others are done:\n{lines}")
+        self.failures = failures
+
+
+class TableBusyError(CdcAssetsError):
+    """Another run holds the table."""
+
+
+class SparkRunError(CdcAssetsError):
+    """A Spark job failed, or Spark Connect cannot be reached."""
+
+
+class CaughtUpTimeoutError(CdcAssetsError):
+    """The chain did not reach a log position in time."""

@@ -1,0 +1,74 @@
+"""Every derived name in one place: asset keys, topics, connectors, Delta paths, backup prefixes.
+
+A topic name follows Debezium's default naming (`<prefix>.<schema>.<table>`, characters outside
+`[A-Za-z0-9._-]` replaced by `_`) and MirrorMaker 2's DefaultReplicationPolicy (`<alias>.<topic>`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from cdc_assets.registry.models import Source, Table, short_table_name
+
+CORE_ALIAS = "core"
+LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup")
+MARKER_PREFIX = "cdc_assets"
+
+
+def asset_key(layer: str, source: Source, table: Table | None = None) -> tuple[str, ...]:
+    """`(layer, source, table)`, or `(connector, source)`: a layer and a source can each be selected."""
+    return (layer, source.name) if table is None else (layer, source.name, table_name(table))
+
+
+def table_name(table: Table) -> str:
+    """The table's short name: `city` for public.city."""
+    return short_table_name(table.id)
+
+
+def connector_name(source: Source) -> str:
+    """The Debezium connector on the core Connect cluster."""
+    return f"{source.name}-capture"
+
+
+def mirror_connector_name(source: Source) -> str:
+    """The MirrorSourceConnector on the lake's Connect cluster."""
+    return f"{source.name}-mirror"
+
+
+def slot_name(source: Source) -> str:
+    """The logical replication slot."""
+    return source.capture.slot or f"cdc_{source.name}"
+
+
+def publication_name(source: Source) -> str:
+    """The publication that the slot decodes."""
+    return source.capture.publication or f"cdc_{source.name}"
+
+
+def topic(source: Source, table: Table) -> str:
+    """The topic on the core cluster."""
+    return _topic_safe(f"{source.name}.{table.id.schema}.{table.id.table}")
+
+
+def marker_topic(source: Source) -> str:
+    """Where Debezium puts logical decoding messages: our log-position markers and heartbeats."""
+    return f"{source.name}.message"
+
+
+def mirrored_topic(source: Source, table: Table) -> str:
+    """The topic on the lake cluster."""
+    return f"{CORE_ALIAS}.{topic(source, table)}"
+
+
+def bronze_path(lake: str, source: Source) -> str:
+    """The source's change log: one Delta table."""
+    return f"{lake.rstrip('/')}/bronze/{source.name}"
+
+
+def silver_path(lake: str, source: Source, table: Table) -> str:
+    """The table's current state."""
+    return f"{lake.rstrip('/')}/silver/{source.name}/{table_name(table)}"
+
+
+def _topic_safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)

@@ -1,0 +1,53 @@
+"""Table names of a source database: parsing `schema.table`, with quotes where a part holds a dot.
+
+A name is taken literally, as it stands in the catalogue (no case folding): `public.City` is the table
+that SQL calls `public."City"`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s][^".]*)')
+
+
+class TableId(NamedTuple):
+    """A table in its database."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{_quote_if_needed(self.schema)}.{_quote_if_needed(self.table)}"
+
+
+def parse_table(text: str) -> TableId:
+    """Split `schema.table` (either part may be double-quoted).
+
+    Raises:
+        ValueError: when the text is not exactly two parts, or holds a control character.
+    """
+    if any(ord(char) < 32 for char in text):
+        raise ValueError("a table name holds no control characters")
+    parts: list[str] = []
+    at = 0
+    while True:
+        match = _PART.match(text, at)
+        if not match:
+            raise ValueError('a table is named schema.table, for example public.city or public."odd.name"')
+        quoted, bare = match.groups()
+        parts.append(quoted.replace('""', '"') if quoted is not None else bare)
+        at = match.end()
+        if at == len(text):
+            break
+        if text[at] != ".":
+            raise ValueError('a table is named schema.table, for example public.city or public."odd.name"')
+        at += 1
+    if len(parts) != 2:
+        raise ValueError(f"a table is named schema.table, this has {len(parts)} part(s)")
+    return TableId(parts[0], parts[1])
+
+
+def _quote_if_needed(part: str) -> str:
+    return '"' + part.replace('"', '""') + '"' if re.search(r'[".\s]', part) else part

@@ -1,0 +1,166 @@
+"""Reads the registry: a folder of YAML files, one per source, into frozen models.
+
+Every finding of every file is collected before anything is raised, so that one call shows all that is wrong.
+Needs no service and no network; secrets and addresses stay references.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from cdc_assets.registry.accepted import accepted_values
+from cdc_assets.registry.errors import Finding, RegistryError
+from cdc_assets.registry.models import Source, short_table_name
+
+Loc = tuple[int | str, ...]
+
+
+def load_sources(folder: Path) -> tuple[Source, ...]:
+    """All sources declared in `folder` (`*.yaml`, `*.yml`), by name.
+
+    Raises:
+        RegistryError: with every finding in every file.
+    """
+    if not folder.is_dir():
+        raise RegistryError([Finding(folder, None, "", "no such folder; set CDC_SOURCES to the folder of your sources")])
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    if not files:
+        raise RegistryError([Finding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])
+    sources: list[Source] = []
+    findings: list[Finding] = []
+    seen: dict[str, Path] = {}
+    for file in files:
+        try:
+            source = load_source(file)
+        except RegistryError as error:
+            findings.extend(error.findings)
+            continue
+        if source.name in seen:
+            line = _line_of(_parse(file), ("source",))
+            findings.append(Finding(file, line, "source", f"{source.name!r} is already declared in {seen[source.name]}"))
+        seen.setdefault(source.name, file)
+        sources.append(source)
+    if findings:
+        raise RegistryError(findings)
+    return tuple(sorted(sources, key=lambda source: source.name))
+
+
+def load_source(file: Path) -> Source:
+    """One registry file.
+
+    Raises:
+        RegistryError: with every finding in it.
+    """
+    document = _parse(file)
+    try:
+        source = Source.model_validate(document)
+    except ValidationError as error:
+        raise RegistryError(_explain(file, document, error)) from None
+    collisions = list(_collisions(file, document, source))
+    if collisions:
+        raise RegistryError(collisions)
+    return source
+
+
+def _parse(file: Path) -> Any:
+    stamp = file.stat() if file.is_file() else None
+    if stamp is None:
+        raise RegistryError([Finding(file, None, "", "no such file")])
+    return _parse_version(file, stamp.st_mtime_ns, stamp.st_size)
+
+
+@lru_cache(maxsize=256)
+def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
+    yaml = YAML(typ="rt")  # round trip keeps line numbers, and refuses duplicate keys
+    try:
+        document = yaml.load(file.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        problem = (error.problem or error.context or "not valid YAML").strip()
+        raise RegistryError([Finding(file, line, "", f"not valid YAML: {problem}")]) from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise RegistryError([Finding(file, None, "", f"not valid YAML: {str(error).splitlines()[0]}")]) from None
+    if not isinstance(document, dict):
+        raise RegistryError([Finding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
+    return document
+
+
+def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]:
+    findings: dict[str, Finding] = {}
+    for item in error.errors(include_url=False):
+        loc = _in_document(document, item["loc"])
+        path = ".".join(str(part) for part in loc)
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            message = "unknown key"
+        elif item["type"] != "missing" and not isinstance(item["input"], (dict, BaseModel)):
+            message = f"{message}, got {item['input']!r}"
+        accepted = accepted_values(Source, item["loc"], item["type"])
+        if accepted:
+            message = f"{message}; accepted: {accepted}"
+        findings.setdefault(f"{path}:{item['type']}", Finding(file, _line_of(document, loc), path, message))
+    return list(findings.values())
+
+
+def _in_document(document: Any, loc: Sequence[int | str]) -> Loc:
+    """Drop what pydantic adds to a path for union members (`host.EnvRef.env` is `host.env` in the file)."""
+    kept: list[int | str] = []
+    node = document
+    for position, part in enumerate(loc):
+        last = position == len(loc) - 1
+        if isinstance(node, dict) and part in node:
+            node = node[part]
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        elif not (last and isinstance(node, dict) and not _is_type_name(part)):
+            continue
+        kept.append(part)
+    return tuple(kept)
+
+
+def _is_type_name(part: int | str) -> bool:
+    return str(part) in {"str", "int", "EnvRef", "SecretRef"}
+
+
+def _line_of(document: Any, loc: Sequence[int | str]) -> int | None:
+    """The line (from 1) of the key or item at `loc`, or of the nearest enclosing one."""
+    line: int | None = None
+    node = document
+    for part in loc:
+        marks = getattr(node, "lc", None)
+        if marks is None:
+            break
+        data = marks.data or {}
+        if part in data:
+            line = data[part][0] + 1
+        if isinstance(node, dict) and part in node or isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        else:
+            break
+    return line
+
+
+def _collisions(file: Path, document: Any, source: Source) -> Iterable[Finding]:
+    """Tables declared twice, and different tables whose derived names are the same."""
+    by_short: dict[str, list[int]] = defaultdict(list)
+    for index, table in enumerate(source.tables):
+        by_short[short_table_name(table.id)].append(index)
+    for short, indexes in by_short.items():
+        first = source.tables[indexes[0]]
+        for index in indexes[1:]:
+            table = source.tables[index]
+            line = _line_of(document, ("tables", index, "name"))
+            if table.id == first.id:
+                message = f"table {table.name} is declared twice"
+            else:
+                message = f"{table.name} and {first.name} would both be called {short!r} in the lake; declare one of them in another source"
+            yield Finding(file, line, f"tables.{index}.name", message)

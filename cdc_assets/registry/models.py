@@ -1,0 +1,170 @@
+"""The declaration of one source and its tables: frozen models that refuse what they do not know.
+
+Names follow Databricks' AUTO CDC where one exists (`keys`, `except_column_list`), so that users can move over.
+No Dagster here, and nothing is resolved: addresses and secrets stay references until they are used.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.identifiers import TableId, parse_table
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
+
+
+class Declared(BaseModel):
+    """Frozen, and an unknown key is an error: it is most likely a typo."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Database(Declared):
+    """Where the source database is. Host, port and user may be `{env: NAME}`; the password is a secret."""
+
+    kind: Literal["postgresql"]
+    host: str | EnvRef
+    port: int | EnvRef = 5432
+    dbname: str = Field(min_length=1)
+    user: str | EnvRef
+    password: SecretRef
+    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+
+
+class Capture(Declared):
+    """How changes leave the database: the Debezium connector's settings that matter.
+
+    `slot` and `publication` default to names derived from the source. `heartbeat` is how often a marker is
+    written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
+    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table).
+    """
+
+    envelope: Literal["debezium-json"] = "debezium-json"
+    snapshot: Literal["initial", "no_data"] = "initial"
+    slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
+    publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
+    heartbeat: Duration = timedelta(seconds=10)
+
+
+class Topics(Declared):
+    """Topic settings on both clusters. Retention bounds how long a stopped lake can catch up without a snapshot."""
+
+    partitions: int = Field(default=1, ge=1, le=1000)
+    retention: Duration = timedelta(hours=168)
+    replication_factor: int | None = Field(default=None, ge=1, le=10)
+
+
+class Batching(Declared):
+    """When a batch starts and how large it may be.
+
+    A run is requested when a table has `min_records` waiting, or when anything has waited for `max_delay`.
+    A table with more than `max_records` waiting gets runs of its own, each of at most `max_records`.
+    """
+
+    min_records: int = Field(default=1, ge=1)
+    max_delay: Duration = timedelta(seconds=10)
+    max_records: int = Field(default=250_000, ge=1)
+
+
+class Backup(Declared):
+    """Where bronze batches are copied to, and how often at most."""
+
+    store: BackupStore
+    every: Duration = timedelta(0)
+
+
+class Volumetry(Declared):
+    """How often the counts of the whole chain are compared."""
+
+    every: Duration = timedelta(minutes=5)
+
+
+class Freshness(Declared):
+    """How old silver may become before it is reported."""
+
+    fail_after: Duration = timedelta(minutes=30)
+    warn_after: Duration | None = None
+
+
+class Table(Declared):
+    """One captured table.
+
+    `keys` declares the key of a table that has none in the database; without it such a table is appended.
+    """
+
+    name: str
+    keys: tuple[str, ...] | None = None
+    except_column_list: tuple[str, ...] = ()
+    owners: tuple[Owner, ...] = ()
+    description: str | None = None
+    volumetry: Volumetry | None = None
+    freshness: Freshness | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _is_schema_and_table(cls, value: str) -> str:
+        parse_table(value)
+        return value
+
+    @cached_property
+    def id(self) -> TableId:
+        """The table in its database."""
+        return parse_table(self.name)
+
+    @model_validator(mode="after")
+    def _keys_are_kept(self) -> Table:
+        lost = sorted(set(self.keys or ()) & set(self.except_column_list))
+        if lost:
+            raise ValueError(f"key column(s) {', '.join(lost)} cannot be in except_column_list")
+        return self
+
+
+class Source(Declared):
+    """One source database and its captured tables: one file of the registry."""
+
+    source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    description: str | None = None
+    owners: tuple[Owner, ...] = ()
+    database: Database
+    capture: Capture = Capture()
+    topics: Topics = Topics()
+    batching: Batching = Batching()
+    backup: Backup | None = None
+    volumetry: Volumetry = Volumetry()
+    freshness: Freshness = Freshness()
+    tables: tuple[Table, ...] = Field(min_length=1)
+
+    @property
+    def name(self) -> str:
+        """The source's name: topic prefix, Dagster group, folder in the lake."""
+        return self.source
+
+    def table(self, short_name: str) -> Table:
+        """The table whose derived name is `short_name`.
+
+        Raises:
+            KeyError: naming the tables that there are.
+        """
+        for table in self.tables:
+            if short_name in (short_table_name(table.id), table.name):
+                return table
+        known = ", ".join(short_table_name(table.id) for table in self.tables)
+        raise KeyError(f"source {self.source!r} has no table {short_name!r}; it has: {known}")
+
+
+def short_table_name(table: TableId) -> str:
+    """The table's name in asset keys, Delta paths and backup prefixes.
+
+    `city` for public.city, `sales__order` for sales.order; whatever Dagster's key parts do not take
+    (`^[A-Za-z0-9_]+$`) becomes `_`. Two tables that end in the same name are refused by the loader.
+    """
+    name = table.table if table.schema == "public" else f"{table.schema}__{table.table}"
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)

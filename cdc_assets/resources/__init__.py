@@ -1,0 +1,1 @@
+"""The outside world behind small methods; vendor exceptions stop here."""

@@ -1,0 +1,1 @@
+"""Source databases: catalogue, markers in their log, consistent counts."""

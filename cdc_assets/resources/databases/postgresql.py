@@ -1,0 +1,154 @@
+"""A PostgreSQL source: its catalogue, markers in its log, and counts at one snapshot.
+
+The catalogue is the truth about column types: the messages carry no schema (docs/adr/0002).
+A marker is a logical decoding message (`pg_logical_emit_message`): it lies in the log behind every
+transaction that committed before the call, and needs no table in the source.
+https://www.postgresql.org/docs/18/functions-admin.html#FUNCTIONS-REPLICATION
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets import settings
+from cdc_assets.errors import DatabaseError
+from cdc_assets.names import MARKER_PREFIX
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Database
+
+_COLUMNS = """
+SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable,
+       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+ORDER BY 1, 2, a.attnum
+"""
+
+
+@dataclass(frozen=True)
+class CatalogueColumn:
+    """A column as the catalogue has it; `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class CatalogueTable:
+    """A table's columns in order, and its primary key's columns in key order (empty: no key)."""
+
+    id: TableId
+    columns: tuple[CatalogueColumn, ...]
+    primary_key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a transaction sees: `xmin:xmax:xip,…` of `pg_current_snapshot()`.
+
+    A transaction id is visible when it is below `xmin`, or below `xmax` and not in progress (`xip`).
+    """
+
+    xmin: int
+    xmax: int
+    xip: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> Snapshot:
+        """From PostgreSQL's text form."""
+        xmin, xmax, xip = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(int(x) for x in xip.split(",") if x))
+
+    def sees(self, xid: int) -> bool:
+        """Is the committed transaction `xid` visible? 32-bit ids (as Debezium sends them) are widened first."""
+        if xid < 2**32:
+            xid += (self.xmax >> 32) << 32
+            if xid - self.xmax > 2**31:
+                xid -= 2**32
+        return xid < self.xmin or (xid < self.xmax and xid not in self.xip)
+
+
+class PostgresDatabase:
+    """One source database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def place(self) -> str:
+        """host:port/dbname, for messages."""
+        database = self._database
+        return f"{settings.resolve(database.host)}:{settings.resolve(database.port)}/{database.dbname}"
+
+    def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+        """The catalogue's view of each table that exists; one query for all."""
+        with self._connect() as connection:
+            rows = connection.execute(_COLUMNS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
+        grouped: dict[TableId, list[Any]] = {}
+        for row in rows:
+            grouped.setdefault(TableId(row[0], row[1]), []).append(row)
+        return {
+            table: CatalogueTable(
+                id=table,
+                columns=tuple(CatalogueColumn(row[2], row[3], row[4]) for row in columns),
+                primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
+            )
+            for table, columns in grouped.items()
+        }
+
+    def counts(self, ids: Sequence[TableId]) -> tuple[Snapshot, dict[TableId, int]]:
+        """`count(*)` of each table at one and the same snapshot, in a read-only transaction."""
+        from psycopg import IsolationLevel, sql
+
+        with self._connect(autocommit=False) as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            snapshot = Snapshot.parse(str(_single(connection.execute("SELECT pg_current_snapshot()::text"))))
+            counts = {}
+            for table in ids:
+                query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table.schema, table.table))
+                counts[table] = int(_single(connection.execute(query)))
+            connection.rollback()
+        return snapshot, counts
+
+    def emit_marker(self, marker: str) -> str:
+        """Write `marker` into the log, flushed, and return its LSN.
+
+        Everything that committed before the call lies before the marker.
+        """
+        with self._connect() as connection:
+            flush = ", true" if connection.info.server_version >= 170000 else ""
+            query = f"SELECT pg_logical_emit_message(false, %s, %s::text{flush})::text"
+            return str(_single(connection.execute(query.encode(), [MARKER_PREFIX, marker])))
+
+    @contextmanager
+    def _connect(self, *, autocommit: bool = True) -> Iterator[Any]:
+        import psycopg
+
+        database = self._database
+        try:
+            with psycopg.connect(
+                host=settings.resolve(database.host),
+                port=int(settings.resolve(database.port)),
+                dbname=database.dbname,
+                user=settings.resolve(database.user),
+                password=settings.secret(database.password),
+                sslmode=database.sslmode,
+                connect_timeout=10,
+                application_name="cdc_assets",
+                autocommit=autocommit,
+            ) as connection:
+                yield connection
+        except psycopg.Error as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise DatabaseError(f"PostgreSQL at {self.place}: {reason}") from error
+
+
+def _single(cursor: Any) -> Any:
+    return cursor.fetchone()[0]

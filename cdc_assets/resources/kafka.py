@@ -1,0 +1,218 @@
+"""One Kafka cluster through librdkafka: topics, committed offset ranges, committed records.
+
+Upper bounds are last stable offsets (`isolation.level=read_committed`), never high watermarks: a reader of
+committed records cannot get past an open transaction. `end - begin` is no record count either, because
+exactly-once producers leave control records behind (KIP-98), so records are counted by reading them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.errors import KafkaError
+
+Offsets = dict[str, dict[int, int]]
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic as it is now: its identity, and per partition `(begin, last stable offset)`."""
+
+    name: str
+    topic_id: str
+    ranges: Mapping[int, tuple[int, int]]
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """The last stable offset of each partition."""
+        return {partition: end for partition, (_, end) in self.ranges.items()}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One committed record, as it lies in the topic."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class KafkaCluster:
+    """One cluster, by bootstrap address. Clients are made on first use."""
+
+    def __init__(self, bootstrap: str, *, timeout: float = 20.0) -> None:
+        self.bootstrap = bootstrap
+        self._timeout = timeout
+        self._admin_client: Any = None
+
+    def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
+        """The state of each topic that exists; one that does not is left out."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        descriptions = self._describe(topics)
+        asked = [TopicPartition(name, p.id) for name, d in descriptions.items() for p in d.partitions]
+        if not asked:
+            return {}
+        ends = self._list_offsets({tp: OffsetSpec.latest() for tp in asked}, IsolationLevel.READ_COMMITTED)
+        begins = self._list_offsets({tp: OffsetSpec.earliest() for tp in asked}, IsolationLevel.READ_COMMITTED)
+        ranges: dict[str, dict[int, tuple[int, int]]] = {}
+        for key, end in ends.items():
+            ranges.setdefault(key[0], {})[key[1]] = (begins[key], end)
+        return {name: TopicState(name, str(d.topic_id), ranges[name]) for name, d in descriptions.items()}
+
+    def cluster_id(self) -> str:
+        """The cluster's id: two addresses with one id are one cluster."""
+        return str(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).cluster_id)
+
+    def ensure_topic(self, name: str, *, partitions: int, retention_ms: int, replication_factor: int | None) -> bool:
+        """Create the topic, or bring its retention and cleanup policy to what is declared; True when created.
+
+        Raises:
+            KafkaError: when it has another number of partitions: adding some would break the order per key.
+        """
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        wanted = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+        found = self._describe([name]).get(name)
+        if found is None:
+            new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor or -1, config=wanted)
+            try:
+                self._admin().create_topics([new], request_timeout=self._timeout)[name].result()
+                return True
+            except KafkaException as error:
+                if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                    raise KafkaError(f"topic {name} at {self.bootstrap}: {error.args[0].str()}") from error
+                found = self._describe([name])[name]
+        if len(found.partitions) != partitions:
+            raise KafkaError(
+                f"topic {name} at {self.bootstrap} has {len(found.partitions)} partition(s), declared are {partitions}; "
+                "changing the number breaks the order per key: declare what it has, or capture into a new topic"
+            )
+        self._apply_config(name, wanted)
+        return False
+
+    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]], *, deadline: float = 120.0) -> Iterator[Record]:
+        """Every committed record of the offset ranges `{partition: (from, to)}`, in order within a partition.
+
+        Raises:
+            KafkaError: when a range begins before what the topic still holds, or the deadline passes.
+        """
+        from confluent_kafka import KafkaError as Code
+        from confluent_kafka import TopicPartition
+
+        open_ranges = {p: r for p, r in ranges.items() if r[1] > r[0]}
+        if not open_ranges:
+            return
+        consumer = self._consumer()
+        until = time.monotonic() + deadline
+        try:
+            consumer.assign([TopicPartition(topic, p, start) for p, (start, _) in open_ranges.items()])
+            while open_ranges:
+                if time.monotonic() > until:
+                    raise KafkaError(f"reading {topic} at {self.bootstrap}: {open_ranges} not read within {deadline:.0f} s")
+                for message in consumer.consume(num_messages=5000, timeout=0.5):
+                    error = message.error()
+                    if error is not None and error.code() == Code._PARTITION_EOF:
+                        continue
+                    if error is not None:
+                        raise KafkaError(f"reading {topic} at {self.bootstrap}: {error.str()}")
+                    bounds = open_ranges.get(message.partition())
+                    if bounds is None or message.offset() >= bounds[1]:
+                        open_ranges.pop(message.partition(), None)
+                        continue
+                    yield _record(message)
+                # A range may end in control records, which are never delivered: the position tells that it is done.
+                for at in consumer.position([TopicPartition(topic, p) for p in open_ranges]):
+                    if at.offset >= open_ranges[at.partition][1]:
+                        del open_ranges[at.partition]
+        finally:
+            consumer.close()
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and its records."""
+        self._call(lambda: self._admin().delete_topics([name], request_timeout=self._timeout)[name].result())
+
+    def _apply_config(self, name: str, wanted: Mapping[str, str]) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        current = self._call(lambda: self._admin().describe_configs([resource])[resource].result())
+        changes = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in wanted.items()
+            if current[key].value != value
+        ]
+        if changes:
+            change = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
+            self._call(lambda: self._admin().incremental_alter_configs([change])[change].result())
+
+    def _describe(self, topics: Sequence[str]) -> dict[str, Any]:
+        from confluent_kafka import KafkaException, TopicCollection
+
+        if not topics:
+            return {}
+        found: dict[str, Any] = {}
+        futures = self._admin().describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
+        for name, future in futures.items():
+            try:
+                found[name] = future.result()
+            except KafkaException as error:
+                if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
+                    raise KafkaError(f"topic {name} at {self.bootstrap}: {error.args[0].str()}") from error
+        return found
+
+    def _list_offsets(self, request: Mapping[Any, Any], isolation: Any) -> dict[tuple[str, int], int]:
+        futures = self._call(
+            lambda: self._admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
+        )
+        return {(tp.topic, tp.partition): self._call(future.result).offset for tp, future in futures.items()}
+
+    def _call(self, action: Callable[[], Any]) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return action()
+        except KafkaException as error:
+            raise KafkaError(f"Kafka at {self.bootstrap}: {error.args[0].str()}") from error
+
+    def _admin(self) -> Any:
+        if self._admin_client is None:
+            from confluent_kafka.admin import AdminClient
+
+            self._admin_client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin_client
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer
+
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "cdc_assets-reader",  # never committed: positions live in the Delta log
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",  # a range that is gone is an error, never a silent restart
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+                "log_level": 0,
+            }
+        )
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
+    )

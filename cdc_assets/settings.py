@@ -1,0 +1,96 @@
+"""Where things are: every address is an environment variable, or comes from the running embedded stack.
+
+Nothing is resolved while definitions load; a missing address is an error of the run that needs it.
+The stack writes `$CDC_HOME/stack.json` (`{"environment": {NAME: value}}`); the environment wins over it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from cdc_assets.errors import MissingAddressError, MissingSecretError
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+_WHAT = {
+    "CDC_CORE_BOOTSTRAP": "the core Kafka cluster (host:port)",
+    "CDC_LAKE_BOOTSTRAP": "the lake's Kafka cluster (host:port)",
+    "CDC_CORE_CONNECT": "the REST address of the Connect cluster that runs Debezium",
+    "CDC_LAKE_CONNECT": "the REST address of the Connect cluster that runs MirrorMaker 2",
+    "CDC_SPARK_REMOTE": "the Spark Connect server (sc://host:port)",
+    "CDC_DAGSTER_URL": "the Dagster webserver",
+}
+
+
+def home() -> Path:
+    """The folder that holds all local state."""
+    return Path(os.environ.get("CDC_HOME") or Path.cwd() / ".cdc").absolute()
+
+
+def sources_folder() -> Path:
+    """The folder of the registry's YAML files."""
+    override = os.environ.get("CDC_SOURCES")
+    return Path(override) if override else Path(__file__).parent / "sources"
+
+
+def lake() -> str:
+    """The root of the Delta tables."""
+    return lookup("CDC_LAKE") or str(home() / "lake")
+
+
+def lookup(name: str) -> str | None:
+    """A variable from the environment, else from the running stack, else None."""
+    return os.environ.get(name) or _stack_environment().get(name)
+
+
+def address(name: str) -> str:
+    """The address called `name`.
+
+    Raises:
+        MissingAddressError: saying what it is and how to set it.
+    """
+    value = lookup(name)
+    if not value:
+        raise MissingAddressError(name, _WHAT.get(name, "it"))
+    return value
+
+
+def resolve(value: str | int | EnvRef) -> str:
+    """A literal as it is, a reference looked up."""
+    if not isinstance(value, EnvRef):
+        return str(value)
+    found = lookup(value.env) or value.default
+    if found is None:
+        raise MissingAddressError(value.env, "the value that the registry refers to")
+    return found
+
+
+def secret(reference: SecretRef) -> str:
+    """The secret's value: `CDC_SECRET_<NAME>`, else the file `$CDC_HOME/secrets/<name>`.
+
+    Raises:
+        MissingSecretError: naming both places.
+    """
+    variable = "CDC_SECRET_" + reference.secret.upper().replace("-", "_").replace(".", "_")
+    if os.environ.get(variable):
+        return os.environ[variable]
+    file = home() / "secrets" / reference.secret
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\n")
+    except OSError:
+        raise MissingSecretError(reference.secret, (f"the variable {variable}", f"the file {file}")) from None
+
+
+def export_stack_environment() -> None:
+    """Put what the stack says into this process's environment, where it is not set: for vendor SDKs."""
+    for name, value in _stack_environment().items():
+        os.environ.setdefault(name, value)
+
+
+def _stack_environment() -> dict[str, str]:
+    file = home() / "stack.json"
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8"))["environment"])
+    except FileNotFoundError:
+        return {}
