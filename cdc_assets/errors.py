@@ -64,3 +64,7 @@ class SparkRunError(CdcAssetsError):
 
 class CaughtUpTimeoutError(CdcAssetsError):
     """The chain did not reach a log position in time."""
+
+
+class TopicGapError(CdcAssetsError):
+    """Records that bronze has not read are gone from a topic, or the topic is another one than before."""

@@ -67,6 +67,20 @@ class KafkaCluster:
             ranges.setdefault(key[0], {})[key[1]] = (begins[key], end)
         return {name: TopicState(name, str(d.topic_id), ranges[name]) for name, d in descriptions.items()}
 
+    def high_watermarks(self, topics: Sequence[str]) -> Offsets:
+        """Per partition the end of what is written and replicated, open transactions included."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        request = {
+            TopicPartition(name, p.id): OffsetSpec.latest() for name, d in self._describe(topics).items() for p in d.partitions
+        }
+        found: Offsets = {}
+        if request:
+            for (topic, partition), end in self._list_offsets(request, IsolationLevel.READ_UNCOMMITTED).items():
+                found.setdefault(topic, {})[partition] = end
+        return found
+
     def cluster_id(self) -> str:
         """The cluster's id: two addresses with one id are one cluster."""
         return str(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).cluster_id)

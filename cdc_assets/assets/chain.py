@@ -1,0 +1,40 @@
+"""Puts the links of a source's chains together: the only file that knows their order.
+
+connector → topic → mirror → bronze → silver, and bronze → backup.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_assets.assets.backup import build_backup_assets
+from cdc_assets.assets.bronze import build_bronze_assets
+from cdc_assets.assets.connector import build_connector_asset
+from cdc_assets.assets.mirrors import build_mirror_assets
+from cdc_assets.assets.silver import build_silver_assets
+from cdc_assets.assets.topics import build_topic_assets
+from cdc_assets.checks.volumetry import build_volumetry_checks
+from cdc_assets.registry.models import Source
+from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
+from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
+
+
+def build_source_defs(source: Source) -> dg.Definitions:
+    """The asset chains, checks, sensor and schedule of one source."""
+    chain = [
+        build_connector_asset(source),
+        build_topic_assets(source),
+        build_mirror_assets(source),
+        build_bronze_assets(source),
+        build_silver_assets(source),
+    ]
+    if source.backup is not None:
+        chain.append(build_backup_assets(source))
+    job = build_volumetry_job(source)
+    return dg.Definitions(
+        assets=chain,
+        asset_checks=[build_volumetry_checks(source)],
+        jobs=[job],
+        sensors=[build_offsets_sensor(source)],
+        schedules=[build_volumetry_schedule(source, job)],
+    )

@@ -1,0 +1,120 @@
+"""What Dagster knows of each asset before it has run: key, group, kinds, owners, metadata, freshness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets import names, settings
+from cdc_assets.registry.models import Source, Table
+
+KINDS: Mapping[str, set[str]] = {
+    "connector": {"debezium", "kafkaconnect", "postgresql"},
+    "topic": {"kafka"},
+    "mirror": {"kafka", "mirrormaker"},
+    "bronze": {"delta", "spark"},
+    "silver": {"delta", "spark"},
+}
+_DESCRIPTIONS: Mapping[str, str] = {
+    "topic": "Change events of {table} on the core Kafka.",
+    "mirror": "The same events on the lake's Kafka, copied by MirrorMaker 2, exactly once.",
+    "bronze": "Every change event of {table}, raw, each once: a slice of the source's change log.",
+    "silver": "{table} as it is in the source, at a log position.",
+    "backup": "Bronze batches of {table} as gzip JSON lines, with a manifest each.",
+}
+
+
+def connector_spec(source: Source) -> dg.AssetSpec:
+    """The source's connector."""
+    return dg.AssetSpec(
+        dg.AssetKey(names.asset_key("connector", source)),
+        description=source.description or f"Captures {len(source.tables)} tables of {source.database.dbname}.",
+        group_name=source.name,
+        kinds=KINDS["connector"],
+        owners=source.owners,
+        tags={"layer": "connector", "source": source.name},
+        metadata={"cdc/connector": names.connector_name(source), "cdc/slot": names.slot_name(source)},
+    )
+
+
+def table_spec(layer: str, source: Source, table: Table) -> dg.AssetSpec:
+    """One link of one table's chain, downstream of the link before it."""
+    upstream = _upstream_key(layer, source, table)
+    freshness = (table.freshness or source.freshness) if layer == "silver" else None
+    description = _DESCRIPTIONS[layer].format(table=table.name)
+    if layer == "silver" and table.description:
+        description = f"{table.description} {description}"
+    return dg.AssetSpec(
+        dg.AssetKey(names.asset_key(layer, source, table)),
+        deps=[dg.AssetKey(upstream)],
+        description=description,
+        group_name=source.name,
+        kinds=KINDS[layer] if layer != "backup" else {_store_kind(source)},
+        owners=table.owners or source.owners,
+        tags={"layer": layer, "source": source.name, "table": names.table_name(table)},
+        skippable=True,
+        metadata=_metadata(layer, source, table),
+        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=freshness.fail_after, warn_window=freshness.warn_after)
+        if freshness
+        else None,
+    )
+
+
+def _upstream_key(layer: str, source: Source, table: Table) -> tuple[str, ...]:
+    before = {"topic": "connector", "mirror": "topic", "bronze": "mirror", "silver": "bronze", "backup": "bronze"}[layer]
+    return names.asset_key(before, source, None if before == "connector" else table)
+
+
+def _store_kind(source: Source) -> str:
+    kind = source.backup.store.kind if source.backup else "local"
+    return {"s3": "s3", "gcs": "gcs"}.get(kind, "files")
+
+
+def _metadata(layer: str, source: Source, table: Table) -> dict[str, Any]:
+    lake = settings.lake()
+    if layer == "topic":
+        return {"dagster/storage_kind": "kafka", "cdc/topic": names.topic(source, table)}
+    if layer == "mirror":
+        return {"dagster/storage_kind": "kafka", "cdc/topic": names.mirrored_topic(source, table)}
+    if layer == "bronze":
+        return {
+            "dagster/table_name": f"lake.bronze.{source.name}",
+            "dagster/uri": names.bronze_path(lake, source),
+            "dagster/storage_kind": "delta",
+            "dagster/column_schema": _BRONZE_SCHEMA,
+            "cdc/slice": f"table = '{names.table_name(table)}'",
+        }
+    if layer == "silver":
+        return {
+            "dagster/table_name": f"lake.{source.name}.{names.table_name(table)}",
+            "dagster/uri": names.silver_path(lake, source, table),
+            "dagster/storage_kind": "delta",
+        }
+    assert source.backup is not None
+    store = source.backup.store
+    scheme = {"s3": "s3", "gcs": "gs"}.get(store.kind, "file")
+    return {
+        "dagster/uri": f"{scheme}://{store.bucket}/{store.prefix}/{source.name}/{names.table_name(table)}/",
+        "dagster/storage_kind": store.kind,
+    }
+
+
+_BRONZE_SCHEMA = dg.TableSchema(
+    [
+        dg.TableColumn("table", "string", "short name of the source table"),
+        dg.TableColumn("topic", "string"),
+        dg.TableColumn("partition", "int"),
+        dg.TableColumn("offset", "long"),
+        dg.TableColumn("timestamp", "timestamp", "Kafka's"),
+        dg.TableColumn("headers", "array<struct<key string, value binary>>"),
+        dg.TableColumn("key", "binary", "raw"),
+        dg.TableColumn("value", "binary", "raw; null is a tombstone"),
+        dg.TableColumn("op", "string", "c, u, d, r, t"),
+        dg.TableColumn("position", "string", "sortable: epoch, source position, offset"),
+        dg.TableColumn("tx_id", "long"),
+        dg.TableColumn("source_ts", "timestamp"),
+        dg.TableColumn("snapshot", "string"),
+    ]
+)

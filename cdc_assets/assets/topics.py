@@ -1,0 +1,53 @@
+"""The topic assets: each table's topic exists as declared, and is seen: identity, offsets, retention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.assets.each_table import each_table, selected_tables
+from cdc_assets.assets.specs import table_spec
+from cdc_assets.connectors.postgresql import retention_ms
+from cdc_assets.registry.durations import format_duration
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.platform import Platform
+
+
+def build_topic_assets(source: Source) -> dg.AssetsDefinition:
+    """One step for all tables of the source."""
+
+    @dg.multi_asset(
+        specs=[table_spec("topic", source, table) for table in source.tables], name=f"topic_{source.name}", can_subset=True
+    )
+    def topic(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        core = platform.core_kafka()
+
+        def ensure(table: Table) -> TopicState:
+            name = names.topic(source, table)
+            core.ensure_topic(
+                name,
+                partitions=source.topics.partitions,
+                retention_ms=int(retention_ms(source)),
+                replication_factor=source.topics.replication_factor,
+            )
+            return core.states([name])[name]
+
+        for table, state in each_table("topic", selected_tables(context, "topic", source), ensure):
+            yield dg.MaterializeResult(
+                asset_key=dg.AssetKey(names.asset_key("topic", source, table)),
+                metadata={**topic_metadata(state), "cdc/retention": format_duration(source.topics.retention)},
+            )
+
+    return topic
+
+
+def topic_metadata(state: TopicState) -> dict[str, object]:
+    """Identity and offsets of a topic. Offsets only: the number of records is for the volumetry checks to count."""
+    return {
+        "cdc/topic_id": state.topic_id,
+        "cdc/partitions": len(state.ranges),
+        "cdc/offsets": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(state.ranges.items())}),
+    }

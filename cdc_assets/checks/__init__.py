@@ -1,0 +1,1 @@
+"""Asset checks: what each link promises, compared with what is there."""

@@ -1,0 +1,85 @@
+"""What a check shows a person: passed or not, one sentence, and the numbers behind it."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_assets.backup import VerifyReport
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.resources.connect import ConnectorStatus
+from cdc_assets.volumetry.row_count import RowCount
+from cdc_assets.volumetry.transport import TransportCount
+
+Evidence = tuple[bool, str, dict[str, object]]
+TALLIES_KEY = "cdc/tallies"
+
+
+def of_error(error: CdcAssetsError) -> Evidence:
+    """What stands in the way of comparing is a failure, with its reason."""
+    return False, f"could not be compared: {error}", {"cdc/error": str(error)}
+
+
+def of_connector(name: str, status: ConnectorStatus | None) -> Evidence:
+    """States of the connector and its tasks."""
+    if status is None:
+        return False, f"connector {name} does not exist; materialize the connector asset", {"cdc/state": "absent"}
+    metadata: dict[str, object] = {"cdc/state": status.state, "cdc/tasks": ", ".join(status.tasks) or "none"}
+    if status.running:
+        return True, f"RUNNING with {len(status.tasks)} task(s) RUNNING", metadata
+    metadata["cdc/trace"] = "\n".join(status.trace)
+    return False, f"{status.state}, tasks: {', '.join(status.tasks) or 'none'}. {'; '.join(status.trace)}", metadata
+
+
+def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
+    """Topic, mirror and bronze at bronze's position."""
+    if isinstance(measured, CdcAssetsError):
+        return of_error(measured)
+    metadata: dict[str, object] = {
+        "cdc/topic_records": measured.topic_records,
+        "cdc/mirror_records": measured.mirror_records,
+        "cdc/bronze_rows": measured.bronze_rows,
+        "cdc/cut": dg.MetadataValue.json({str(p): t.next_offset for p, t in measured.mirror.partitions.items()}),
+        TALLIES_KEY: dg.MetadataValue.json({"topic": measured.topic.to_json(), "mirror": measured.mirror.to_json()}),
+    }
+    if measured.equal:
+        return True, f"{measured.bronze_rows} records in topic, mirror and bronze", metadata
+    return False, "; ".join(measured.differences), metadata
+
+
+def of_rows(measured: RowCount | CdcAssetsError) -> Evidence:
+    """Source and silver at one snapshot."""
+    if isinstance(measured, CdcAssetsError):
+        return of_error(measured)
+    snapshot = measured.snapshot
+    metadata: dict[str, object] = {
+        "cdc/source_rows": measured.source_rows,
+        "cdc/silver_rows": measured.silver_rows,
+        "cdc/rows_in_flight": measured.in_flight,
+        "cdc/silver_version": -1 if measured.silver_version is None else measured.silver_version,
+        "cdc/source_snapshot": f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.xip)))}",
+        "cdc/source_lsn": measured.lsn,
+    }
+    if measured.equal:
+        return True, f"{measured.source_rows} rows in the source and in silver", metadata
+    if measured.uncountable:
+        return False, f"could not be compared: {measured.uncountable}", metadata
+    return (
+        False,
+        f"{measured.source_rows} rows in the source, {measured.carried_rows} in silver "
+        f"({measured.silver_rows} folded, {measured.in_flight:+d} in flight): {measured.carried_rows - measured.source_rows:+d}",
+        metadata,
+    )
+
+
+def of_backup(report: VerifyReport) -> Evidence:
+    """Manifests, objects and bronze."""
+    metadata: dict[str, object] = {
+        "cdc/manifests": report.manifests,
+        "cdc/objects": report.objects,
+        "cdc/records": report.records,
+        "cdc/differences": dg.MetadataValue.json(list(report.differences)[:100]),
+    }
+    if report.ok:
+        return True, f"{report.objects} objects of {report.manifests} manifests with {report.records} records", metadata
+    shown = "; ".join(report.differences[:5])
+    return False, f"{len(report.differences)} difference(s): {shown}", metadata

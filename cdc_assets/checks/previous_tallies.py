@@ -1,0 +1,24 @@
+"""The tallies of a table's last `record_parity`, kept in the check's own metadata: a cache, never the truth."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_assets.checks.evidence import TALLIES_KEY
+from cdc_assets.volumetry.tally import TopicTally
+
+_LOOK_BACK = 10
+
+
+def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> tuple[TopicTally, TopicTally] | None:
+    """Topic and mirror tallies of the last comparison that passed, or None: then both are counted from the start.
+
+    Only of one that passed: a tally taken across a difference would carry it along.
+    """
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=_LOOK_BACK):
+        evaluation = record.evaluation
+        if evaluation is None or not evaluation.passed or TALLIES_KEY not in evaluation.metadata:
+            continue
+        stored = evaluation.metadata[TALLIES_KEY].value
+        return TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"])
+    return None

@@ -1,0 +1,124 @@
+"""The volumetry checks of a source, in one step: one marker and one snapshot of the source serve all its tables.
+
+| asset | check | compares |
+|---|---|---|
+| connector | connector_running | the connector and every task run |
+| bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
+| silver | row_parity | rows: source = silver, at one snapshot of the source |
+| backup | manifest_parity | manifests, objects and bronze |
+
+All are blocking, so that `dagster asset materialize` ends non-zero when one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.checks import evidence
+from cdc_assets.checks.previous_tallies import previous_tallies
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.measure import measure_rows, measure_transport
+
+_DESCRIPTIONS = {
+    "connector_running": "The connector and every one of its tasks run.",
+    "record_parity": "Committed records in topic = in mirror = in bronze, counted, with a digest of their order and bytes.",
+    "row_parity": "Rows in the source = rows in silver, at one snapshot of the source, under live writes.",
+    "manifest_parity": "Every manifest's objects are there with size and sha256, without gap, overlap or stray object.",
+}
+
+
+def check_name(layer: str) -> str:
+    """The volumetry check of a layer."""
+    return {"connector": "connector_running", "bronze": "record_parity", "silver": "row_parity", "backup": "manifest_parity"}[
+        layer
+    ]
+
+
+def check_key(layer: str, source: Source, table: Table | None = None) -> dg.AssetCheckKey:
+    """The key of the volumetry check of one asset."""
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key(layer, source, table)), check_name(layer))
+
+
+def build_volumetry_checks(source: Source) -> dg.AssetChecksDefinition:
+    """One subsettable step for all checks of the source."""
+    keys = [check_key("connector", source)]
+    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    keys += [check_key(layer, source, table) for layer in layers for table in source.tables]
+    specs = [
+        dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=True) for key in keys
+    ]
+
+    @dg.multi_asset_check(name=f"volumetry_{source.name}", specs=specs, can_subset=True)
+    def volumetry(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+        wanted = context.selected_asset_check_keys
+        if check_key("connector", source) in wanted:
+            yield _connector(platform, source)
+        chosen = {layer: [t for t in source.tables if check_key(layer, source, t) in wanted] for layer in layers}
+        if chosen["bronze"]:
+            yield from _bronze(context, platform, source, chosen["bronze"])
+        if chosen["silver"]:
+            yield from _silver(platform, source, chosen["silver"])
+        for table in chosen.get("backup", []):
+            yield _backup(platform, source, table)
+
+    return volumetry
+
+
+def _connector(platform: Platform, source: Source) -> dg.AssetCheckResult:
+    name = names.connector_name(source)
+    return _result(check_key("connector", source), *evidence.of_connector(name, platform.core_connect().status(name)))
+
+
+def _bronze(
+    context: dg.AssetCheckExecutionContext, platform: Platform, source: Source, tables: list[Table]
+) -> Iterator[dg.AssetCheckResult]:
+    previous = {
+        names.table_name(table): tallies
+        for table in tables
+        if (tallies := previous_tallies(context.instance, check_key("bronze", source, table))) is not None
+    }
+    measured = measure_transport(platform, source, tables, previous=previous)
+    for table in tables:
+        yield _result(check_key("bronze", source, table), *evidence.of_transport(measured[names.table_name(table)]))
+
+
+def _silver(platform: Platform, source: Source, tables: list[Table]) -> Iterator[dg.AssetCheckResult]:
+    try:
+        measured = measure_rows(platform, source, tables)
+    except CdcAssetsError as error:
+        measured = {names.table_name(table): error for table in tables}
+    for table in tables:
+        yield _result(check_key("silver", source, table), *evidence.of_rows(measured[names.table_name(table)]))
+
+
+def _backup(platform: Platform, source: Source, table: Table) -> dg.AssetCheckResult:
+    from cdc_assets.backup import verify_backup
+
+    assert source.backup is not None
+    key = check_key("backup", source, table)
+    try:
+        report = verify_backup(
+            platform.store(source.backup.store),
+            source=source.name,
+            table=names.table_name(table),
+            bronze_path=names.bronze_path(platform.lake, source),
+        )
+    except CdcAssetsError as error:
+        return _result(key, *evidence.of_error(error))
+    return _result(key, *evidence.of_backup(report))
+
+
+def _result(key: dg.AssetCheckKey, passed: bool, description: str, metadata: dict[str, object]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        passed=passed,
+        asset_key=key.asset_key,
+        check_name=key.name,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=description,
+        metadata=metadata,
+    )

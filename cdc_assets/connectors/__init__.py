@@ -1,0 +1,1 @@
+"""Declared connector configurations, rendered from the registry; pure data, no service touched."""

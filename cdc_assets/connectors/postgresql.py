@@ -1,0 +1,85 @@
+"""The Debezium PostgreSQL connector of a source: registry in, Connect config out.
+
+Options: https://debezium.io/documentation/reference/3.7/connectors/postgresql.html
+"""
+
+from __future__ import annotations
+
+import re
+
+from cdc_assets import names, settings
+from cdc_assets.registry.models import Source
+
+# Unguessable, so that a real value can never be taken for "unchanged TOAST" (Debezium's own default is public).
+UNAVAILABLE_VALUE = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
+
+
+def capture_config(source: Source) -> dict[str, str]:
+    """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
+    database, capture, topics = source.database, source.capture, source.topics
+    secrets = settings.lookup("CDC_CONNECT_SECRETS") or str(settings.home() / "secrets")
+    return {
+        "name": names.connector_name(source),
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": settings.resolve(database.host),
+        "database.port": settings.resolve(database.port),
+        "database.dbname": database.dbname,
+        "database.user": settings.resolve(database.user),
+        "database.password": f"${{dir:{secrets}:{database.password.secret}}}",
+        "database.sslmode": database.sslmode,
+        "topic.prefix": source.name,
+        "plugin.name": "pgoutput",
+        "slot.name": names.slot_name(source),
+        "publication.name": names.publication_name(source),
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": ",".join(_pattern(t.id.schema, t.id.table) for t in source.tables),
+        "snapshot.mode": capture.snapshot,
+        # The default starts silently at the slot's position when the slot is ahead of the stored offset.
+        "offset.mismatch.strategy": "trust_offset",
+        # An idle captured database must not hold back the log; the message also is a marker that needs no table.
+        "heartbeat.interval.ms": str(int(capture.heartbeat.total_seconds() * 1000)),
+        "heartbeat.action.query": f"SELECT pg_logical_emit_message(false, '{names.MARKER_PREFIX}', 'heartbeat')",
+        "message.prefix.include.list": names.MARKER_PREFIX,
+        # Exact values as text or integers, so that JSON carries them without a schema beside each message.
+        "decimal.handling.mode": "string",
+        "time.precision.mode": "microseconds",
+        "interval.handling.mode": "string",
+        "binary.handling.mode": "base64",
+        "hstore.handling.mode": "json",
+        "unavailable.value.placeholder": UNAVAILABLE_VALUE,
+        "tombstones.on.delete": "true",
+        "poll.interval.ms": "100",
+        "exactly.once.support": "required",
+        "transaction.boundary": "poll",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "topic.creation.default.partitions": str(topics.partitions),
+        "topic.creation.default.replication.factor": str(topics.replication_factor or -1),
+        "topic.creation.default.cleanup.policy": "delete",
+        "topic.creation.default.retention.ms": retention_ms(source),
+        **_message_keys(source),
+    }
+
+
+def retention_ms(source: Source) -> str:
+    """The declared topic retention in milliseconds."""
+    return str(int(source.topics.retention.total_seconds() * 1000))
+
+
+def _message_keys(source: Source) -> dict[str, str]:
+    """Declared keys of tables become the record key, so that all events of a row share a partition."""
+    declared = [
+        f"{_pattern(t.id.schema, t.id.table)}:{','.join(re.escape(key) for key in t.keys)}" for t in source.tables if t.keys
+    ]
+    return {"message.key.columns": ";".join(declared)} if declared else {}
+
+
+def _pattern(schema: str, table: str) -> str:
+    """A table as Debezium's include lists want it: a regular expression anchored to the whole name.
+
+    The list is split at commas, so a comma in a name is written as a character code.
+    """
+    return r"\.".join(re.escape(part).replace(",", r"\x2C") for part in (schema, table))

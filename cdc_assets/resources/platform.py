@@ -1,0 +1,78 @@
+"""The one Dagster resource: every outside system by a method, found through `settings`.
+
+Fields override what the environment says; a test passes a subclass that hands out fakes. Clients are made on
+first use and kept per process, because an AdminClient or an HTTP pool costs more than the call it serves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+from pydantic import PrivateAttr
+
+from cdc_assets import settings
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.spark import SparkSessions
+
+
+class Platform(dg.ConfigurableResource):
+    """Connect, Kafka, Spark, databases and object stores, by address."""
+
+    core_bootstrap: str | None = None
+    lake_bootstrap: str | None = None
+    core_connect_url: str | None = None
+    lake_connect_url: str | None = None
+    spark_remote: str | None = None
+    lake_root: str | None = None
+
+    _clients: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def lake(self) -> str:
+        """Root of the Delta tables."""
+        return self.lake_root or settings.lake()
+
+    def core_kafka(self) -> KafkaCluster:
+        """The cluster that Debezium writes to."""
+        return self._kafka(self.core_bootstrap or settings.address("CDC_CORE_BOOTSTRAP"))
+
+    def lake_kafka(self) -> KafkaCluster:
+        """The cluster that bronze reads from."""
+        return self._kafka(self.lake_bootstrap or settings.address("CDC_LAKE_BOOTSTRAP"))
+
+    def core_connect(self) -> ConnectClient:
+        """The Connect cluster that runs Debezium."""
+        return self._connect(self.core_connect_url or settings.address("CDC_CORE_CONNECT"))
+
+    def lake_connect(self) -> ConnectClient:
+        """The Connect cluster that runs MirrorMaker 2."""
+        return self._connect(self.lake_connect_url or settings.address("CDC_LAKE_CONNECT"))
+
+    def spark(self) -> SparkSessions:
+        """Sessions on the Spark Connect server."""
+        return SparkSessions(self.spark_remote or settings.address("CDC_SPARK_REMOTE"))
+
+    def database(self, source: Source) -> PostgresDatabase:
+        """The source's database."""
+        return PostgresDatabase(source.database)
+
+    def store(self, config: BackupStore) -> Any:
+        """The object store of a backup."""
+        from cdc_assets.resources.object_store import open_store
+
+        settings.export_stack_environment()
+        return open_store(config)
+
+    def _kafka(self, bootstrap: str) -> KafkaCluster:
+        return self._clients.setdefault(f"kafka {bootstrap}", KafkaCluster(bootstrap))
+
+    def _connect(self, url: str) -> ConnectClient:
+        key = f"connect {url}"
+        if key not in self._clients:
+            self._clients[key] = ConnectClient(url)
+        return self._clients[key]

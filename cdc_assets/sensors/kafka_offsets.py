@@ -1,0 +1,150 @@
+"""One sensor per source: last stable offsets of all its mirrored topics against what the lake has committed.
+
+One AdminClient call and a few reads of Delta logs per tick, no JVM. Runs are requested without a run key: Dagster
+would drop a repeated key even if its run failed (dagster-io/dagster#7130); runs under way are looked up instead.
+After failed runs the sensor waits longer each time, so that a lasting fault does not start a run per tick.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.assets.bronze_ranges import pending_ranges, width
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.delta_log import bronze_committed, silver_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.sensors.news import TableNews, Waiting, decide
+from cdc_assets.sensors.recent_runs import busy_tables, failure_pause, last_materialized
+
+_TICK_SECONDS = 5
+SOURCE_TAG = "cdc/source"
+TABLES_TAG = "cdc/tables"
+
+
+def sensor_name(source: Source) -> str:
+    """The name of the source's offsets sensor."""
+    return f"offsets_{source.name}"
+
+
+def build_offsets_sensor(source: Source) -> dg.SensorDefinition:
+    """Requests bronze, silver and backup of the tables that have news."""
+    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    targets = dg.AssetSelection.assets(
+        *(dg.AssetKey(names.asset_key(layer, source, table)) for layer in layers for table in source.tables)
+    )
+
+    @dg.sensor(
+        name=sensor_name(source),
+        target=targets,
+        minimum_interval_seconds=_TICK_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Last stable offsets of {len(source.tables)} mirrored topics against what the lake has committed.",
+    )
+    def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
+        now = time.time()
+        pause = failure_pause(context.instance, source, now=now)
+        if pause > 0:
+            return dg.SkipReason(f"the last runs failed; trying again in {pause:.0f} s")
+        try:
+            news, problems = read_news(context.instance, platform, source, now=now)
+        except CdcAssetsError as error:
+            return dg.SkipReason(str(error))
+        for problem in problems:
+            context.log.warning(problem)
+        requests, waiting = decide(
+            news,
+            busy=busy_tables(context.instance, source),
+            waiting=_from_cursor(context.cursor),
+            now=now,
+            min_records=source.batching.min_records,
+            max_delay=source.batching.max_delay.total_seconds(),
+            max_records=source.batching.max_records,
+        )
+        run_requests = [
+            dg.RunRequest(
+                asset_selection=[
+                    dg.AssetKey(names.asset_key(layer, source, source.table(table)))
+                    for layer in layers
+                    for table in request.tables
+                ],
+                asset_check_keys=[],
+                tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
+            )
+            for request in requests
+        ]
+        return dg.SensorResult(run_requests=run_requests, cursor=json.dumps({"waiting_since": dict(waiting.since)}))
+
+    return offsets
+
+
+def read_news(
+    instance: dg.DagsterInstance, platform: Platform, source: Source, *, now: float
+) -> tuple[list[TableNews], list[str]]:
+    """What every table has waiting, and what stands in the way of telling.
+
+    A table whose topic contradicts bronze is reported as news, so that a run is asked for and fails by name.
+    """
+    states = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
+    committed = bronze_committed(names.bronze_path(platform.lake, source))
+    topics = committed.topics if committed else {}
+    news, problems = [], []
+    for table in source.tables:
+        topic = names.mirrored_topic(source, table)
+        state, known = states.get(topic), topics.get(topic)
+        if state is None:
+            problems.append(f"topic {topic} does not exist yet on the lake's cluster")
+            continue
+        positions = dict(known.positions) if known else {}
+        try:
+            waiting = width(pending_ranges(state, positions=positions or None, topic_id=known.topic_id if known else None))
+        except CdcAssetsError as error:
+            problems.append(str(error))
+            waiting = 1
+        news.append(
+            TableNews(
+                names.table_name(table),
+                waiting,
+                silver_behind=_silver_behind(platform, source, table, positions),
+                backup_behind=bool(known) and _backup_behind(instance, source, table, known.records),
+                stale=_stale(instance, source, table, now),
+            )
+        )
+    return news, problems
+
+
+def _silver_behind(platform: Platform, source: Source, table: Table, bronze: Mapping[int, int]) -> bool:
+    silver = silver_committed(names.silver_path(platform.lake, source, table))
+    folded = silver.positions(names.mirrored_topic(source, table)) if silver else {}
+    return any(folded.get(partition, 0) < end for partition, end in bronze.items() if end > 0)
+
+
+def _backup_behind(instance: dg.DagsterInstance, source: Source, table: Table, records: int) -> bool:
+    if source.backup is None:
+        return False
+    last = instance.get_latest_materialization_event(dg.AssetKey(names.asset_key("backup", source, table)))
+    copied = last.asset_materialization.metadata["dagster/row_count"].value if last and last.asset_materialization else 0
+    due = last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
+    return due and int(str(copied)) < records
+
+
+def _stale(instance: dg.DagsterInstance, source: Source, table: Table, now: float) -> bool:
+    """Half of the freshness window has passed without a run: an idle table is confirmed to be up to date."""
+    window = (table.freshness or source.freshness).fail_after.total_seconds()
+    last = last_materialized(instance, dg.AssetKey(names.asset_key("silver", source, table)))
+    return last is None or now - last > window / 2
+
+
+def _from_cursor(cursor: str | None) -> Waiting:
+    """The cursor is a convenience; one that cannot be read starts anew."""
+    if not cursor:
+        return Waiting()
+    try:
+        return Waiting({str(k): float(v) for k, v in json.loads(cursor)["waiting_since"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Waiting()

@@ -1,0 +1,71 @@
+"""Decides what a tick requests: pure logic over what is in the topics, in bronze, and in runs under way.
+
+Nothing here is remembered for correctness: the ranges are worked out again in the run, from the Delta log. A lost
+cursor, a restart, a failed run or a day without the sensor therefore loses nothing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class TableNews:
+    """One table at a tick. `waiting` counts offsets beyond bronze (an upper bound of records)."""
+
+    table: str
+    waiting: int
+    silver_behind: bool = False
+    backup_behind: bool = False
+    stale: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Since when (epoch seconds) each table has had news: the sensor's cursor."""
+
+    since: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run: its tables, and why."""
+
+    tables: tuple[str, ...]
+    reason: str
+
+
+def decide(
+    news: Sequence[TableNews],
+    *,
+    busy: frozenset[str],
+    waiting: Waiting,
+    now: float,
+    min_records: int,
+    max_delay: float,
+    max_records: int,
+) -> tuple[tuple[Request, ...], Waiting]:
+    """The runs to request now, and the cursor to keep.
+
+    A table in a run under way is left alone. A table with more than `max_records` waiting gets a run of its
+    own, so that it does not hold the others up; all other tables with news share one run.
+    """
+    since = {n.table: waiting.since.get(n.table, now) for n in news if _has_news(n)}
+    free = [n for n in news if n.table not in busy and _has_news(n)]
+    backlog = [n for n in free if n.waiting > max_records]
+    small = [n for n in free if n.waiting <= max_records]
+    due = any(
+        n.waiting >= min_records or n.silver_behind or n.backup_behind or n.stale or now - since[n.table] >= max_delay
+        for n in small
+    )
+    requests = [Request((n.table,), f"backlog of up to {n.waiting} records") for n in backlog]
+    if due:
+        total = sum(n.waiting for n in small)
+        requests.append(Request(tuple(n.table for n in small), f"up to {total} new records"))
+    asked = {table for request in requests for table in request.tables}
+    return tuple(requests), Waiting({table: at for table, at in since.items() if table not in asked})
+
+
+def _has_news(news: TableNews) -> bool:
+    return news.waiting > 0 or news.silver_behind or news.backup_behind or news.stale

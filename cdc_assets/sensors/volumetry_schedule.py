@@ -1,0 +1,34 @@
+"""The volumetry checks on their declared rhythm: one job per source, one run for all its tables."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_assets.checks.volumetry import build_volumetry_checks
+from cdc_assets.registry.models import Source
+
+
+def job_name(source: Source) -> str:
+    """The job that runs all volumetry checks of a source."""
+    return f"volumetry_{source.name}"
+
+
+def build_volumetry_job(source: Source) -> dg.UnresolvedAssetJobDefinition:
+    """Runs the checks and nothing else."""
+    keys = build_volumetry_checks(source).check_keys
+    return dg.define_asset_job(
+        job_name(source), selection=dg.AssetSelection.checks(*sorted(keys, key=str)), description="Compare the counts of the chain."
+    )
+
+
+def build_volumetry_schedule(source: Source, job: dg.UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+    """At the shortest rhythm that a table of the source declares, in whole minutes."""
+    shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
+    minutes = max(1, round(shortest.total_seconds() / 60))
+    cron = f"*/{minutes} * * * *" if minutes < 60 else f"0 */{min(23, max(1, minutes // 60))} * * *"
+    return dg.ScheduleDefinition(
+        name=f"volumetry_{source.name}_schedule",
+        job=job,
+        cron_schedule=cron,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )

@@ -1,0 +1,128 @@
+"""Carries a point of the source's log along the chain: from "committed before now" to offsets in the lake.
+
+1. A marker is written into the source's log; everything committed before it lies before it.
+2. Debezium delivers in commit order, so once the marker is a committed record of the marker topic, the last
+   stable offsets of the table topics bound everything committed before it.
+3. MirrorMaker 2 commits its source offsets in the same transaction as the records it copied: once no committed
+   record lies between its offset and that bound, all of them are in the lake's cluster.
+4. They are readable there when the last stable offset has passed what was written by then (high watermark).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.kafka import KafkaCluster, Offsets
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class LogPosition:
+    """A point of the source's log and the offsets (mirrored topic → partition → offset) that hold all before it."""
+
+    marker: str
+    lsn: str
+    offsets: Offsets
+
+
+def carry_to_lake(
+    source: Source,
+    *,
+    database: PostgresDatabase,
+    core: KafkaCluster,
+    lake: KafkaCluster,
+    lake_connect: ConnectClient,
+    deadline: float = 120.0,
+) -> LogPosition:
+    """Wait until everything committed in the source before the call is readable in the lake's cluster.
+
+    Raises:
+        CaughtUpTimeoutError: naming the link that did not follow in time.
+    """
+    until = time.monotonic() + deadline
+    topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
+    marker = f"position-{uuid.uuid4()}"
+    before = _ends(core, names.marker_topic(source))
+    lsn = database.emit_marker(marker)
+    _await_marker(core, source, marker, before, until)
+    bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
+    _await_mirror(source, core, lake_connect, bounds, until)
+    mirrored = [topics[topic] for topic in bounds]
+    written = lake.high_watermarks(mirrored)
+    _await(
+        lambda: all(
+            state.ends.get(p, 0) >= end for name, state in lake.states(mirrored).items() for p, end in written[name].items()
+        ),
+        until,
+        f"{source.name}: a transaction stays open in the lake's cluster at {lake.bootstrap}",
+    )
+    return LogPosition(marker, lsn, written)
+
+
+def _await_marker(core: KafkaCluster, source: Source, marker: str, before: Mapping[int, int], until: float) -> None:
+    topic = names.marker_topic(source)
+    read = dict(before)
+
+    def seen() -> bool:
+        ends = _ends(core, topic)
+        ranges = {p: (read.get(p, 0), end) for p, end in ends.items()}
+        found = any(_marker_of(record.value) == marker for record in core.records(topic, ranges))
+        read.update(ends)
+        return found
+
+    _await(seen, until, f"{source.name}: the marker written to its log did not arrive in topic {topic}; is connector "
+           f"{names.connector_name(source)} running? ./cdc status")
+
+
+def _await_mirror(source: Source, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float) -> None:
+    name = names.mirror_connector_name(source)
+
+    def passed() -> bool:
+        at = mirrored_up_to(connect, name)
+        for topic, ends in bounds.items():
+            ranges = {p: (at.get((topic, p), -1) + 1, end) for p, end in ends.items()}
+            if next(core.records(topic, {p: r for p, r in ranges.items() if r[0] < r[1]}), None) is not None:
+                return False
+        return True
+
+    _await(passed, until, f"{source.name}: the mirror connector {name} did not follow; ./cdc status")
+
+
+def mirrored_up_to(connect: ConnectClient, name: str) -> dict[tuple[str, int], int]:
+    """MirrorMaker 2's committed source offsets: (core topic, partition) → offset of the last record copied."""
+    return {
+        (entry["partition"]["topic"], int(entry["partition"]["partition"])): int(entry["offset"]["offset"])
+        for entry in connect.offsets(name)
+        if entry.get("offset")
+    }
+
+
+def _ends(cluster: KafkaCluster, topic: str) -> dict[int, int]:
+    state = cluster.states([topic]).get(topic)
+    return state.ends if state else {}
+
+
+def _marker_of(value: bytes | None) -> str | None:
+    """The marker in a record of the marker topic (`message.content`, base64), or None when it is none."""
+    if value is None:
+        return None
+    content = json.loads(value).get("message", {}).get("content")
+    return base64.b64decode(content).decode(errors="replace") if content else None
+
+
+def _await(condition: Callable[[], bool], until: float, failure: str) -> None:
+    while not condition():
+        if time.monotonic() > until:
+            raise CaughtUpTimeoutError(failure)
+        time.sleep(_POLL_SECONDS)
