@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 import dagster as dg
+from spark.specs import BronzeSpec, TopicRange
 
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import Ranges, batches, pending_ranges, width
@@ -22,7 +23,6 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from spark.specs import BronzeSpec, TopicRange
 
 
 def build_bronze_assets(source: Source) -> dg.AssetsDefinition:
@@ -104,6 +104,4 @@ def _pending(topic: str, state: TopicState | None, before: Mapping[str, object])
     if state is None:
         raise CdcAssetsError(f"topic {topic} does not exist yet on the lake's cluster; materialize its mirror asset first")
     known = before.get(topic)
-    return pending_ranges(
-        state, positions=getattr(known, "positions", None), topic_id=getattr(known, "topic_id", None)
-    )
+    return pending_ranges(state, positions=getattr(known, "positions", None), topic_id=getattr(known, "topic_id", None))

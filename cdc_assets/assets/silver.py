@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import dagster as dg
+from spark.specs import Column, JobResult, SilverSpec
 
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
@@ -20,7 +21,6 @@ from cdc_assets.resources.databases.postgresql import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from spark.specs import Column, JobResult, SilverSpec
 
 
 def build_silver_assets(source: Source) -> dg.AssetsDefinition:
@@ -74,9 +74,7 @@ def _metadata(lake: str, source: Source, table: Table, found: CatalogueTable, re
     return {
         "dagster/row_count": silver_rows(names.silver_path(lake, source, table)) or 0,
         "dagster/column_schema": dg.TableSchema(
-            [
-                dg.TableColumn(c.name, c.type, constraints=dg.TableColumnConstraints(nullable=c.nullable)) for c in columns
-            ]
+            [dg.TableColumn(c.name, c.type, constraints=dg.TableColumnConstraints(nullable=c.nullable)) for c in columns]
         ),
         "dagster/column_lineage": dg.TableColumnLineage(
             {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}

@@ -117,9 +117,7 @@ def _in_document(document: Any, loc: Sequence[int | str]) -> Loc:
     node = document
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if isinstance(node, dict) and part in node:
-            node = node[part]
-        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+        if _holds(node, part):
             node = node[part]
         elif not (last and isinstance(node, dict) and not _is_type_name(part)):
             continue
@@ -142,11 +140,16 @@ def _line_of(document: Any, loc: Sequence[int | str]) -> int | None:
         data = marks.data or {}
         if part in data:
             line = data[part][0] + 1
-        if isinstance(node, dict) and part in node or isinstance(node, list) and isinstance(part, int) and part < len(node):
-            node = node[part]
-        else:
+        if not _holds(node, part):
             break
+        node = node[part]
     return line
+
+
+def _holds(node: Any, part: int | str) -> bool:
+    if isinstance(node, dict):
+        return part in node
+    return isinstance(node, list) and isinstance(part, int) and part < len(node)
 
 
 def _collisions(file: Path, document: Any, source: Source) -> Iterable[Finding]:
@@ -162,5 +165,5 @@ def _collisions(file: Path, document: Any, source: Source) -> Iterable[Finding]:
             if table.id == first.id:
                 message = f"table {table.name} is declared twice"
             else:
-                message = f"{table.name} and {first.name} would both be called {short!r} in the lake; declare one of them in another source"
+                message = f"{table.name} and {first.name} would both be called {short!r}; declare one in another source"
             yield Finding(file, line, f"tables.{index}.name", message)

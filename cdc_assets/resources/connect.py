@@ -19,7 +19,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from cdc_assets.errors import ConnectError, ConnectorFailedError
 
 
-class _TryAgain(Exception):
+class _TryAgainError(Exception):
     """Connect is rebalancing, starting, or not reachable yet."""
 
 
@@ -120,23 +120,23 @@ class ConnectClient:
         retrying = Retrying(
             stop=stop_after_delay(self._deadline),
             wait=wait_exponential(multiplier=0.2, max=3.0),
-            retry=retry_if_exception_type(_TryAgain),
+            retry=retry_if_exception_type(_TryAgainError),
             reraise=True,
         )
         try:
             return retrying(self._once, method, path, json, missing_ok)
-        except _TryAgain as error:
+        except _TryAgainError as error:
             raise ConnectError(f"{method} {self.url}{path}: {error} (gave up after {self._deadline:.0f} s)") from error
 
     def _once(self, method: str, path: str, json: Any, missing_ok: bool) -> Any:
         try:
             response = self._http.request(method, path, json=json)
         except httpx.TransportError as error:
-            raise _TryAgain(f"no answer: {error or type(error).__name__}") from error
+            raise _TryAgainError(f"no answer: {error or type(error).__name__}") from error
         if response.status_code == 404 and missing_ok:
             return None
         if response.status_code == 409 or response.status_code >= 500:
-            raise _TryAgain(f"HTTP {response.status_code}: {_message(response)}")
+            raise _TryAgainError(f"HTTP {response.status_code}: {_message(response)}")
         if response.is_error:
             raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {_message(response)}")
         return response.json() if response.content else None

@@ -17,7 +17,9 @@ def build_volumetry_job(source: Source) -> dg.UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
     keys = build_volumetry_checks(source).check_keys
     return dg.define_asset_job(
-        job_name(source), selection=dg.AssetSelection.checks(*sorted(keys, key=str)), description="Compare the counts of the chain."
+        job_name(source),
+        selection=dg.AssetSelection.checks(*sorted(keys, key=str)),
+        description="Compare the counts of the chain.",
     )
 
 

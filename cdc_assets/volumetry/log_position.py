@@ -81,8 +81,12 @@ def _await_marker(core: KafkaCluster, source: Source, marker: str, before: Mappi
         read.update(ends)
         return found
 
-    _await(seen, until, f"{source.name}: the marker written to its log did not arrive in topic {topic}; is connector "
-           f"{names.connector_name(source)} running? ./cdc status")
+    _await(
+        seen,
+        until,
+        f"{source.name}: the marker written to its log did not arrive in topic {topic}; is connector "
+        f"{names.connector_name(source)} running? ./cdc status",
+    )
 
 
 def _await_mirror(source: Source, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float) -> None:

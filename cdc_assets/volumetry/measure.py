@@ -65,9 +65,7 @@ def measure_rows(platform: Platform, source: Source, tables: Sequence[Table]) ->
     return results
 
 
-def _count_rows_once(
-    platform: Platform, source: Source, tables: Sequence[Table]
-) -> dict[str, RowCount | CdcAssetsError]:
+def _count_rows_once(platform: Platform, source: Source, tables: Sequence[Table]) -> dict[str, RowCount | CdcAssetsError]:
     lake = platform.lake_kafka()
     # Silver first: whatever it has folded by now committed before the snapshot that is taken next.
     silver = {}

@@ -58,9 +58,13 @@ def count_transport(
     for p in sorted(cut):
         here, there, rows = topic.partitions[p], mirror.partitions[p], bronze_rows.get(p, 0)
         if there.next_offset != cut[p]:
-            differences.append(f"partition {p}: bronze is at offset {cut[p]}, already counted up to {there.next_offset}: bronze went back")
+            differences.append(
+                f"partition {p}: bronze is at offset {cut[p]}, already counted up to {there.next_offset}: bronze went back"
+            )
         if there.first == 0 and rows != there.records:
-            differences.append(f"partition {p}: {there.records} committed records in {mirror.topic} below offset {cut[p]}, {rows} rows in bronze")
+            differences.append(
+                f"partition {p}: {there.records} committed records in {mirror.topic} below offset {cut[p]}, {rows} rows in bronze"
+            )
         if here.records < there.records:
             differences.append(f"partition {p}: {there.records} records in {mirror.topic}, only {here.records} in {topic.topic}")
         elif here.digest != there.digest:

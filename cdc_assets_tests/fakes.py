@@ -1,0 +1,44 @@
+"""Small classes with the interface of the real thing, for tests that need no service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc_assets.resources.kafka import Offsets, Record, TopicState
+
+
+@dataclass
+class FakeTopic:
+    """Records by partition; a None in the log is a control record, which takes an offset and is never delivered."""
+
+    topic_id: str
+    logs: dict[int, list[tuple[bytes | None, bytes | None] | None]]
+    begins: dict[int, int] = field(default_factory=dict)
+
+
+class FakeKafka:
+    """One cluster in memory: `states`, `high_watermarks` and `records` as `KafkaCluster` has them."""
+
+    def __init__(self, topics: Mapping[str, FakeTopic] | None = None) -> None:
+        self.bootstrap = "fake:9092"
+        self.topics: dict[str, FakeTopic] = dict(topics or {})
+        self.read: list[tuple[str, int, int]] = []
+
+    def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
+        found = {name: self.topics[name] for name in topics if name in self.topics}
+        return {
+            name: TopicState(name, topic.topic_id, {p: (topic.begins.get(p, 0), len(log)) for p, log in topic.logs.items()})
+            for name, topic in found.items()
+        }
+
+    def high_watermarks(self, topics: Sequence[str]) -> Offsets:
+        return {name: state.ends for name, state in self.states(topics).items()}
+
+    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]], *, deadline: float = 0) -> Iterator[Record]:
+        for partition, (start, end) in ranges.items():
+            for offset in range(start, end):
+                entry = self.topics[topic].logs[partition][offset]
+                if entry is not None:
+                    self.read.append((topic, partition, offset))
+                    yield Record(partition, offset, 0, entry[0], entry[1], ())

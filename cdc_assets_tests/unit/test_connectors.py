@@ -1,0 +1,135 @@
+"""Rendered connector configs: escaped lists, no secret as text; applying only what differs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.errors import ConnectError, ConnectorFailedError
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.connect import ConnectClient
+
+CANARY = "canary-3c1f"
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("CDC_LAKE_BOOTSTRAP", "127.0.0.1:2")
+    monkeypatch.setenv("CDC_SECRET_SHOP", CANARY)
+    return Source.model_validate(
+        {
+            "source": "shop",
+            "database": {"kind": "postgresql", "host": "db", "dbname": "shop", "user": "u", "password": {"secret": "shop"}},
+            "tables": [{"name": "public.orders"}, {"name": 'odd."we.ird,name(x)"', "keys": ["a", "b"]}],
+        }
+    )
+
+
+def test_table_names_are_escaped_and_match_only_themselves(source: Source) -> None:
+    patterns = capture_config(source)["table.include.list"].split(",")
+    assert len(patterns) == 2
+    assert re.fullmatch(patterns[0], "public.orders")
+    assert not re.fullmatch(patterns[0], "publicXorders")
+    assert re.fullmatch(patterns[1], "odd.we.ird,name(x)")
+
+
+def test_declared_keys_become_the_record_key(source: Source) -> None:
+    table, columns = capture_config(source)["message.key.columns"].rsplit(":", 1)
+    assert re.fullmatch(table, "odd.we.ird,name(x)")
+    assert columns == "a,b"
+
+
+def test_no_secret_is_in_a_rendered_config(source: Source) -> None:
+    for config in (capture_config(source), mirror_config(source)):
+        assert CANARY not in json.dumps(config)
+    assert capture_config(source)["database.password"].startswith("${dir:")
+
+
+def test_the_mirror_copies_exactly_the_declared_topics(source: Source) -> None:
+    patterns = mirror_config(source)["topics"].split(",")
+    assert any(re.fullmatch(pattern, "shop.public.orders") for pattern in patterns)
+    assert any(re.fullmatch(pattern, "shop.odd.we.ird_name_x_") for pattern in patterns)
+    assert not any(re.fullmatch(pattern, "shop.public.orders2") for pattern in patterns)
+
+
+class FakeConnect:
+    """Connect's REST for one connector, with scripted troubles."""
+
+    def __init__(self, *, conflicts: int = 0, findings: dict[str, list[str]] | None = None, task: str = "RUNNING") -> None:
+        self.conflicts, self.findings, self.task = conflicts, findings or {}, task
+        self.config: dict[str, str] | None = None
+        self.puts = self.restarts = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if self.conflicts and request.method == "PUT" and path.endswith("/c/config"):
+            self.conflicts -= 1
+            return httpx.Response(409, json={"message": "rebalancing"})
+        if path.endswith("/validate"):
+            values = [{"value": {"name": name, "errors": errors}} for name, errors in self.findings.items()]
+            return httpx.Response(200, json={"configs": values})
+        if path.endswith("/c/config") and request.method == "PUT":
+            self.puts += 1
+            self.config = json.loads(request.content)
+            return httpx.Response(201, json={})
+        if path.endswith("/c/config"):
+            return httpx.Response(404, json={}) if self.config is None else httpx.Response(200, json=self.config)
+        if path.endswith("/restart"):
+            self.restarts += 1
+            return httpx.Response(202, json={})
+        assert path.endswith("/status"), path
+        task = {"state": self.task, "trace": "org.example.Boom: no route\n\tat Frame" if self.task == "FAILED" else ""}
+        return httpx.Response(200, json={"connector": {"state": "RUNNING"}, "tasks": [task]})
+
+    def client(self) -> ConnectClient:
+        return ConnectClient("http://connect", deadline=5, transport=httpx.MockTransport(self))
+
+
+CONFIG = {"name": "c", "connector.class": "a.b.C", "x": "1"}
+
+
+def test_applying_twice_changes_nothing() -> None:
+    connect = FakeConnect()
+    assert apply_connector(connect.client(), CONFIG).summary == "created"
+    assert apply_connector(connect.client(), CONFIG).summary == "unchanged"
+    changed = apply_connector(connect.client(), {**CONFIG, "x": "2"})
+    assert (changed.summary, changed.changed_keys) == ("changed", ("x",))
+    assert connect.puts == 2
+
+
+def test_a_rebalance_is_waited_for() -> None:
+    connect = FakeConnect(conflicts=2)
+    assert apply_connector(connect.client(), CONFIG).status.running
+    assert connect.puts == 1
+
+
+def test_an_invalid_config_is_not_applied() -> None:
+    connect = FakeConnect(findings={"database.hostname": ["is required"]})
+    with pytest.raises(ConnectError, match="nothing was applied: database.hostname: is required"):
+        apply_connector(connect.client(), CONFIG)
+    assert connect.puts == 0
+
+
+def test_a_failed_task_is_restarted_once_and_then_named() -> None:
+    connect = FakeConnect(task="FAILED")
+    with pytest.raises(ConnectorFailedError, match=r"org\.example\.Boom: no route"):
+        apply_connector(connect.client(), CONFIG)
+    assert connect.restarts == 1
+
+
+def test_no_answer_is_told_with_the_address() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    client = ConnectClient("http://connect", deadline=0.5, transport=httpx.MockTransport(refuse))
+    with pytest.raises(ConnectError, match="http://connect/connectors: no answer: refused"):
+        client.connectors()

@@ -1,0 +1,175 @@
+"""Registry files, right and wrong: each wrong one is answered with file, line, path and what is accepted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from pydantic import ValidationError
+
+from cdc_assets.registry.durations import format_duration, parse_duration
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.identifiers import TableId, parse_table
+from cdc_assets.registry.loader import load_source, load_sources
+from cdc_assets.registry.models import Source, short_table_name
+
+GOOD = """\
+    source: shop
+    owners: ["team:data"]
+    database:
+      kind: postgresql
+      host: {env: SHOP_HOST}
+      dbname: shop
+      user: cdc
+      password: {secret: shop_password}
+    tables:
+      - {name: public.orders}
+      - {name: sales.order_line}
+"""
+
+
+def write(folder: Path, text: str, name: str = "shop.yaml") -> Path:
+    file = folder / name
+    file.write_text(dedent(text), encoding="utf-8")
+    return file
+
+
+def findings(file: Path) -> list[str]:
+    with pytest.raises(RegistryError) as caught:
+        load_source(file)
+    return [str(finding).replace(str(file), "FILE") for finding in caught.value.findings]
+
+
+def test_a_good_file_loads_with_defaults(tmp_path: Path) -> None:
+    source = load_source(write(tmp_path, GOOD))
+    assert source.name == "shop"
+    assert source.batching.max_records == 250_000
+    assert source.topics.retention == timedelta(hours=168)
+    assert [short_table_name(table.id) for table in source.tables] == ["orders", "sales__order_line"]
+
+
+def test_an_unknown_key_names_line_and_accepted_keys(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD.replace("dbname: shop", "dbname: shop\n      pasword: x"))
+    assert findings(file) == [
+        "FILE:7: database.pasword: unknown key; accepted: dbname, host, kind, password, port, sslmode, user"
+    ]
+
+
+def test_an_unknown_key_of_a_table_names_the_table_s_line(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD.replace("{name: sales.order_line}", "{name: sales.order_line, primary_keys: [id]}"))
+    (finding,) = findings(file)
+    assert finding.startswith("FILE:11: tables.1.primary_keys: unknown key; accepted: ")
+    assert "keys" in finding
+
+
+def test_a_wrong_kind_lists_the_accepted_ones(tmp_path: Path) -> None:
+    (finding,) = findings(write(tmp_path, GOOD.replace("postgresql", "postgres")))
+    assert finding == "FILE:4: database.kind: Input should be 'postgresql', got 'postgres'"
+
+
+def test_a_missing_key_names_the_enclosing_line(tmp_path: Path) -> None:
+    (finding,) = findings(write(tmp_path, GOOD.replace("      dbname: shop\n", "")))
+    assert finding == "FILE:3: database.dbname: Field required"
+
+
+def test_every_finding_is_told_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("postgresql", "oracle").replace("source: shop", "source: Shop Floor") + "    sorce: x\n"
+    assert len(findings(write(tmp_path, text))) == 3
+
+
+def test_a_password_in_clear_is_refused(tmp_path: Path) -> None:
+    (finding,) = findings(write(tmp_path, GOOD.replace("{secret: shop_password}", "hunter2")))
+    assert finding.startswith("FILE:8: database.password:")
+
+
+def test_a_duplicate_table_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD + "      - {name: public.orders}\n")
+    assert findings(file) == ["FILE:12: tables.2.name: table public.orders is declared twice"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("public.a-b", "public.a_b"), ("sales.t", "public.sales__t"), ("public.a$", 'public."a."')]
+)
+def test_names_that_collide_after_derivation_are_refused(tmp_path: Path, one: str, other: str) -> None:
+    text = GOOD + f"      - name: {one}\n      - name: '{other}'\n"
+    (finding,) = findings(write(tmp_path, text))
+    assert finding.startswith("FILE:13: tables.3.name: ")
+    assert "would both be called" in finding
+
+
+def test_duplicate_yaml_keys_are_refused(tmp_path: Path) -> None:
+    (finding,) = findings(write(tmp_path, GOOD + "    source: again\n"))
+    assert "FILE:12" in finding
+    assert "duplicate key" in finding
+
+
+def test_broken_yaml_names_the_line(tmp_path: Path) -> None:
+    (finding,) = findings(write(tmp_path, "source: [\n"))
+    assert finding.startswith("FILE:")
+    assert "not valid YAML" in finding
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "just text\n"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    (finding,) = findings(write(tmp_path, text))
+    assert "a source is a YAML mapping" in finding
+
+
+def test_two_files_of_one_source_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "a.yaml")
+    write(tmp_path, GOOD, "b.yaml")
+    with pytest.raises(RegistryError, match=r"b\.yaml:1: source: 'shop' is already declared in .*a\.yaml"):
+        load_sources(tmp_path)
+
+
+def test_an_empty_or_missing_folder_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="a source is one YAML file"):
+        load_sources(tmp_path)
+    with pytest.raises(RegistryError, match="set CDC_SOURCES"):
+        load_sources(tmp_path / "absent")
+
+
+def test_models_are_frozen(tmp_path: Path) -> None:
+    source = load_source(write(tmp_path, GOOD))
+    with pytest.raises(ValidationError, match="frozen"):
+        source.tables[0].name = "public.other"  # type: ignore[misc]
+
+
+def test_json_schema_can_be_exported_for_editors() -> None:
+    schema = Source.model_json_schema()
+    assert set(schema["required"]) == {"source", "database", "tables"}
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("public.city", TableId("public", "city")),
+        ('public."odd.name"', TableId("public", "odd.name")),
+        ('"a""b".c', TableId('a"b', "c")),
+        ("public.naïve table", TableId("public", "naïve table")),
+    ],
+)
+def test_table_names(text: str, expected: TableId) -> None:
+    assert parse_table(text) == expected
+    assert parse_table(str(expected)) == expected
+
+
+@pytest.mark.parametrize("text", ["city", "a.b.c", "", ".", "a.", '"a.b', "a\n.b", 'a."b"c'])
+def test_table_names_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="table"):
+        parse_table(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("1h30m", 5400), ("7d", 604800)])
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text).total_seconds() == seconds
+    assert parse_duration(format_duration(parse_duration(text))).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("value", [60, "60", "1 hour", "", "-5m", None, 1.5])
+def test_durations_without_a_unit_are_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="number and unit"):
+        parse_duration(value)
