@@ -7,22 +7,23 @@ topics as they are now, never from what a sensor saw. A table whose topic contra
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import dagster as dg
-from spark.specs import BronzeSpec, TopicRange
 
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import Ranges, batches, pending_ranges, width
 from cdc_assets.assets.each_table import selected_tables
 from cdc_assets.assets.specs import table_spec
-from cdc_assets.errors import CdcAssetsError, TableFailuresError
+from cdc_assets.errors import CdcAssetsError, TableFailuresError, TopicGapError
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+from spark.commits import TopicState as TopicCommitted
+from spark.specs import BronzeSpec, TopicRange
 
 
 def build_bronze_assets(source: Source) -> dg.AssetsDefinition:
@@ -56,7 +57,7 @@ def append_news(
     pending: dict[str, Ranges] = {}
     for topic, table in topics.items():
         try:
-            pending[topic] = _pending(topic, states.get(topic), before)
+            pending[topic] = _pending(topic, states.get(topic), before.get(topic))
         except CdcAssetsError as error:
             failures[names.table_name(table)] = str(error)
 
@@ -100,8 +101,7 @@ def append_news(
         raise TableFailuresError("bronze", failures)
 
 
-def _pending(topic: str, state: TopicState | None, before: Mapping[str, object]) -> Ranges:
+def _pending(topic: str, state: TopicState | None, known: TopicCommitted | None) -> Ranges:
     if state is None:
-        raise CdcAssetsError(f"topic {topic} does not exist yet on the lake's cluster; materialize its mirror asset first")
-    known = before.get(topic)
-    return pending_ranges(state, positions=getattr(known, "positions", None), topic_id=getattr(known, "topic_id", None))
+        raise TopicGapError(f"topic {topic} does not exist yet on the lake's cluster; materialize its mirror asset first")
+    return pending_ranges(state, positions=known.positions if known else None, topic_id=known.topic_id if known else None)

@@ -8,9 +8,9 @@ a guess about types would be a guess about data.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
-from spark.specs import Column, JobResult, SilverSpec
 
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
@@ -21,6 +21,7 @@ from cdc_assets.resources.databases.postgresql import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+from spark.specs import Column, JobResult, SilverSpec
 
 
 def build_silver_assets(source: Source) -> dg.AssetsDefinition:
@@ -68,7 +69,7 @@ def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) 
     )
 
 
-def _metadata(lake: str, source: Source, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, object]:
+def _metadata(lake: str, source: Source, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     bronze = dg.AssetKey(names.asset_key("bronze", source, table))
     columns = [c for c in found.columns if c.name not in table.except_column_list]
     return {

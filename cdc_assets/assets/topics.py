@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -44,7 +45,7 @@ def build_topic_assets(source: Source) -> dg.AssetsDefinition:
     return topic
 
 
-def topic_metadata(state: TopicState) -> dict[str, object]:
+def topic_metadata(state: TopicState) -> dict[str, Any]:
     """Identity and offsets of a topic. Offsets only: the number of records is for the volumetry checks to count."""
     return {
         "cdc/topic_id": state.topic_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 
 from cdc_assets.backup import VerifyReport
@@ -10,7 +12,7 @@ from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.volumetry.row_count import RowCount
 from cdc_assets.volumetry.transport import TransportCount
 
-Evidence = tuple[bool, str, dict[str, object]]
+Evidence = tuple[bool, str, dict[str, Any]]
 TALLIES_KEY = "cdc/tallies"
 
 
@@ -23,7 +25,7 @@ def of_connector(name: str, status: ConnectorStatus | None) -> Evidence:
     """States of the connector and its tasks."""
     if status is None:
         return False, f"connector {name} does not exist; materialize the connector asset", {"cdc/state": "absent"}
-    metadata: dict[str, object] = {"cdc/state": status.state, "cdc/tasks": ", ".join(status.tasks) or "none"}
+    metadata: dict[str, Any] = {"cdc/state": status.state, "cdc/tasks": ", ".join(status.tasks) or "none"}
     if status.running:
         return True, f"RUNNING with {len(status.tasks)} task(s) RUNNING", metadata
     metadata["cdc/trace"] = "\n".join(status.trace)
@@ -34,7 +36,7 @@ def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
     """Topic, mirror and bronze at bronze's position."""
     if isinstance(measured, CdcAssetsError):
         return of_error(measured)
-    metadata: dict[str, object] = {
+    metadata: dict[str, Any] = {
         "cdc/topic_records": measured.topic_records,
         "cdc/mirror_records": measured.mirror_records,
         "cdc/bronze_rows": measured.bronze_rows,
@@ -51,7 +53,7 @@ def of_rows(measured: RowCount | CdcAssetsError) -> Evidence:
     if isinstance(measured, CdcAssetsError):
         return of_error(measured)
     snapshot = measured.snapshot
-    metadata: dict[str, object] = {
+    metadata: dict[str, Any] = {
         "cdc/source_rows": measured.source_rows,
         "cdc/silver_rows": measured.silver_rows,
         "cdc/rows_in_flight": measured.in_flight,
@@ -73,7 +75,7 @@ def of_rows(measured: RowCount | CdcAssetsError) -> Evidence:
 
 def of_backup(report: VerifyReport) -> Evidence:
     """Manifests, objects and bronze."""
-    metadata: dict[str, object] = {
+    metadata: dict[str, Any] = {
         "cdc/manifests": report.manifests,
         "cdc/objects": report.objects,
         "cdc/records": report.records,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 
 from cdc_assets.checks.evidence import TALLIES_KEY
@@ -19,6 +21,6 @@ def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> tup
         evaluation = record.evaluation
         if evaluation is None or not evaluation.passed or TALLIES_KEY not in evaluation.metadata:
             continue
-        stored = evaluation.metadata[TALLIES_KEY].value
+        stored: Any = evaluation.metadata[TALLIES_KEY].value
         return TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"])
     return None

@@ -13,6 +13,7 @@ All are blocking, so that `dagster asset materialize` ends non-zero when one fai
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -111,7 +112,7 @@ def _backup(platform: Platform, source: Source, table: Table) -> dg.AssetCheckRe
     return _result(key, *evidence.of_backup(report))
 
 
-def _result(key: dg.AssetCheckKey, passed: bool, description: str, metadata: dict[str, object]) -> dg.AssetCheckResult:
+def _result(key: dg.AssetCheckKey, passed: bool, description: str, metadata: dict[str, Any]) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=passed,
         asset_key=key.asset_key,

@@ -5,40 +5,62 @@ The log is the truth about positions (never a sensor's cursor, never a consumer 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from spark.commits import BronzeCommitted, SilverCommitted, fold_bronze, latest_silver
+from spark.commits import Committed, Folded, fold, fold_silver
+from spark.errors import HistoryTooShortError
 
 _PAGE = 50
 
 
-def bronze_committed(path: str) -> BronzeCommitted | None:
+def bronze_committed(path: str) -> Committed | None:
     """Positions and record counts of every topic in the source's change log; None when there is no table yet."""
     table = _open(path)
-    return None if table is None else fold_bronze(_commits(table))
+    if table is None:
+        return None
+    limit = _PAGE
+    while True:
+        commits = _commits(table, limit)
+        try:
+            return fold(commits)
+        except HistoryTooShortError:
+            if len(commits) < limit:
+                raise
+            limit *= 4
+
+
+def silver_committed(path: str) -> Folded | None:
+    """What a silver table has folded; None when there is no table yet."""
+    table = _open(path)
+    if table is None:
+        return None
+    limit = _PAGE
+    while True:
+        commits = _commits(table, limit)
+        folded = fold_silver(commits)
+        if folded is not None or len(commits) < limit:
+            return folded
+        limit *= 4
+
+
+def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
+    """Per partition the offset up to which silver has folded the topic; empty when it has nothing of it."""
+    state = folded.topics.get(topic) if folded else None
+    return dict(state.positions) if state else {}
 
 
 def bronze_rows(path: str, version: int) -> dict[tuple[str, int], int]:
     """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata."""
-    from collections import Counter
-
     from deltalake import DeltaTable
 
     counts: Counter[tuple[str, int]] = Counter()
     dataset = DeltaTable(path, version=version).to_pyarrow_dataset()
     for batch in dataset.to_batches(columns=["topic", "partition"]):
-        groups = batch.to_struct_array().value_counts()
-        for group in groups.to_pylist():
+        for group in batch.to_struct_array().value_counts().to_pylist():
             counts[group["values"]["topic"], group["values"]["partition"]] += group["counts"]
     return dict(counts)
-
-
-def silver_committed(path: str) -> SilverCommitted | None:
-    """What a silver table has folded; None when there is no table yet."""
-    table = _open(path)
-    return None if table is None else latest_silver(_commits(table))
 
 
 def silver_rows(path: str, *, version: int | None = None) -> int | None:
@@ -52,7 +74,7 @@ def silver_rows(path: str, *, version: int | None = None) -> int | None:
     records = sum(value or 0 for value in actions["num_records"].to_pylist())
     name = "deletionVector.cardinality"
     removed = sum(v or 0 for v in actions[name].to_pylist()) if name in actions.column_names else 0
-    return records - removed
+    return int(records - removed)
 
 
 def _open(path: str, *, files: bool = False, version: int | None = None) -> Any:
@@ -65,14 +87,5 @@ def _open(path: str, *, files: bool = False, version: int | None = None) -> Any:
     return DeltaTable(path, version=version, without_files=not files)
 
 
-def _commits(table: Any) -> Iterator[tuple[int, str]]:
-    """`(version, userMetadata)` newest first; reads further back only as far as the caller asks."""
-    seen = 0
-    limit = _PAGE
-    while True:
-        page = table.history(limit)
-        for entry in page[seen:]:
-            yield int(entry["version"]), str(entry.get("userMetadata") or "")
-        if len(page) < limit:
-            return
-        seen, limit = len(page), limit * 4
+def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:
+    return [(int(entry["version"]), entry.get("userMetadata")) for entry in table.history(limit)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 
 import dagster as dg
 
@@ -110,18 +109,19 @@ def read_news(
             TableNews(
                 names.table_name(table),
                 waiting,
-                silver_behind=_silver_behind(platform, source, table, positions),
-                backup_behind=bool(known) and _backup_behind(instance, source, table, known.records),
+                silver_behind=_silver_behind(platform, source, table, known.records if known else 0),
+                backup_behind=_backup_behind(instance, source, table, known.records if known else 0),
                 stale=_stale(instance, source, table, now),
             )
         )
     return news, problems
 
 
-def _silver_behind(platform: Platform, source: Source, table: Table, bronze: Mapping[int, int]) -> bool:
+def _silver_behind(platform: Platform, source: Source, table: Table, records: int) -> bool:
+    """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold."""
     silver = silver_committed(names.silver_path(platform.lake, source, table))
-    folded = silver.positions(names.mirrored_topic(source, table)) if silver else {}
-    return any(folded.get(partition, 0) < end for partition, end in bronze.items() if end > 0)
+    folded = silver.topics.get(names.mirrored_topic(source, table)) if silver else None
+    return (folded.records if folded else 0) < records
 
 
 def _backup_behind(instance: dg.DagsterInstance, source: Source, table: Table, records: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import Source, Table
-from cdc_assets.resources.delta_log import bronze_committed, bronze_rows, silver_committed, silver_rows
+from cdc_assets.resources.delta_log import bronze_committed, bronze_rows, folded_positions, silver_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets.volumetry.row_count import RowCount, count_in_flight
@@ -81,7 +81,7 @@ def _count_rows_once(platform: Platform, source: Source, tables: Sequence[Table]
     for table in tables:
         committed, rows = silver[table.name]
         topic = names.mirrored_topic(source, table)
-        folded = committed.positions(topic) if committed else {}
+        folded = folded_positions(committed, topic)
         try:
             flight = count_in_flight(
                 lake,

@@ -1,0 +1,109 @@
+"""Waits until what the source had committed has reached the lake: bronze, silver, and where declared the backup."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.delta_log import bronze_committed, folded_positions, silver_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from spark.commits import TopicState
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A table that has not reached the position yet, and the layer that is behind."""
+
+    source: str
+    table: str
+    layer: str
+
+
+def wait_caught_up(
+    platform: Platform,
+    sources: tuple[Source, ...],
+    *,
+    timeout: float,
+    with_backup: bool = False,
+    progress: Callable[[tuple[Behind, ...]], None] = lambda _: None,
+) -> dict[str, LogPosition]:
+    """Block until everything that the sources had committed before the call is in silver (and in the backup).
+
+    Raises:
+        CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
+    """
+    until = time.monotonic() + timeout
+    positions = {
+        source.name: carry_to_lake(
+            source,
+            database=platform.database(source),
+            core=platform.core_kafka(),
+            lake=platform.lake_kafka(),
+            lake_connect=platform.lake_connect(),
+            deadline=max(1.0, until - time.monotonic()),
+        )
+        for source in sources
+    }
+    while True:
+        behind = tuple(
+            late
+            for source in sources
+            for late in behind_position(platform, source, positions[source.name], with_backup=with_backup)
+        )
+        progress(behind)
+        if not behind:
+            return positions
+        if time.monotonic() > until:
+            told = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind)
+            raise CaughtUpTimeoutError(f"not caught up within {timeout:.0f} s: {told}; ./cdc status shows where it stands")
+        time.sleep(_POLL_SECONDS)
+
+
+def behind_position(platform: Platform, source: Source, position: LogPosition, *, with_backup: bool) -> list[Behind]:
+    """The tables of the source that have not reached the position."""
+    committed = bronze_committed(names.bronze_path(platform.lake, source))
+    late = []
+    for table in source.tables:
+        topic = names.mirrored_topic(source, table)
+        target = position.offsets.get(topic, {})
+        state = committed.topics.get(topic) if committed else None
+        layer = _layer_behind(platform, source, table, topic, target, state, with_backup=with_backup)
+        if layer:
+            late.append(Behind(source.name, names.table_name(table), layer))
+    return late
+
+
+def _layer_behind(
+    platform: Platform,
+    source: Source,
+    table: Table,
+    topic: str,
+    target: Mapping[int, int],
+    bronze: TopicState | None,
+    *,
+    with_backup: bool,
+) -> str | None:
+    positions = bronze.positions if bronze else {}
+    records = bronze.records if bronze else 0
+    if any(positions.get(partition, 0) < end for partition, end in target.items()):
+        return "bronze"
+    silver = silver_committed(names.silver_path(platform.lake, source, table))
+    folded = silver.topics.get(topic) if silver else None
+    up_to = folded_positions(silver, topic)
+    reached = all(up_to.get(partition, 0) >= end for partition, end in target.items())
+    if records and not reached and (folded is None or folded.records < records):
+        return "silver"
+    if with_backup and source.backup is not None:
+        from cdc_assets.backup import backup_position
+
+        copied = backup_position(platform.store(source.backup.store), source=source.name, table=names.table_name(table))
+        if copied.records < records:
+            return "backup"
+    return None
