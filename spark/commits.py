@@ -1,0 +1,262 @@
+"""Commit metadata: what a Delta commit of ours says about the records it holds. Pure Python, no Spark.
+
+A bronze append carries `topics` (its own ranges) and `committed`: everything up to and including `base_version`,
+the newest version its job had seen, plus its own ranges. Appends of different tables may run at the same time, so
+commits between `base_version` and the append itself are not in its `committed`. A reader therefore takes the newest
+commit of ours and adds the `topics` of all our commits after its `base_version` (`fold`). Each commit being
+cumulative, a reader needs a few commits and not the whole log.
+
+A topic is its (name, epoch): a higher epoch replaces what a lower one had committed; within one epoch the topic id
+never changes. Counts and positions are those of the epoch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark.errors import CommitMetadataError, HistoryTooShortError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """What a log has committed of one incarnation of one topic."""
+
+    table: str
+    topic_id: str
+    epoch: int
+    positions: dict[int, int]
+    records: int = 0
+    by_op: dict[str, int] = field(default_factory=dict)
+    max_position: dict[int, str] = field(default_factory=dict)
+    snapshots: dict[int, int] = field(default_factory=dict)
+    """Per partition, the LSN of the newest initial snapshot seen: see spark.positions."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "table": self.table,
+            "topic_id": self.topic_id,
+            "epoch": self.epoch,
+            "positions": _text_keys(self.positions),
+            "records": self.records,
+            "by_op": dict(self.by_op),
+            "max_position": _text_keys(self.max_position),
+            "snapshots": _text_keys(self.snapshots),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TopicState:
+        return cls(
+            table=data["table"],
+            topic_id=data["topic_id"],
+            epoch=data["epoch"],
+            positions=_int_keys(data["positions"]),
+            records=data.get("records", 0),
+            by_op=dict(data.get("by_op", {})),
+            max_position=_int_keys(data.get("max_position", {})),
+            snapshots=_int_keys(data.get("snapshots", {})),
+        )
+
+
+@dataclass(frozen=True)
+class TopicCommit:
+    """One append's share of one topic: ranges `[from, to)` per partition and what they held."""
+
+    table: str
+    topic_id: str
+    epoch: int
+    ranges: dict[int, tuple[int, int]]
+    records: int = 0
+    by_op: dict[str, int] = field(default_factory=dict)
+    max_position: dict[int, str] = field(default_factory=dict)
+    snapshots: dict[int, int] = field(default_factory=dict)
+    min_timestamp: int | None = None
+    """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "table": self.table,
+            "topic_id": self.topic_id,
+            "epoch": self.epoch,
+            "ranges": {str(p): list(r) for p, r in sorted(self.ranges.items())},
+            "records": self.records,
+            "by_op": dict(self.by_op),
+            "max_position": _text_keys(self.max_position),
+            "snapshots": _text_keys(self.snapshots),
+            "min_timestamp": self.min_timestamp,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TopicCommit:
+        return cls(
+            table=data["table"],
+            topic_id=data["topic_id"],
+            epoch=data["epoch"],
+            ranges={int(p): (r[0], r[1]) for p, r in data["ranges"].items()},
+            records=data.get("records", 0),
+            by_op=dict(data.get("by_op", {})),
+            max_position=_int_keys(data.get("max_position", {})),
+            snapshots=_int_keys(data.get("snapshots", {})),
+            min_timestamp=data.get("min_timestamp"),
+        )
+
+    def after(self, state: TopicState | None) -> TopicState:
+        """The topic's state once this append is added to it."""
+        if state is None or self.epoch > state.epoch:
+            state = TopicState(self.table, self.topic_id, self.epoch, {})
+        elif self.epoch < state.epoch:
+            return state
+        return replace(
+            state,
+            positions=_highest(state.positions, {p: r[1] for p, r in self.ranges.items()}),
+            records=state.records + self.records,
+            by_op=dict(Counter(state.by_op) + Counter(self.by_op)),
+            max_position=_highest(state.max_position, self.max_position),
+            snapshots=_highest(state.snapshots, self.snapshots),
+        )
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The fold of a log: `version` is the newest version that was looked at, -1 for none."""
+
+    version: int
+    topics: dict[str, TopicState]
+    oldest_seen: int = -1
+    appends: tuple[tuple[int, dict[str, TopicCommit]], ...] = ()
+    """The appends that were read, newest first: `(version, {topic: share})`."""
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """The next offset to commit, None when nothing of the topic is committed."""
+        state = self.topics.get(topic)
+        return None if state is None else state.positions.get(partition, 0)
+
+    def of_table(self, table: str) -> dict[str, TopicState]:
+        return {topic: state for topic, state in self.topics.items() if state.table == table}
+
+
+def bronze_metadata(operation_id: str, base: Committed, topics: Mapping[str, TopicCommit]) -> str:
+    """The userMetadata of an append that builds on `base`."""
+    committed = dict(base.topics)
+    for topic, share in topics.items():
+        committed[topic] = share.after(committed.get(topic))
+    return _dump(
+        {
+            "cdc_assets": FORMAT,
+            "kind": "bronze",
+            "operation_id": operation_id,
+            "base_version": base.version,
+            "topics": {t: s.to_dict() for t, s in topics.items()},
+            "committed": {t: s.to_dict() for t, s in committed.items()},
+        }
+    )
+
+
+def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
+    """What a bronze log has committed, from any newest part of its history, in any order.
+
+    Raises HistoryTooShortError when that part does not reach back far enough: give more of it.
+    """
+    seen = sorted(((int(v), m) for v, m in commits), key=lambda c: c[0], reverse=True)
+    if not seen:
+        return Committed(version=-1, topics={})
+    ours = [(v, data) for v, text in seen if (data := parse(text, "bronze", v)) is not None]
+    tip, oldest = seen[0][0], seen[-1][0]
+    if not ours:
+        if oldest > 0:
+            raise HistoryTooShortError(f"no bronze commit among versions {oldest}..{tip}; read further back")
+        return Committed(version=tip, topics={}, oldest_seen=oldest)
+    newest_version, newest = ours[0]
+    base = newest["base_version"]
+    if oldest > base + 1:
+        raise HistoryTooShortError(
+            f"versions {base + 1}..{oldest - 1} are missing from the history; read further back"
+        )
+    appends = tuple((v, {t: TopicCommit.from_dict(s) for t, s in d["topics"].items()}) for v, d in ours)
+    topics = {t: TopicState.from_dict(s) for t, s in newest["committed"].items()}
+    for version, shares in reversed(appends):
+        if base < version < newest_version:
+            for topic, share in shares.items():
+                topics[topic] = share.after(topics.get(topic))
+    return Committed(version=tip, topics=topics, oldest_seen=oldest, appends=appends)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What silver has folded: up to which bronze version, and each topic's state there."""
+
+    bronze_version: int
+    topics: dict[str, TopicState]
+    version: int = -1
+    operation_id: str = ""
+    snapshot: str | None = None
+    """Tables without a key: the position of the newest full snapshot that replaced what was below it."""
+
+
+def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]) -> str:
+    """The userMetadata of a silver commit: afterwards everything in `folded` is in the table."""
+    return _dump(
+        {
+            "cdc_assets": FORMAT,
+            "kind": "silver",
+            "operation_id": operation_id,
+            "bronze_version": folded.bronze_version,
+            "folded": {t: s.to_dict() for t, s in folded.topics.items()},
+            "max_position": {t: _text_keys(s.max_position) for t, s in folded.topics.items()},
+            "snapshot": folded.snapshot,
+            "counts": dict(counts),
+        }
+    )
+
+
+def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
+    """What a silver table has folded: its newest commit of ours says it all. None when there is none."""
+    for version, text in sorted(commits, key=lambda c: c[0], reverse=True):
+        data = parse(text, "silver", version)
+        if data is not None:
+            return Folded(
+                bronze_version=data["bronze_version"],
+                topics={t: TopicState.from_dict(s) for t, s in data["folded"].items()},
+                version=version,
+                operation_id=data["operation_id"],
+                snapshot=data.get("snapshot"),
+            )
+    return None
+
+
+def parse(text: str | None, kind: str, version: int) -> dict[str, Any] | None:
+    """The metadata if it is ours and of this kind; anything else that users write there is none of our business."""
+    if not text or not text.startswith("{"):
+        return None
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(data, dict) or "cdc_assets" not in data or data.get("kind") != kind:
+        return None
+    if data["cdc_assets"] != FORMAT:
+        raise CommitMetadataError(
+            f"version {version} was written in metadata format {data['cdc_assets']}, this code reads {FORMAT}: upgrade it"
+        )
+    return data
+
+
+def _highest(left: Mapping[int, Any], right: Mapping[int, Any]) -> dict[int, Any]:
+    return {p: max(v for v in (left.get(p), right.get(p)) if v is not None) for p in sorted({*left, *right})}
+
+
+def _text_keys(values: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(p): v for p, v in sorted(values.items())}
+
+
+def _int_keys(values: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(p): v for p, v in values.items()}
+
+
+def _dump(data: dict[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))

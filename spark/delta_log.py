@@ -1,0 +1,101 @@
+"""Reading a Delta table's own history through SQL: what is committed, by whom, with how many rows.
+
+History is read newest first and only as far back as needed; our commit metadata is cumulative, so that is a few
+commits. A path without a table is an empty history, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark.errors import CommitNotFoundError, HistoryTooShortError
+from spark.identifiers import table_at
+
+T = TypeVar("T")
+FIRST_LOOK = 20
+NOT_A_TABLE = (
+    "DELTA_TABLE_ONLY_OPERATION",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "PATH_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND",
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version of a Delta table."""
+
+    version: int
+    operation: str
+    user_metadata: str | None
+    metrics: dict[str, str]
+
+    def count(self, metric: str) -> int:
+        return int(self.metrics.get(metric, 0))
+
+
+def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
+    """The newest commits, newest first; empty when there is no table."""
+    statement = f"DESCRIBE HISTORY {table_at(path)}" + (f" LIMIT {limit}" if limit else "")
+    try:
+        rows = (
+            session.sql(statement)
+            .select("version", "operation", "userMetadata", "operationMetrics")
+            .collect()
+        )
+    except PySparkException as error:
+        if is_missing_table(error):
+            return []
+        raise
+    return [Commit(r.version, r.operation, r.userMetadata, dict(r.operationMetrics or {})) for r in rows]
+
+
+def is_missing_table(error: PySparkException) -> bool:
+    text = f"{error.getCondition() or ''} {error}"
+    return any(name in text for name in NOT_A_TABLE)
+
+
+def folded_history(
+    session: SparkSession,
+    path: str,
+    fold: Callable[[list[tuple[int, str | None]]], T],
+    *,
+    up_to: int | None = None,
+) -> T:
+    """`fold` over as much of the history as it asks for."""
+    limit: int | None = FIRST_LOOK
+    while True:
+        commits = history(session, path, limit)
+        seen = [(c.version, c.user_metadata) for c in commits if up_to is None or c.version <= up_to]
+        try:
+            if commits and not seen:
+                raise HistoryTooShortError(f"{path}: version {up_to} is not among the newest {limit}")
+            return fold(seen)
+        except HistoryTooShortError:
+            if limit is None or len(commits) < limit:
+                raise
+            limit = limit * 10 if limit < 2000 else None
+
+
+def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:
+    """The commit that carries our operation id: a write that returned is believed only once it is in the log."""
+    marker = f'"operation_id":"{operation_id}"'
+    for commit in history(session, path, FIRST_LOOK):
+        if commit.user_metadata and marker in commit.user_metadata:
+            written = commit.count("numOutputRows")
+            if rows is not None and written != rows:
+                raise CommitNotFoundError(
+                    f"{path} version {commit.version}: {written} rows written, {rows} read (operation {operation_id}); "
+                    "do not run it again before the difference is understood"
+                )
+            return commit
+    raise CommitNotFoundError(
+        f"{path}: the write returned, but no commit carries operation {operation_id}; run it again"
+    )

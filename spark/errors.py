@@ -1,0 +1,51 @@
+"""The error tree of the Spark jobs: each message carries the value, its place and the next command or setting."""
+
+from __future__ import annotations
+
+
+class SparkJobError(Exception):
+    """Root of every error that these jobs raise on purpose."""
+
+
+class SpecError(SparkJobError):
+    """A spec cannot be read, or asks for something impossible."""
+
+
+class CommitMetadataError(SparkJobError):
+    """The metadata of a Delta commit cannot be read, or contradicts another commit."""
+
+
+class HistoryTooShortError(CommitMetadataError):
+    """The part of the Delta history that was read does not reach back to the commit that the newest one builds on."""
+
+
+class RangeGapError(SparkJobError):
+    """A range starts after what bronze has committed: the records between would be lost."""
+
+
+class RangeLostError(SparkJobError):
+    """Kafka no longer has, or does not hand out, records of a range."""
+
+
+class TopicChangedError(SparkJobError):
+    """A topic was recreated: another topic id under the epoch that bronze has already committed."""
+
+
+class CommitNotFoundError(SparkJobError):
+    """The write returned, but its commit is not in the Delta log or holds another number of rows."""
+
+
+class RecordError(SparkJobError):
+    """A record cannot be folded: not an envelope, or a value that its column's type cannot hold."""
+
+
+class UnsupportedEventError(RecordError):
+    """A record is well formed, but the table has no rule for it."""
+
+
+class ColumnTypeError(SparkJobError):
+    """A source type has no lake type."""
+
+
+class SchemaMismatchError(SparkJobError):
+    """The table in the lake and the columns of the source contradict each other."""

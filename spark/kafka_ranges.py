@@ -1,0 +1,137 @@
+"""Exact offset ranges of many topics as one DataFrame, and what is left of a range once bronze has part of it.
+
+A range ends at the last stable offset, so that every record in it is decided: committed or aborted. Records that
+Kafka no longer has are an error here and never a shorter answer (`failOnDataLoss` stays true).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark.commits import Committed
+from spark.errors import RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
+from spark.specs import BronzeSpec, TopicRange
+
+RESERVED = (
+    "assign",
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "endingOffsets",
+    "failOnDataLoss",
+    "includeHeaders",
+)
+RESERVED_LOWER = frozenset(
+    name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers")
+)
+SPLIT_ABOVE = 500_000
+LOSS = re.compile(
+    r"(Cannot fetch offset|Cannot fetch record|OffsetOutOfRange|data may have been lost|DATA_LOSS|KAFKA_DATA_LOSS"
+    r"|UnknownTopicOrPartition|does not host this topic|Partitions? .*(deleted|lost|not found)|offset.* out of range)",
+    re.IGNORECASE,
+)
+
+
+def remaining(topic: TopicRange, committed: Committed) -> TopicRange | None:
+    """What of the ranges bronze does not have yet; None when it has everything. A hole before a range is an error."""
+    state = committed.topics.get(topic.topic)
+    if state is None or topic.epoch > state.epoch:
+        return topic
+    if topic.epoch < state.epoch:
+        raise TopicChangedError(
+            f"topic {topic.topic}: epoch {topic.epoch} is asked for, bronze has already committed epoch {state.epoch}"
+        )
+    if topic.topic_id != state.topic_id:
+        raise TopicChangedError(
+            f"topic {topic.topic} was recreated: its id is {topic.topic_id}, bronze has committed {state.topic_id} in "
+            f"epoch {state.epoch}; its offsets start again, so read it under a higher epoch after checking what is missing"
+        )
+    left = {}
+    for partition, (start, end) in topic.ranges.items():
+        done = state.positions.get(partition, 0)
+        if start > done:
+            raise RangeGapError(
+                f"topic {topic.topic} partition {partition}: the range starts at offset {start}, bronze has committed up "
+                f"to {done}; offsets {done}..{start - 1} would be lost"
+            )
+        if end > done:
+            left[partition] = (done, end)
+    return replace(topic, ranges=left) if left else None
+
+
+def read(session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange]) -> DataFrame:
+    """The committed records of the ranges, headers included."""
+    return session.read.format("kafka").options(**read_options(spec, topics)).load()
+
+
+def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, str]:
+    refused = sorted(k for k in spec.kafka_options if k.lower() in RESERVED_LOWER)
+    if refused:
+        raise SpecError(
+            f"kafka_options {refused} are the job's own: exactly the committed records of the ranges are read"
+        )
+    total = sum(end - start for t in topics for start, end in t.ranges.values())
+    options = {
+        "kafka.bootstrap.servers": spec.bootstrap,
+        "kafka.fetch.max.wait.ms": "20",
+        "kafka.max.poll.records": "5000",
+        "kafka.max.partition.fetch.bytes": str(8 << 20),
+        "kafkaConsumer.pollTimeoutMs": "60000",
+        **spec.kafka_options,
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        "assign": json.dumps({t.topic: sorted(t.ranges) for t in topics}),
+        "startingOffsets": _offsets(topics, 0),
+        "endingOffsets": _offsets(topics, 1),
+    }
+    if total > SPLIT_ABOVE:
+        options.setdefault("minPartitions", str(max(2, total // SPLIT_ABOVE)))
+    return options
+
+
+def _offsets(topics: Sequence[TopicRange], end: int) -> str:
+    return json.dumps({t.topic: {str(p): r[end] for p, r in sorted(t.ranges.items())} for t in topics})
+
+
+def describe(topics: Sequence[TopicRange]) -> str:
+    parts = [
+        f"{t.topic} partition {p} offsets {s}..{e - 1}"
+        for t in topics
+        for p, (s, e) in sorted(t.ranges.items())
+    ]
+    return ", ".join(parts)
+
+
+def lost_range(error: PySparkException, topics: Sequence[TopicRange]) -> SparkJobError | None:
+    """The error to raise instead, when Spark says that records of a range are not to be had."""
+    text = str(error)
+    if not LOSS.search(text):
+        return None
+    named = _named(text, topics)
+    reason = next((line.strip() for line in text.splitlines() if LOSS.search(line)), text.splitlines()[0])[
+        :300
+    ]
+    return RangeLostError(
+        f"Kafka does not hand out every record of {describe(named)}: {reason}. Retention or delete_records removed "
+        "them, or the range ends above the last stable offset (an open transaction); nothing was committed"
+    )
+
+
+def _named(text: str, topics: Sequence[TopicRange]) -> Sequence[TopicRange]:
+    """The partition that Spark's message speaks of; all of them when it does not say."""
+    for topic in topics:
+        for partition, span in topic.ranges.items():
+            if re.search(rf"(?<![\w.-]){re.escape(topic.topic)}-{partition}(?!\d)", text):
+                return [replace(topic, ranges={partition: span})]
+    return topics
+
+
+def merged_ranges(topics: Sequence[TopicRange]) -> Mapping[str, dict[int, tuple[int, int]]]:
+    return {t.topic: dict(t.ranges) for t in topics}

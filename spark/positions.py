@@ -1,0 +1,112 @@
+"""The position of an event: one fixed-width string whose plain order is the order of truth for a key.
+
+    0000.000000000198a350.1.000000000198a3b8.0000000000000010
+    epoch  anchor          |  lsn              offset in the topic partition     (each part hexadecimal)
+                           kind: 0 snapshot row, 1 streamed change
+
+Each part is a number of fixed width, so comparing positions as strings compares every part as a number.
+
+Why not simply the LSN. What Debezium 3.7 sends for PostgreSQL (observed on real events, ADR 0003), where
+`source.sequence` is `[end of the last commit streamed before this transaction, lsn of this change]`:
+
+    event                                          lsn           sequence
+    row of the initial snapshot, taken at S        S             [null, S]
+    first transaction streamed after it            any, may < S  [null, lsn]
+    every later transaction                        lsn           [C, lsn]      C grows in commit order
+    row of an incremental snapshot                 null          [C, C]
+    row of a blocking snapshot, taken at S         S             [S, S]
+    first transaction streamed after that          may be < S    [S, lsn]
+
+The LSN of a change is where it was written, not where its transaction committed. Among streamed changes of one key
+row locks make both orders agree. But a transaction that was open when a snapshot was taken has its changes *below*
+S and commits *after* it: the snapshot does not contain them, so they must beat the snapshot's rows. Hence:
+
+* `anchor` is a log position at or before the event's commit, and at or after every commit that precedes it:
+  C for streamed changes, S for rows of a snapshot, C for rows of an incremental one.
+* `kind` puts a snapshot's rows below all changes streamed after it (same anchor) and above all earlier ones (lower
+  anchor): a snapshot row never overwrites a newer change nor revives a row that was deleted later; a later
+  re-snapshot supersedes what was streamed before it. The rows of an incremental snapshot are emitted behind the
+  commit C and reflect at least everything up to it; a change of the same key streamed afterwards wins, and it holds
+  the same state or a newer one.
+* the changes of the one transaction that carries no C (`[null, lsn]`) are anchored at the newest snapshot seen
+  before them *in their topic partition*: max(lsn, S). All rows of a key are in that partition, so there is nothing
+  else they could be compared with; without any snapshot row there, their own lsn is above every earlier commit that
+  touched the key (row locks), which is all that the anchor promises. `S` per partition travels in bronze's commit
+  metadata, so the position does not depend on how the log was cut into batches.
+* `lsn` orders the changes of one transaction, `offset` the rows that share an LSN (COPY, multi-row INSERT).
+
+A replayed stretch (at-least-once delivery) repeats anchor and lsn with higher offsets: an older change that comes
+again stays below the newer one, whatever its offset. `epoch` comes first, for log positions that start again (restore,
+failover, recreated topic).
+
+Not covered: rows that vanished while no connector was watching leave no event, and a re-snapshot has no row for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+SNAPSHOT, STREAMED = "0", "1"
+EPOCH_WIDTH, NUMBER_WIDTH = 4, 16
+
+
+def snapshot_position(epoch: int, lsn: int) -> str:
+    """The lowest position that a row of the snapshot at `lsn` can have."""
+    return f"{epoch:04x}.{lsn:016x}.{SNAPSHOT}."
+
+
+def epoch_prefix(epoch: int) -> str:
+    return f"{epoch:04x}."
+
+
+def without_offset(position: Column) -> Column:
+    """The event's place in the source's log: equal for an event and its replay."""
+    return F.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1 + NUMBER_WIDTH)
+
+
+def snapshot_of(position: Column) -> Column:
+    """The part that all rows of one snapshot share."""
+    return F.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1)
+
+
+def last_commit(sequence: Column) -> Column:
+    return F.regexp_extract(sequence, r'^\["?(\d+)', 1).try_cast("bigint")
+
+
+def change_lsn(sequence: Column) -> Column:
+    return F.regexp_extract(sequence, r'"?(\d+)"?\]$', 1).try_cast("bigint")
+
+
+def position(*, epoch: Column, anchor: Column, op: Column, lsn: Column, offset: Column) -> Column:
+    """Null where any part is: an event without a place in the log must not get an invented one."""
+    kind = F.when(op == "r", SNAPSHOT).otherwise(STREAMED)
+    dot, number = F.lit("."), NUMBER_WIDTH
+    parts = (_hex(epoch, EPOCH_WIDTH), _hex(anchor, number), kind, _hex(lsn, number), _hex(offset, number))
+    return F.concat(*[piece for part in parts for piece in (dot, part)][1:])
+
+
+def anchored(
+    lsn: Column,
+    *,
+    topic: Column,
+    partition: Column,
+    offset: Column,
+    snapshots: Mapping[tuple[str, int], list[tuple[int, int]]],
+) -> Column:
+    """max(lsn, newest snapshot before the event in its partition), for a change without a last commit.
+
+    `snapshots` holds per (topic, partition) the snapshots as (first offset, LSN).
+    """
+    anchor = lsn
+    for (name, number), seen in sorted(snapshots.items()):
+        for first_offset, snapshot_lsn in sorted(seen):
+            here = (topic == name) & (partition == number) & (offset > first_offset)
+            anchor = F.when(here, F.greatest(anchor, F.lit(snapshot_lsn))).otherwise(anchor)
+    return anchor
+
+
+def _hex(number: Column, width: int) -> Column:
+    return F.lpad(F.lower(F.hex(number.cast("bigint"))), width, "0")

@@ -1,0 +1,168 @@
+"""What a job takes and gives: frozen dataclasses that travel as JSON.
+
+A spec file of `spark-submit` and a spec built by the orchestrator are the same thing. Unknown keys are refused:
+a misspelt key would otherwise be a silently ignored wish.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+from spark.errors import SpecError
+
+T = TypeVar("T")
+MAX_EPOCH = 0xFFFF
+
+
+def _decode(cls: type[T], text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SpecError(f"{cls.__name__} is not JSON: {error}") from error
+    return _known(cls, data)
+
+
+def _known(cls: type[T], data: object) -> dict[str, Any]:
+    names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+    if not isinstance(data, dict):
+        raise SpecError(f"{cls.__name__} must be an object with {', '.join(names)}; got {data!r}")
+    unknown = sorted(set(data) - set(names))
+    if unknown:
+        raise SpecError(f"{cls.__name__} has unknown keys {unknown}; known are {', '.join(names)}")
+    return data
+
+
+def _build(cls: type[T], data: Mapping[str, Any]) -> T:
+    try:
+        return cls(**data)
+    except TypeError as error:
+        raise SpecError(f"{cls.__name__}: {error}") from error
+
+
+@dataclass(frozen=True)
+class TopicRange:
+    """Offsets `[from, to)` per partition of one incarnation of one topic."""
+
+    table: str
+    topic: str
+    topic_id: str
+    epoch: int
+    ranges: dict[int, tuple[int, int]]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epoch <= MAX_EPOCH:
+            raise SpecError(f"topic {self.topic}: epoch {self.epoch} is not within 0..{MAX_EPOCH}")
+        for partition, (start, end) in self.ranges.items():
+            if partition < 0 or start < 0 or end < start:
+                raise SpecError(
+                    f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets"
+                )
+
+    @classmethod
+    def from_dict(cls, data: object) -> TopicRange:
+        known = dict(_known(cls, data))
+        known["ranges"] = {int(p): (int(r[0]), int(r[1])) for p, r in known.get("ranges", {}).items()}
+        return _build(cls, known)
+
+
+@dataclass(frozen=True)
+class BronzeSpec:
+    """One append of the records of several topics to one source's change log."""
+
+    path: str
+    bootstrap: str
+    topics: tuple[TopicRange, ...]
+    operation_id: str
+    kafka_options: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [t.topic for t in self.topics]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise SpecError(f"topics {twice} are given twice; give each topic once, with all its partitions")
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> BronzeSpec:
+        data = dict(_decode(cls, text))
+        data["topics"] = tuple(TopicRange.from_dict(t) for t in data.get("topics", ()))
+        return _build(cls, data)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the source, its type as PostgreSQL's format_type() writes it: `numeric(10,2)`, `text[]`."""
+
+    name: str
+    source_type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class SilverSpec:
+    """Fold what bronze has committed for one table into its current state (no keys: append).
+
+    `folded_limit` is the highest bronze version to fold; without it, everything that bronze has committed.
+    """
+
+    source: str
+    table: str
+    bronze_path: str
+    path: str
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...] = ()
+    folded_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        names = [c.name for c in self.columns]
+        missing = [k for k in self.keys if k not in names]
+        if missing:
+            raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> SilverSpec:
+        data = dict(_decode(cls, text))
+        data["columns"] = tuple(_build(Column, _known(Column, c)) for c in data.get("columns", ()))
+        data["keys"] = tuple(data.get("keys", ()))
+        return _build(cls, data)
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a job did. `version` is the Delta version of its commit, None when nothing was new.
+
+    `by_op` counts records by Debezium's op letter, `tombstone` and `unknown` (not parseable);
+    `ranges` is what was committed: `{topic: {partition: (from, to)}}`; `detail` holds the job's own figures.
+    """
+
+    job: str
+    table: str | None
+    version: int | None
+    rows_read: int
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    by_op: dict[str, int]
+    ranges: dict[str, dict[int, tuple[int, int]]]
+    seconds: float
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> JobResult:
+        data = dict(_decode(cls, text))
+        data["ranges"] = {
+            topic: {int(p): (int(r[0]), int(r[1])) for p, r in ranges.items()}
+            for topic, ranges in data["ranges"].items()
+        }
+        return _build(cls, data)
