@@ -135,7 +135,9 @@ class ConnectClient:
             raise _TryAgainError(f"no answer: {error or type(error).__name__}") from error
         if response.status_code == 404 and missing_ok:
             return None
-        if response.status_code == 409 or response.status_code >= 500:
+        # A class that the worker does not have is answered with 500, and no retry mends it.
+        refused = "BadRequestException" in _message(response)
+        if response.status_code == 409 or (response.status_code >= 500 and not refused):
             raise _TryAgainError(f"HTTP {response.status_code}: {_message(response)}")
         if response.is_error:
             raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {_message(response)}")

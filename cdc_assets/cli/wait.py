@@ -1,0 +1,61 @@
+"""`cdc wait`: blocks until everything committed in the sources before the call is in silver."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cdc_assets import settings
+from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.models import Source
+from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
+
+
+def wait(
+    sources: Annotated[list[str] | None, typer.Argument(help="Sources to wait for; default all.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds.")] = 300.0,
+    backup: Annotated[bool, typer.Option("--backup", help="Wait for the backup as well.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Wait for the lake to hold what the sources hold now; exit 1 when it takes longer than --timeout."""
+    from cdc_assets.resources.platform import Platform
+
+    chosen = choose(load_sources(settings.sources_folder()), sources)
+    console = Console(stderr=True)
+    started = time.monotonic()
+    with console.status(f"waiting for {', '.join(source.name for source in chosen)}") as status:
+
+        def progress(behind: tuple[Behind, ...]) -> None:
+            left = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind)
+            status.update(f"{time.monotonic() - started:.0f} s, behind: {left}" if left else "caught up")
+
+        try:
+            reached = wait_caught_up(Platform(), chosen, timeout=timeout, with_backup=backup, progress=progress)
+        except CaughtUpTimeoutError as error:
+            console.print(f"[red]{error}[/red]")
+            raise typer.Exit(1) from None
+    seconds = round(time.monotonic() - started, 2)
+    if output == "json":
+        print(json.dumps({"seconds": seconds, "positions": {name: position.lsn for name, position in reached.items()}}))
+    else:
+        for name, position in reached.items():
+            print(f"{name}: everything committed before {position.lsn} is in silver")
+        print(f"caught up after {seconds} s")
+
+
+def choose(sources: tuple[Source, ...], wanted: list[str] | None) -> tuple[Source, ...]:
+    """The sources named, or all.
+
+    Raises:
+        typer.BadParameter: naming the sources that there are.
+    """
+    known = {source.name: source for source in sources}
+    unknown = [name for name in wanted or [] if name not in known]
+    if unknown:
+        raise typer.BadParameter(f"no source {', '.join(unknown)}; there are: {', '.join(known)}")
+    return tuple(known[name] for name in wanted) if wanted else sources
