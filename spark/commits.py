@@ -229,6 +229,35 @@ def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
     return None
 
 
+def surviving(entries: Iterable[Mapping[str, Any]]) -> list[tuple[int, str | None]]:
+    """`(version, userMetadata)` of the history entries that a RESTORE has not undone.
+
+    An entry is a commit as Delta reports it: version, operation, operationParameters, userMetadata. After a RESTORE the
+    table is as it was at the version restored, so what later commits said about it no longer holds.
+    """
+    kept: list[tuple[int, str | None]] = []
+    ceiling: int | None = None
+    for entry in sorted(entries, key=lambda e: int(e["version"]), reverse=True):
+        version = int(entry["version"])
+        if ceiling is not None and version > ceiling:
+            kept.append((version, None))
+            continue
+        if entry.get("operation") == "RESTORE":
+            ceiling = _restored_version(version, entry.get("operationParameters") or {})
+        kept.append((version, entry.get("userMetadata")))
+    return kept
+
+
+def _restored_version(version: int, parameters: Mapping[str, Any]) -> int:
+    target = parameters.get("version")
+    if target in (None, "", "null"):
+        raise CommitMetadataError(
+            f"version {version} restored the table to a point in time, which does not say what it holds now; restore it "
+            "to a version instead (RESTORE ... TO VERSION AS OF)"
+        )
+    return int(str(target))
+
+
 def parse(text: str | None, kind: str, version: int) -> dict[str, Any] | None:
     """The metadata if it is ours and of this kind; anything else that users write there is none of our business."""
     if not text or not text.startswith("{"):

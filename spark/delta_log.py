@@ -13,11 +13,13 @@ from typing import TypeVar
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark.commits import Folded, fold_silver, surviving
 from spark.errors import CommitNotFoundError, HistoryTooShortError
 from spark.identifiers import table_at
 
 T = TypeVar("T")
 FIRST_LOOK = 20
+FIELDS = ("version", "operation", "operationParameters", "userMetadata", "operationMetrics")
 NOT_A_TABLE = (
     "DELTA_TABLE_ONLY_OPERATION",
     "DELTA_TABLE_NOT_FOUND",
@@ -42,19 +44,16 @@ class Commit:
 
 
 def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
-    """The newest commits, newest first; empty when there is no table."""
+    """The newest commits, newest first, without the metadata of those that a RESTORE undid; empty when no table."""
     statement = f"DESCRIBE HISTORY {table_at(path)}" + (f" LIMIT {limit}" if limit else "")
     try:
-        rows = (
-            session.sql(statement)
-            .select("version", "operation", "userMetadata", "operationMetrics")
-            .collect()
-        )
+        rows = session.sql(statement).select(*FIELDS).collect()
     except PySparkException as error:
         if is_missing_table(error):
             return []
         raise
-    return [Commit(r.version, r.operation, r.userMetadata, dict(r.operationMetrics or {})) for r in rows]
+    kept = dict(surviving(row.asDict() for row in rows))
+    return [Commit(r.version, r.operation, kept[r.version], dict(r.operationMetrics or {})) for r in rows]
 
 
 def is_missing_table(error: PySparkException) -> bool:
@@ -99,3 +98,15 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
     raise CommitNotFoundError(
         f"{path}: the write returned, but no commit carries operation {operation_id}; run it again"
     )
+
+
+def silver_folded(session: SparkSession, path: str) -> Folded | None:
+    """What a silver table has folded; None when there is no table."""
+
+    def newest(commits: list[tuple[int, str | None]]) -> Folded | None:
+        folded = fold_silver(commits)
+        if folded is None and commits and min(version for version, _ in commits) > 0:
+            raise HistoryTooShortError(f"{path}: no silver commit among the newest {len(commits)}")
+        return folded
+
+    return folded_history(session, path, newest)

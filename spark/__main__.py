@@ -1,0 +1,58 @@
+"""One job from the command line: `python -m spark --job bronze|silver --spec FILE`, or by spark-submit.
+
+Prints the JobResult as one JSON line on stdout. Exit code 1 and one line on stderr when the job fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):
+    # spark-submit runs this file by path: its own folder would hide the package, the folder above holds it.
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [str(here.parent), *[p for p in sys.path if Path(p or ".").resolve() != here]]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="spark", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--job", required=True, choices=["bronze", "silver"])
+    parser.add_argument("--spec", required=True, type=Path, help="JSON file of a BronzeSpec or SilverSpec")
+    parser.add_argument(
+        "--remote", help="Spark Connect URL, such as sc://127.0.0.1:15002; else a session of this process"
+    )
+    parser.add_argument("--master", help="such as local[2]; only where spark-submit does not set it")
+    parser.add_argument(
+        "--jars", default="", help="comma-separated; only where spark-submit does not set them"
+    )
+    chosen = parser.parse_args(arguments)
+
+    from pyspark.errors import PySparkException
+
+    from spark import bronze, silver
+    from spark.errors import SparkJobError
+    from spark.session import build_session, connect
+    from spark.specs import BronzeSpec, SilverSpec
+
+    try:
+        text = chosen.spec.read_text(encoding="utf-8")
+        jars = [jar for jar in chosen.jars.split(",") if jar]
+        spec = BronzeSpec.from_json(text) if chosen.job == "bronze" else SilverSpec.from_json(text)
+        session = (
+            connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)
+        )
+        try:
+            result = bronze.run(session, spec) if isinstance(spec, BronzeSpec) else silver.run(session, spec)
+        finally:
+            session.stop()
+    except (SparkJobError, PySparkException, OSError) as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        print(f"{chosen.job}: {lines[0] if lines else type(error).__name__}", file=sys.stderr)
+        return 1
+    print(result.to_json(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

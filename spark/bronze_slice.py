@@ -1,0 +1,68 @@
+"""A table's slice of its source's change log, at one fixed version: all of it, or what silver has not folded.
+
+What is new is told by offsets (per topic and partition, above what silver has folded) and by epoch (of a higher one,
+everything). The lowest Kafka timestamp of the commits since is added where known: it says nothing new, but lets Delta
+skip old files, which offsets of many tables in one file cannot.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark.commits import Committed, Folded
+from spark.positions import epoch_prefix
+from spark.specs import SilverSpec
+
+
+def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
+    """Everything bronze holds of the table, tombstones aside: the delete before them says it all."""
+    bronze = session.read.format("delta").option("versionAsOf", version).load(spec.bronze_path)
+    return bronze.where((F.col("table") == spec.table) & F.col("value").isNotNull())
+
+
+def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, before: Folded) -> DataFrame:
+    """What of it silver has not folded yet."""
+    rows = table_events(session, spec, committed.version)
+    conditions = [_beyond(topic, spec, committed, before) for topic in committed.of_table(spec.table)]
+    rows = rows.where(reduce(or_, conditions, F.lit(False)))
+    oldest = _oldest_timestamp(spec, committed, before)
+    return rows if oldest is None else rows.where(F.col("timestamp") >= F.timestamp_micros(F.lit(oldest)))
+
+
+def _beyond(topic: str, spec: SilverSpec, committed: Committed, before: Folded) -> Expression:
+    here = F.col("topic") == topic
+    known, state = before.topics.get(topic), committed.topics[topic]
+    if known is None:
+        return here
+    fresh = [
+        (F.col("partition") == p) & (F.col("offset") >= known.positions.get(p, 0))
+        for p in sorted(state.positions)
+    ]
+    beyond = reduce(or_, fresh, F.lit(False))
+    if state.epoch == known.epoch:
+        return here & beyond
+    # Offsets start again in a higher epoch; a record without a position may belong to either and is looked at anew.
+    same_epoch = F.col("position").startswith(epoch_prefix(known.epoch))
+    higher = F.col("position") > epoch_prefix(known.epoch) + "~"
+    return here & (higher | F.col("position").isNull() | (same_epoch & beyond))
+
+
+def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) -> int | None:
+    """Lowest Kafka timestamp among the appends since silver's last fold; None when not all of them are known."""
+    if committed.oldest_seen > before.bronze_version + 1:
+        return None
+    shares = [
+        share
+        for version, topics in committed.appends
+        if version > before.bronze_version
+        for share in topics.values()
+        if share.table == spec.table and share.records
+    ]
+    if any(share.min_timestamp is None for share in shares):
+        return None
+    return min((share.min_timestamp for share in shares if share.min_timestamp is not None), default=None)
