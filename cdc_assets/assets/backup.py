@@ -1,18 +1,19 @@
 """The backup assets: what is new in bronze, copied to the source's object store with a manifest per batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
-from cdc_assets.backup import BackupResult, backup_table
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+
+if TYPE_CHECKING:
+    from cdc_assets.backup import BackupResult
 
 
 def build_backup_assets(source: Source) -> dg.AssetsDefinition:
@@ -25,9 +26,11 @@ def build_backup_assets(source: Source) -> dg.AssetsDefinition:
         specs=[table_spec("backup", source, table) for table in source.tables], name=f"backup_{source.name}", can_subset=True
     )
     def backup(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        from cdc_assets.backup import backup_table
+
         store = platform.store(config)
 
-        def copy(table: Table) -> BackupResult:
+        def copy(table: Table) -> "BackupResult":
             with table_lock("backup", source.name, names.table_name(table)):
                 return backup_table(
                     store,

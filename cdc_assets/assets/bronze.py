@@ -4,8 +4,6 @@ One Kafka read and one Delta commit for all tables of the step. Ranges are worke
 topics as they are now, never from what a sensor saw. A table whose topic contradicts the log fails by itself.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack

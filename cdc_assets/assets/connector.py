@@ -1,7 +1,5 @@
 """The connector asset: declared config in, a connector with every task running out; nothing else is touched."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from cdc_assets import names

@@ -5,8 +5,6 @@ Materializing waits until a marker written into the source's log, and with it ev
 complete without sensor or daemon.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ come from the source's catalogue, one query for all tables; when the source cann
 a guess about types would be a guess about data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +35,7 @@ def build_silver_assets(source: Source) -> dg.AssetsDefinition:
         catalogue = platform.database(source).tables([table.id for table in tables])
         has_bronze = bronze_committed(names.bronze_path(platform.lake, source)) is not None
 
-        def fold(table: Table) -> JobResult | None:
+        def fold(table: Table) -> "JobResult | None":
             if table.id not in catalogue:
                 raise DatabaseError(f"{platform.database(source).place} has no table {table.name} any more")
             if not has_bronze:

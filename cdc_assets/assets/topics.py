@@ -1,7 +1,5 @@
 """The topic assets: each table's topic exists as declared, and is seen: identity, offsets, retention."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from cdc_assets.backup import VerifyReport
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.volumetry.row_count import RowCount
 from cdc_assets.volumetry.transport import TransportCount
+
+if TYPE_CHECKING:
+    from cdc_assets.backup import VerifyReport
 
 Evidence = tuple[bool, str, dict[str, Any]]
 TALLIES_KEY = "cdc/tallies"

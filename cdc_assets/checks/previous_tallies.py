@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from cdc_assets.checks.evidence import TALLIES_KEY
 from cdc_assets.volumetry.tally import TopicTally
@@ -17,9 +18,10 @@ def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> tup
 
     Only of one that passed: a tally taken across a difference would carry it along.
     """
-    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=_LOOK_BACK):
+    passed = {AssetCheckExecutionRecordStatus.SUCCEEDED}
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=_LOOK_BACK, status=passed):
         evaluation = record.evaluation
-        if evaluation is None or not evaluation.passed or TALLIES_KEY not in evaluation.metadata:
+        if evaluation is None or TALLIES_KEY not in evaluation.metadata:
             continue
         stored: Any = evaluation.metadata[TALLIES_KEY].value
         return TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"])

@@ -10,8 +10,6 @@
 All are blocking, so that `dagster asset materialize` ends non-zero when one fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -53,13 +53,15 @@ def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
 
 def bronze_rows(path: str, version: int) -> dict[tuple[str, int], int]:
     """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata."""
+    import pyarrow as pa
     from deltalake import DeltaTable
 
     counts: Counter[tuple[str, int]] = Counter()
     dataset = DeltaTable(path, version=version).to_pyarrow_dataset()
     for batch in dataset.to_batches(columns=["topic", "partition"]):
-        for group in batch.to_struct_array().value_counts().to_pylist():
-            counts[group["values"]["topic"], group["values"]["partition"]] += group["counts"]
+        grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([([], "count_all")])
+        for group in grouped.to_pylist():
+            counts[group["topic"], group["partition"]] += group["count_all"]
     return dict(counts)
 
 

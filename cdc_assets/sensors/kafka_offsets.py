@@ -5,8 +5,6 @@ would drop a repeated key even if its run failed (dagster-io/dagster#7130); runs
 After failed runs the sensor waits longer each time, so that a lasting fault does not start a run per tick.
 """
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,0 +1,1 @@
+"""The embedded local stack: real services as child processes of one supervisor, no containers."""

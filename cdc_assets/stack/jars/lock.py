@@ -1,0 +1,55 @@
+"""Resolves `sets.py` into `jars.lock.toml` with jgo's pure-Python Maven resolver (a dev dependency).
+
+Run by hand after a change of versions: `python -m cdc_assets.stack.jars.lock`. Downloads every jar once, to hash it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_assets.stack.jars.lockfile import LOCK, Jar, JarLock, read_lock, write_lock
+from cdc_assets.stack.jars.sets import SETS, JarSet
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
+
+
+def resolve(jar_set: JarSet, context: MavenContext) -> list[Jar]:
+    """The files of one set, hashed."""
+    # "!" is jgo's raw: without it each coordinate's own dependencyManagement would rule the versions of all others.
+    wanted = [context.create_dependency(f"{coordinate}!") for coordinate in jar_set.coordinates]
+    inputs, transitive = context.resolver.resolve(wanted) if jar_set.transitive else (wanted, [])
+    jars = {}
+    for dependency in [*inputs, *transitive]:
+        gav = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
+        named = gav.rpartition(":")[0]
+        scope_left_out = dependency.scope in ("provided", "system", "test") or dependency.optional
+        if dependency.type != "jar" or scope_left_out or any(named.startswith(p) for p in jar_set.without):
+            continue
+        content = Path(dependency.artifact.resolve()).read_bytes()
+        jars[gav] = Jar(gav, hashlib.sha256(content).hexdigest(), len(content))
+    return list(jars.values())
+
+
+def main() -> None:
+    """Resolve every set and write the lock."""
+    import truststore
+
+    truststore.inject_into_ssl()
+    from jgo.maven import MavenContext
+
+    base = read_lock().repository if LOCK.exists() else sys.argv[1]
+    context = MavenContext(remote_repos={"central": base}, timeout=60)
+    sets = {}
+    for name, jar_set in SETS.items():
+        jars = resolve(jar_set, context)
+        sets[name] = tuple(jars)
+        print(f"{name}: {len(jars)} jars, {sum(j.size for j in jars) / 1e6:.1f} MB")
+    write_lock(JarLock(base, sets))
+
+
+if __name__ == "__main__":
+    main()
