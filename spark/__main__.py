@@ -16,16 +16,13 @@ if __package__ in (None, ""):
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run one job; the exit code."""
     parser = argparse.ArgumentParser(prog="spark", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--job", required=True, choices=["bronze", "silver"])
     parser.add_argument("--spec", required=True, type=Path, help="JSON file of a BronzeSpec or SilverSpec")
-    parser.add_argument(
-        "--remote", help="Spark Connect URL, such as sc://127.0.0.1:15002; else a session of this process"
-    )
+    parser.add_argument("--remote", help="Spark Connect URL, such as sc://127.0.0.1:15002; else a session of this process")
     parser.add_argument("--master", help="such as local[2]; only where spark-submit does not set it")
-    parser.add_argument(
-        "--jars", default="", help="comma-separated; only where spark-submit does not set them"
-    )
+    parser.add_argument("--jars", default="", help="comma-separated; only where spark-submit does not set them")
     chosen = parser.parse_args(arguments)
 
     from pyspark.errors import PySparkException
@@ -39,9 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         text = chosen.spec.read_text(encoding="utf-8")
         jars = [jar for jar in chosen.jars.split(",") if jar]
         spec = BronzeSpec.from_json(text) if chosen.job == "bronze" else SilverSpec.from_json(text)
-        session = (
-            connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)
-        )
+        session = connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)
         try:
             result = bronze.run(session, spec) if isinstance(spec, BronzeSpec) else silver.run(session, spec)
         finally:

@@ -15,7 +15,7 @@ from itertools import chain
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from spark import envelope, kafka_ranges, positions
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
@@ -68,37 +68,37 @@ def _run(session: SparkSession, spec: BronzeSpec) -> JobResult:
 
 def _drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
     """The records with what their envelope says, before their position is final."""
-    parsed = records.withColumn("envelope", envelope.narrow(F.col("value")))
-    source, op = F.col("envelope")["source"], F.col("envelope")["op"]
+    parsed = records.withColumn("envelope", envelope.narrow(sf.col("value")))
+    source, op = sf.col("envelope")["source"], sf.col("envelope")["op"]
     last_commit = positions.last_commit(source["sequence"])
     return parsed.select(
         _by_topic({t.topic: t.table for t in topics}).alias("table"),
         _by_topic({t.topic: t.epoch for t in topics}).alias("epoch"),
         *("topic", "partition", "offset", "timestamp", "headers", "key", "value"),
         op.alias("op"),
-        envelope.kind(op, F.col("value")).alias("kind"),
+        envelope.kind(op, sf.col("value")).alias("kind"),
         last_commit.alias("last_commit"),
-        F.coalesce(source["lsn"], positions.change_lsn(source["sequence"]), last_commit).alias("lsn"),
+        sf.coalesce(source["lsn"], positions.change_lsn(source["sequence"]), last_commit).alias("lsn"),
         source["txId"].alias("tx_id"),
-        envelope.source_time(F.col("envelope")).alias("source_ts"),
+        envelope.source_time(sf.col("envelope")).alias("source_ts"),
         source["snapshot"].alias("snapshot"),
     )
 
 
 def _by_topic(values: Mapping[str, object]) -> Column:
-    return F.create_map(*[F.lit(x) for x in chain.from_iterable(values.items())])[F.col("topic")]
+    return sf.create_map(*[sf.lit(x) for x in chain.from_iterable(values.items())])[sf.col("topic")]
 
 
 def _counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
     """One row per topic, partition, kind and initial snapshot; this is where Kafka is really read."""
-    initial = F.when((F.col("op") == "r") & F.col("last_commit").isNull(), F.col("lsn"))
-    unanchored = (F.col("op") != "r") & F.col("last_commit").isNull() & F.col("lsn").isNotNull()
+    initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
+    unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()
     grouped = drafts.groupBy("topic", "partition", "kind", initial.alias("initial")).agg(
-        F.count("*").alias("records"),
-        F.min("offset").alias("first_offset"),
-        F.unix_micros(F.min("timestamp")).alias("min_timestamp"),
-        F.count_if(unanchored).alias("unanchored"),
-        F.max(_position(F.coalesce(F.col("last_commit"), F.col("lsn")))).alias("highest"),
+        sf.count("*").alias("records"),
+        sf.min("offset").alias("first_offset"),
+        sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
+        sf.count_if(unanchored).alias("unanchored"),
+        sf.max(_position(sf.coalesce(sf.col("last_commit"), sf.col("lsn")))).alias("highest"),
     )
     try:
         return grouped.collect()
@@ -110,9 +110,7 @@ def _counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
 
 
 def _position(anchor: Column) -> Column:
-    return positions.position(
-        epoch=F.col("epoch"), anchor=anchor, op=F.col("op"), lsn=F.col("lsn"), offset=F.col("offset")
-    )
+    return positions.position(epoch=sf.col("epoch"), anchor=anchor, op=sf.col("op"), lsn=sf.col("lsn"), offset=sf.col("offset"))
 
 
 def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
@@ -131,19 +129,19 @@ def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
 
 def _positioned(drafts: DataFrame, snapshots: Snapshots) -> DataFrame:
     own = positions.anchored(
-        F.col("lsn"),
-        topic=F.col("topic"),
-        partition=F.col("partition"),
-        offset=F.col("offset"),
+        sf.col("lsn"),
+        topic=sf.col("topic"),
+        partition=sf.col("partition"),
+        offset=sf.col("offset"),
         snapshots=snapshots,
     )
-    return drafts.withColumn("position", _position(F.coalesce(F.col("last_commit"), own)))
+    return drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), own)))
 
 
 def _highest_positions(events: DataFrame, groups: Sequence[Row]) -> dict[tuple[str, int], str]:
     rows: Sequence[Row] = groups
     if any(g.unanchored for g in groups):
-        rows = events.groupBy("topic", "partition").agg(F.max("position").alias("highest")).collect()
+        rows = events.groupBy("topic", "partition").agg(sf.max("position").alias("highest")).collect()
     highest: dict[tuple[str, int], str] = {}
     for row in rows:
         if row.highest is not None:
@@ -152,9 +150,7 @@ def _highest_positions(events: DataFrame, groups: Sequence[Row]) -> dict[tuple[s
     return highest
 
 
-def _shares(
-    todo: Sequence[TopicRange], groups: Sequence[Row], highest: Mapping[tuple[str, int], str]
-) -> dict[str, TopicCommit]:
+def _shares(todo: Sequence[TopicRange], groups: Sequence[Row], highest: Mapping[tuple[str, int], str]) -> dict[str, TopicCommit]:
     shares = {}
     for topic in todo:
         own = [g for g in groups if g.topic == topic.topic]
@@ -200,9 +196,7 @@ def _commit(
     return _result(commit.version, shares, todo, started)
 
 
-def _result(
-    version: int | None, shares: Mapping[str, TopicCommit], todo: Sequence[TopicRange], started: float
-) -> JobResult:
+def _result(version: int | None, shares: Mapping[str, TopicCommit], todo: Sequence[TopicRange], started: float) -> JobResult:
     by_op: Counter[str] = Counter()
     tables: dict[str, dict[str, object]] = {}
     for topic, share in shares.items():

@@ -12,7 +12,7 @@ from operator import or_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from spark.commits import Committed, Folded
 from spark.positions import epoch_prefix
@@ -22,34 +22,31 @@ from spark.specs import SilverSpec
 def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
     """Everything bronze holds of the table, tombstones aside: the delete before them says it all."""
     bronze = session.read.format("delta").option("versionAsOf", version).load(spec.bronze_path)
-    return bronze.where((F.col("table") == spec.table) & F.col("value").isNotNull())
+    return bronze.where((sf.col("table") == spec.table) & sf.col("value").isNotNull())
 
 
 def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, before: Folded) -> DataFrame:
     """What of it silver has not folded yet."""
     rows = table_events(session, spec, committed.version)
     conditions = [_beyond(topic, spec, committed, before) for topic in committed.of_table(spec.table)]
-    rows = rows.where(reduce(or_, conditions, F.lit(False)))
+    rows = rows.where(reduce(or_, conditions, sf.lit(False)))
     oldest = _oldest_timestamp(spec, committed, before)
-    return rows if oldest is None else rows.where(F.col("timestamp") >= F.timestamp_micros(F.lit(oldest)))
+    return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
 
 
 def _beyond(topic: str, spec: SilverSpec, committed: Committed, before: Folded) -> Expression:
-    here = F.col("topic") == topic
+    here = sf.col("topic") == topic
     known, state = before.topics.get(topic), committed.topics[topic]
     if known is None:
         return here
-    fresh = [
-        (F.col("partition") == p) & (F.col("offset") >= known.positions.get(p, 0))
-        for p in sorted(state.positions)
-    ]
-    beyond = reduce(or_, fresh, F.lit(False))
+    fresh = [(sf.col("partition") == p) & (sf.col("offset") >= known.positions.get(p, 0)) for p in sorted(state.positions)]
+    beyond = reduce(or_, fresh, sf.lit(False))
     if state.epoch == known.epoch:
         return here & beyond
     # Offsets start again in a higher epoch; a record without a position may belong to either and is looked at anew.
-    same_epoch = F.col("position").startswith(epoch_prefix(known.epoch))
-    higher = F.col("position") > epoch_prefix(known.epoch) + "~"
-    return here & (higher | F.col("position").isNull() | (same_epoch & beyond))
+    same_epoch = sf.col("position").startswith(epoch_prefix(known.epoch))
+    higher = sf.col("position") > epoch_prefix(known.epoch) + "~"
+    return here & (higher | sf.col("position").isNull() | (same_epoch & beyond))
 
 
 def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) -> int | None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark.column_types import LakeType, lake_type
@@ -47,11 +47,13 @@ def slot(index: int) -> str:
 
 
 def key_slots(spec: SilverSpec) -> list[str]:
+    """Internal names of the key columns, in key order."""
     names = [c.name for c in spec.columns]
     return [slot(names.index(k)) for k in spec.keys]
 
 
 def lake_types(spec: SilverSpec) -> list[LakeType]:
+    """The lake type of each column of the spec."""
     return [lake_type(column) for column in spec.columns]
 
 
@@ -59,29 +61,23 @@ def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """Typed changes of bronze rows (tombstones must be gone): c0.., the meta columns, topic, partition, offset."""
     parsed = events.select(
         *("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot"),
-        F.col("key").isNotNull().alias("has_key"),
-        F.from_json(
-            F.col("value").cast("string"), _envelope(spec), {"columnNameOfCorruptRecord": CORRUPT}
-        ).alias("value"),
-        F.from_json(
-            F.col("key").cast("string"), _texts([c for c in spec.columns if c.name in spec.keys])
-        ).alias("key"),
+        sf.col("key").isNotNull().alias("has_key"),
+        sf.from_json(sf.col("value").cast("string"), _envelope(spec), {"columnNameOfCorruptRecord": CORRUPT}).alias("value"),
+        sf.from_json(sf.col("key").cast("string"), _texts([c for c in spec.columns if c.name in spec.keys])).alias("key"),
     )
     image = parsed.select(
         *("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot"),
         _unreadable(spec).alias("unreadable"),
         *[_text(column, spec).alias(f"t{i}") for i, column in enumerate(spec.columns)],
     )
-    typed = image.select(
-        "*", *[kind.convert(F.col(f"t{i}")).alias(slot(i)) for i, kind in enumerate(lake_types(spec))]
-    )
+    typed = image.select("*", *[kind.convert(sf.col(f"t{i}")).alias(slot(i)) for i, kind in enumerate(lake_types(spec))])
     return typed.select(
         *("topic", "partition", "offset", "snapshot"),
         *[slot(i) for i in range(len(spec.columns))],
-        F.col("position").alias("_cdc_position"),
+        sf.col("position").alias("_cdc_position"),
         _checked_op(spec).alias("_cdc_op"),
-        F.col("source_ts").alias("_cdc_source_ts"),
-        F.col("tx_id").alias("_cdc_tx_id"),
+        sf.col("source_ts").alias("_cdc_source_ts"),
+        sf.col("tx_id").alias("_cdc_tx_id"),
     )
 
 
@@ -102,16 +98,16 @@ def _texts(columns: Sequence[Column]) -> StructType:
 
 def _text(column: Column, spec: SilverSpec) -> Expression:
     """The column's JSON leaf. A key column of a delete comes from the record's key, or else from the before-image."""
-    value, name = F.col("value"), column.name
+    value, name = sf.col("value"), column.name
     after = value.getField("after").getField(name)
     if name not in spec.keys:
         return after
-    return F.coalesce(F.col("key").getField(name), after, value.getField("before").getField(name))
+    return sf.coalesce(sf.col("key").getField(name), after, value.getField("before").getField(name))
 
 
 def _unreadable(spec: SilverSpec) -> Expression:
     """Why the envelope cannot be folded, null where it can."""
-    op, value = F.col("op"), F.col("value")
+    op, value = sf.col("op"), sf.col("value")
     reasons = [
         (
             op.isNull() | value.isNull() | value[CORRUPT].isNotNull(),
@@ -119,13 +115,11 @@ def _unreadable(spec: SilverSpec) -> Expression:
         ),
         (op == "t", "TRUNCATE has no rule for this table yet: empty the table in the lake, then go on"),
         (~op.isin("c", "u", "d", "r"), "the op is none of c, u, d, r"),
-        (F.col("position").isNull(), "the source block has no log position (source.lsn, source.sequence)"),
+        (sf.col("position").isNull(), "the source block has no log position (source.lsn, source.sequence)"),
         (op.isin("c", "u", "r") & value["after"].isNull(), "the event has no after-image"),
     ]
     if spec.keys:
-        reasons.append(
-            (~F.col("has_key") & value["after"].isNull() & value["before"].isNull(), "the event has no key")
-        )
+        reasons.append((~sf.col("has_key") & value["after"].isNull() & value["before"].isNull(), "the event has no key"))
     else:
         reasons.append(
             (
@@ -133,35 +127,29 @@ def _unreadable(spec: SilverSpec) -> Expression:
                 "the table has no key, so an update or delete has no row to go to: declare its keys",
             )
         )
-    answer = F.lit(None).cast("string")
+    answer = sf.lit(None).cast("string")
     for condition, reason in reversed(reasons):
-        answer = F.when(condition, reason).otherwise(answer)
+        answer = sf.when(condition, reason).otherwise(answer)
     return answer
 
 
 def _checked_op(spec: SilverSpec) -> Expression:
     """The op, or the job's end. It hangs on the op because every plan needs the op."""
-    problems = [F.when(F.col("unreadable").isNotNull(), _problem(F.col("unreadable")))]
+    problems = [sf.when(sf.col("unreadable").isNotNull(), _problem(sf.col("unreadable")))]
     for i, column in enumerate(spec.columns):
-        text, typed = F.col(f"t{i}"), F.col(slot(i))
+        text, typed = sf.col(f"t{i}"), sf.col(slot(i))
         kind = {"column": column.name, "type": column.source_type}
         unavailable = "the value is not in the event (unchanged TOAST): ALTER TABLE ... REPLICA IDENTITY FULL"
-        problems.append(
-            F.when(text.isin(*UNAVAILABLE_FORMS), _problem(F.lit(unavailable), **kind, value=F.lit(None)))
-        )
-        unfit = F.lit("the value does not fit the column's type")
-        problems.append(
-            F.when(text.isNotNull() & typed.isNull(), _problem(unfit, **kind, value=F.left(text, F.lit(200))))
-        )
-    problem = F.coalesce(*problems)
-    return F.when(problem.isNull(), F.col("op")).otherwise(
-        F.raise_error(F.concat(F.lit(MARK), problem)).cast("string")
-    )
+        problems.append(sf.when(text.isin(*UNAVAILABLE_FORMS), _problem(sf.lit(unavailable), **kind, value=sf.lit(None))))
+        unfit = sf.lit("the value does not fit the column's type")
+        problems.append(sf.when(text.isNotNull() & typed.isNull(), _problem(unfit, **kind, value=sf.left(text, sf.lit(200)))))
+    problem = sf.coalesce(*problems)
+    return sf.when(problem.isNull(), sf.col("op")).otherwise(sf.raise_error(sf.concat(sf.lit(MARK), problem)).cast("string"))
 
 
 def _problem(reason: Expression, **facts: Expression | str | None) -> Expression:
-    named = [F.lit(v).alias(k) if not isinstance(v, Expression) else v.alias(k) for k, v in facts.items()]
-    return F.to_json(F.struct("topic", "partition", "offset", "op", reason.alias("reason"), *named))
+    named = [sf.lit(v).alias(k) if not isinstance(v, Expression) else v.alias(k) for k, v in facts.items()]
+    return sf.to_json(sf.struct("topic", "partition", "offset", "op", reason.alias("reason"), *named))
 
 
 def record_error(error: PySparkException, spec: SilverSpec) -> RecordError | None:
@@ -171,14 +159,10 @@ def record_error(error: PySparkException, spec: SilverSpec) -> RecordError | Non
     if start < 0:
         return None
     facts, _ = json.JSONDecoder().raw_decode(text[start + len(MARK) :])
-    place = (
-        f"table {spec.table}: topic {facts['topic']} partition {facts['partition']} offset {facts['offset']}"
-    )
+    place = f"table {spec.table}: topic {facts['topic']} partition {facts['partition']} offset {facts['offset']}"
     what = facts["reason"]
     if "column" in facts:
         value = f", value {facts['value']!r}" if facts.get("value") is not None else ""
         what = f"column {facts['column']!r} of type {facts['type']}{value}: {what}"
-    kind = (
-        UnsupportedEventError if facts.get("op") in ("t", "u", "d") and "column" not in facts else RecordError
-    )
+    kind = UnsupportedEventError if facts.get("op") in ("t", "u", "d") and "column" not in facts else RecordError
     return kind(f"{place}: {what}")

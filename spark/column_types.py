@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from spark.errors import ColumnTypeError
 from spark.specs import Column
@@ -27,20 +27,21 @@ FIRST_MICRO, LAST_MICRO = -62135596800000000, 253402300799999999
 DAY_MICROS = 86_400_000_000
 
 TEXT = frozenset(
-    "text,character varying,character,bpchar,citext,json,jsonb,uuid,inet,cidr,macaddr,macaddr8,money,interval,"
-    "hstore,ltree,tsvector,tsquery,xml,time with time zone,int4range,int8range,numrange,tsrange,tstzrange,daterange,"
-    '"char"'.split(",")
+    {
+        *("text", "character varying", "character", "bpchar", "citext", '"char"', "uuid", "json", "jsonb", "hstore", "ltree"),
+        *("inet", "cidr", "macaddr", "macaddr8", "money", "interval", "time with time zone", "tsvector", "tsquery", "xml"),
+        *("int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange"),
+    }
 )
 REFUSED = frozenset(
-    "point,line,lseg,box,path,polygon,circle,geometry,geography,bit,bit varying,name,pg_lsn,pg_snapshot,txid_snapshot,"
-    "int4multirange,int8multirange,nummultirange,tsmultirange,tstzmultirange,datemultirange,vector,record".split(
-        ","
-    )
+    {
+        *("point", "line", "lseg", "box", "path", "polygon", "circle", "geometry", "geography", "vector", "record"),
+        *("bit", "bit varying", "name", "pg_lsn", "pg_snapshot", "txid_snapshot"),
+        *("int4multirange", "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange"),
+    }
 )
 REASONS = {"name": "Debezium 3.7 sends NULL for it in streamed changes"}
-SHAPE = re.compile(
-    r"^(?P<head>[^(\[]+)(?:\((?P<args>[-\d,\s]+)\))?(?P<tail>[^\[\]]*?)(?P<array>(?:\[\d*\])*)$"
-)
+SHAPE = re.compile(r"^(?P<head>[^(\[]+)(?:\((?P<args>[-\d,\s]+)\))?(?P<tail>[^\[\]]*?)(?P<array>(?:\[\d*\])*)$")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _scalar(column: Column, name: str, args: tuple[int, ...]) -> LakeType:
     if name in REFUSED or bare in REFUSED:
         raise _refused(column, REASONS.get(bare, "it has no exact lake type"))
     # Any other name is the user's own type: an enum's label is text; a composite arrives as an object and is refused.
-    return LakeType("string", lambda text: F.when(~text.startswith("{"), text))
+    return LakeType("string", lambda text: sf.when(~text.startswith("{"), text))
 
 
 def _refused(column: Column, reason: str) -> ColumnTypeError:
@@ -92,10 +93,10 @@ def _refused(column: Column, reason: str) -> ColumnTypeError:
 def _numeric(args: tuple[int, ...]) -> LakeType:
     precision, scale = (*args, 0)[:2] if args else (0, 0)
     if not args or precision > 38 or not 0 <= scale <= precision:
-        return LakeType("string", lambda text: F.when(text == "NAN", "NaN").otherwise(text))
+        return LakeType("string", lambda text: sf.when(text == "NAN", "NaN").otherwise(text))
     digits = rf"^-?\d+(\.\d{{0,{scale}}}0*)?$"
     kind = f"decimal({precision},{scale})"
-    return LakeType(kind, lambda text: F.when(text.rlike(digits), text.try_cast(kind)))
+    return LakeType(kind, lambda text: sf.when(text.rlike(digits), text.try_cast(kind)))
 
 
 def _cast(kind: str) -> LakeType:
@@ -103,46 +104,46 @@ def _cast(kind: str) -> LakeType:
 
 
 def _boolean(text: Expression) -> Expression:
-    return F.when(text == "true", True).when(text == "false", False)
+    return sf.when(text == "true", True).when(text == "false", False)
 
 
 def _date(text: Expression) -> Expression:
     days = text.try_cast("int")
-    return F.when(days.between(FIRST_DAY, LAST_DAY), F.date_from_unix_date(days))
+    return sf.when(days.between(FIRST_DAY, LAST_DAY), sf.date_from_unix_date(days))
 
 
 def _timestamp(text: Expression) -> Expression:
     micros = text.try_cast("bigint")
-    return F.when(micros.between(FIRST_MICRO, LAST_MICRO), F.timestamp_micros(micros).cast("timestamp_ntz"))
+    return sf.when(micros.between(FIRST_MICRO, LAST_MICRO), sf.timestamp_micros(micros).cast("timestamp_ntz"))
 
 
 def _timestamptz(text: Expression) -> Expression:
     moment = text.try_cast("timestamp")
-    return F.when(F.unix_micros(moment).between(FIRST_MICRO, LAST_MICRO), moment)
+    return sf.when(sf.unix_micros(moment).between(FIRST_MICRO, LAST_MICRO), moment)
 
 
 def _time(text: Expression) -> Expression:
     micros = text.try_cast("bigint")
-    seconds = F.floor(micros / 1_000_000).cast("bigint")
-    parts = F.format_string(
+    seconds = sf.floor(micros / 1_000_000).cast("bigint")
+    parts = sf.format_string(
         "%02d:%02d:%02d.%06d",
-        F.floor(seconds / 3600).cast("bigint"),
-        F.floor(seconds % 3600 / 60).cast("bigint"),
+        sf.floor(seconds / 3600).cast("bigint"),
+        sf.floor(seconds % 3600 / 60).cast("bigint"),
         seconds % 60,
         micros % 1_000_000,
     )
-    return F.when(micros.between(0, DAY_MICROS), parts)
+    return sf.when(micros.between(0, DAY_MICROS), parts)
 
 
 def _binary(text: Expression) -> Expression:
-    return F.try_to_binary(text, F.lit("base64"))
+    return sf.try_to_binary(text, sf.lit("base64"))
 
 
 def _array_of(element: LakeType) -> LakeType:
     def convert(text: Expression) -> Expression:
-        items = F.from_json(text, "array<string>")
-        broken = F.exists(items, lambda item: item.isNotNull() & element.convert(item).isNull())
-        return F.when(~broken, F.transform(items, element.convert))
+        items = sf.from_json(text, "array<string>")
+        broken = sf.exists(items, lambda item: item.isNotNull() & element.convert(item).isNull())
+        return sf.when(~broken, sf.transform(items, element.convert))
 
     return LakeType(f"array<{element.name}>", convert)
 

@@ -38,6 +38,7 @@ class TopicState:
     """Per partition, the LSN of the newest initial snapshot seen: see spark.positions."""
 
     def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
         return {
             "table": self.table,
             "topic_id": self.topic_id,
@@ -51,6 +52,7 @@ class TopicState:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TopicState:
+        """From its JSON object."""
         return cls(
             table=data["table"],
             topic_id=data["topic_id"],
@@ -79,6 +81,7 @@ class TopicCommit:
     """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
 
     def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
         return {
             "table": self.table,
             "topic_id": self.topic_id,
@@ -93,6 +96,7 @@ class TopicCommit:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TopicCommit:
+        """From its JSON object."""
         return cls(
             table=data["table"],
             topic_id=data["topic_id"],
@@ -137,6 +141,7 @@ class Committed:
         return None if state is None else state.positions.get(partition, 0)
 
     def of_table(self, table: str) -> dict[str, TopicState]:
+        """The topics that feed a table."""
         return {topic: state for topic, state in self.topics.items() if state.table == table}
 
 
@@ -174,9 +179,7 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
     newest_version, newest = ours[0]
     base = newest["base_version"]
     if oldest > base + 1:
-        raise HistoryTooShortError(
-            f"versions {base + 1}..{oldest - 1} are missing from the history; read further back"
-        )
+        raise HistoryTooShortError(f"versions {base + 1}..{oldest - 1} are missing from the history; read further back")
     appends = tuple((v, {t: TopicCommit.from_dict(s) for t, s in d["topics"].items()}) for v, d in ours)
     topics = {t: TopicState.from_dict(s) for t, s in newest["committed"].items()}
     for version, shares in reversed(appends):

@@ -36,5 +36,6 @@ def retried(job: Callable[[], T]) -> T:
 
 
 def is_conflict(error: PySparkException) -> bool:
+    """Whether Delta refused the commit because another one came in between."""
     text = f"{error.getCondition() or ''} {str(error)[:2000]}"
     return any(name in text for name in CONFLICTS)

@@ -40,6 +40,7 @@ class Commit:
     metrics: dict[str, str]
 
     def count(self, metric: str) -> int:
+        """A metric of the commit, 0 where Delta did not report it."""
         return int(self.metrics.get(metric, 0))
 
 
@@ -57,6 +58,7 @@ def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]
 
 
 def is_missing_table(error: PySparkException) -> bool:
+    """Whether Spark says that there is no Delta table at the path."""
     text = f"{error.getCondition() or ''} {error}"
     return any(name in text for name in NOT_A_TABLE)
 
@@ -95,9 +97,7 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
                     "do not run it again before the difference is understood"
                 )
             return commit
-    raise CommitNotFoundError(
-        f"{path}: the write returned, but no commit carries operation {operation_id}; run it again"
-    )
+    raise CommitNotFoundError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
 
 
 def silver_folded(session: SparkSession, path: str) -> Folded | None:

@@ -7,7 +7,7 @@ dropped here; unknown records are kept with their bytes and get a null op and po
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 NARROW = "op string, source struct<lsn: bigint, sequence: string, txId: string, ts_us: bigint, ts_ms: bigint, snapshot: string>"
 TOMBSTONE, UNKNOWN = "tombstone", "unknown"
@@ -15,15 +15,15 @@ TOMBSTONE, UNKNOWN = "tombstone", "unknown"
 
 def narrow(value: Column) -> Column:
     """The envelope's op and source as a struct, all null where they cannot be read."""
-    return F.from_json(value.cast("string"), NARROW)
+    return sf.from_json(value.cast("string"), NARROW)
 
 
 def source_time(envelope: Column) -> Column:
     """When the source committed the change; microseconds where the connector gives them."""
-    micros = F.coalesce(envelope["source"]["ts_us"], envelope["source"]["ts_ms"] * 1000)
-    return F.timestamp_micros(micros)
+    micros = sf.coalesce(envelope["source"]["ts_us"], envelope["source"]["ts_ms"] * 1000)
+    return sf.timestamp_micros(micros)
 
 
 def kind(op: Column, value: Column) -> Column:
     """How a record is counted: by its op letter, as a tombstone, or as unknown."""
-    return F.when(value.isNull(), TOMBSTONE).otherwise(F.coalesce(op, F.lit(UNKNOWN)))
+    return sf.when(value.isNull(), TOMBSTONE).otherwise(sf.coalesce(op, sf.lit(UNKNOWN)))

@@ -27,9 +27,7 @@ RESERVED = (
     "failOnDataLoss",
     "includeHeaders",
 )
-RESERVED_LOWER = frozenset(
-    name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers")
-)
+RESERVED_LOWER = frozenset(name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers"))
 SPLIT_ABOVE = 500_000
 LOSS = re.compile(
     r"(Cannot fetch offset|Cannot fetch record|OffsetOutOfRange|data may have been lost|DATA_LOSS|KAFKA_DATA_LOSS"
@@ -71,11 +69,10 @@ def read(session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange]) 
 
 
 def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, str]:
+    """What Spark's Kafka source is told; `kafka_options` may tune and secure, never change what is read."""
     refused = sorted(k for k in spec.kafka_options if k.lower() in RESERVED_LOWER)
     if refused:
-        raise SpecError(
-            f"kafka_options {refused} are the job's own: exactly the committed records of the ranges are read"
-        )
+        raise SpecError(f"kafka_options {refused} are the job's own: exactly the committed records of the ranges are read")
     total = sum(end - start for t in topics for start, end in t.ranges.values())
     options = {
         "kafka.bootstrap.servers": spec.bootstrap,
@@ -101,11 +98,8 @@ def _offsets(topics: Sequence[TopicRange], end: int) -> str:
 
 
 def describe(topics: Sequence[TopicRange]) -> str:
-    parts = [
-        f"{t.topic} partition {p} offsets {s}..{e - 1}"
-        for t in topics
-        for p, (s, e) in sorted(t.ranges.items())
-    ]
+    """Topics, partitions and offsets as a sentence."""
+    parts = [f"{t.topic} partition {p} offsets {s}..{e - 1}" for t in topics for p, (s, e) in sorted(t.ranges.items())]
     return ", ".join(parts)
 
 
@@ -115,9 +109,7 @@ def lost_range(error: PySparkException, topics: Sequence[TopicRange]) -> SparkJo
     if not LOSS.search(text):
         return None
     named = _named(text, topics)
-    reason = next((line.strip() for line in text.splitlines() if LOSS.search(line)), text.splitlines()[0])[
-        :300
-    ]
+    reason = next((line.strip() for line in text.splitlines() if LOSS.search(line)), text.splitlines()[0])[:300]
     return RangeLostError(
         f"Kafka does not hand out every record of {describe(named)}: {reason}. Retention or delete_records removed "
         "them, or the range ends above the last stable offset (an open transaction); nothing was committed"
@@ -134,4 +126,5 @@ def _named(text: str, topics: Sequence[TopicRange]) -> Sequence[TopicRange]:
 
 
 def merged_ranges(topics: Sequence[TopicRange]) -> Mapping[str, dict[int, tuple[int, int]]]:
+    """The ranges by topic."""
     return {t.topic: dict(t.ranges) for t in topics}

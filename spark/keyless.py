@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from spark import silver_table
 from spark.bronze_slice import new_events, table_events
@@ -38,20 +38,17 @@ def append(
     operation_id: str,
 ) -> tuple[Commit, dict[str, int]]:
     """One commit: the new after-images, less what was delivered before, and less what a newer snapshot replaces."""
-    if before is None:
-        events = table_events(session, spec, committed.version)
-    else:
-        events = new_events(session, spec, committed, before)
+    events = table_events(session, spec, committed.version) if before is None else new_events(session, spec, committed, before)
     changes = _first_deliveries(decoded(events, spec), before.topics if before else {}).persist()
     try:
         facts = changes.agg(
-            F.count_if("replayed").alias("replayed"),
-            F.max(F.when(_full_snapshot(), snapshot_of(F.col("_cdc_position")))).alias("snapshot"),
+            sf.count_if("replayed").alias("replayed"),
+            sf.max(sf.when(_full_snapshot(), snapshot_of(sf.col("_cdc_position")))).alias("snapshot"),
         ).collect()[0]
         snapshot = max(filter(None, (facts.snapshot, folded.snapshot)), default=None)
-        rows = changes.where(~F.col("replayed"))
+        rows = changes.where(~sf.col("replayed"))
         if snapshot is not None:
-            rows = rows.where(F.col("_cdc_position") >= snapshot)
+            rows = rows.where(sf.col("_cdc_position") >= snapshot)
         late = {"late_events": int(facts.replayed or 0)}
         done = Folded(bronze_version=folded.bronze_version, topics=folded.topics, snapshot=snapshot)
         commit = _write(session, spec, rows, before, done, operation_id, late)
@@ -63,24 +60,24 @@ def append(
 
 def _full_snapshot() -> Expression:
     """Initial and blocking snapshots hold the whole table; incremental ones mend rows of it."""
-    return (F.col("_cdc_op") == "r") & (F.col("snapshot") != "incremental")
+    return (sf.col("_cdc_op") == "r") & (sf.col("snapshot") != "incremental")
 
 
 def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> DataFrame:
     """Marks what was delivered before: below the highest place so far, or at it while still repeating."""
     order = Window.partitionBy("topic", "partition").orderBy("offset")
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
-    place = without_offset(F.col("_cdc_position"))
-    folded = F.lit("")
+    place = without_offset(sf.col("_cdc_position"))
+    folded = sf.lit("")
     for topic, state in known.items():
         for p, highest in state.max_position.items():
-            here = (F.col("topic") == topic) & (F.col("partition") == p)
-            folded = F.when(here, without_offset(F.lit(highest))).otherwise(folded)
+            here = (sf.col("topic") == topic) & (sf.col("partition") == p)
+            folded = sf.when(here, without_offset(sf.lit(highest))).otherwise(folded)
     marked = changes.withColumn("place", place).withColumn(
-        "highest", F.greatest(folded, F.coalesce(F.max("place").over(earlier), F.lit("")))
+        "highest", sf.greatest(folded, sf.coalesce(sf.max("place").over(earlier), sf.lit("")))
     )
-    repeating = F.coalesce(F.lag(F.col("place") < F.col("highest")).over(order), F.lit(False))
-    replayed = (F.col("place") < F.col("highest")) | ((F.col("place") == F.col("highest")) & repeating)
+    repeating = sf.coalesce(sf.lag(sf.col("place") < sf.col("highest")).over(order), sf.lit(False))
+    replayed = (sf.col("place") < sf.col("highest")) | ((sf.col("place") == sf.col("highest")) & repeating)
     return marked.withColumn("replayed", replayed).drop("place", "highest")
 
 

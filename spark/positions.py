@@ -47,7 +47,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 SNAPSHOT, STREAMED = "0", "1"
 EPOCH_WIDTH, NUMBER_WIDTH = 4, 16
@@ -59,33 +59,36 @@ def snapshot_position(epoch: int, lsn: int) -> str:
 
 
 def epoch_prefix(epoch: int) -> str:
+    """What all positions of an epoch begin with."""
     return f"{epoch:04x}."
 
 
 def without_offset(position: Column) -> Column:
     """The event's place in the source's log: equal for an event and its replay."""
-    return F.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1 + NUMBER_WIDTH)
+    return sf.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1 + NUMBER_WIDTH)
 
 
 def snapshot_of(position: Column) -> Column:
     """The part that all rows of one snapshot share."""
-    return F.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1)
+    return sf.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1)
 
 
 def last_commit(sequence: Column) -> Column:
-    return F.regexp_extract(sequence, r'^\["?(\d+)', 1).try_cast("bigint")
+    """The first part of `source.sequence`: the end of the last commit streamed before; null where there is none."""
+    return sf.regexp_extract(sequence, r'^\["?(\d+)', 1).try_cast("bigint")
 
 
 def change_lsn(sequence: Column) -> Column:
-    return F.regexp_extract(sequence, r'"?(\d+)"?\]$', 1).try_cast("bigint")
+    """The second part of `source.sequence`: where the change was written."""
+    return sf.regexp_extract(sequence, r'"?(\d+)"?\]$', 1).try_cast("bigint")
 
 
 def position(*, epoch: Column, anchor: Column, op: Column, lsn: Column, offset: Column) -> Column:
     """Null where any part is: an event without a place in the log must not get an invented one."""
-    kind = F.when(op == "r", SNAPSHOT).otherwise(STREAMED)
-    dot, number = F.lit("."), NUMBER_WIDTH
+    kind = sf.when(op == "r", SNAPSHOT).otherwise(STREAMED)
+    dot, number = sf.lit("."), NUMBER_WIDTH
     parts = (_hex(epoch, EPOCH_WIDTH), _hex(anchor, number), kind, _hex(lsn, number), _hex(offset, number))
-    return F.concat(*[piece for part in parts for piece in (dot, part)][1:])
+    return sf.concat(*[piece for part in parts for piece in (dot, part)][1:])
 
 
 def anchored(
@@ -104,9 +107,9 @@ def anchored(
     for (name, number), seen in sorted(snapshots.items()):
         for first_offset, snapshot_lsn in sorted(seen):
             here = (topic == name) & (partition == number) & (offset > first_offset)
-            anchor = F.when(here, F.greatest(anchor, F.lit(snapshot_lsn))).otherwise(anchor)
+            anchor = sf.when(here, sf.greatest(anchor, sf.lit(snapshot_lsn))).otherwise(anchor)
     return anchor
 
 
 def _hex(number: Column, width: int) -> Column:
-    return F.lpad(F.lower(F.hex(number.cast("bigint"))), width, "0")
+    return sf.lpad(sf.lower(sf.hex(number.cast("bigint"))), width, "0")

@@ -18,10 +18,12 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from spark import keyless, silver_table
 from spark.bronze_slice import new_events, table_events
@@ -60,9 +62,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     before = silver_folded(session, spec.path)
     if not _news(topics, before):
         return _result(spec, None, topics, before, {}, started)
-    folded = Folded(
-        bronze_version=committed.version, topics=topics, snapshot=before.snapshot if before else None
-    )
+    folded = Folded(bronze_version=committed.version, topics=topics, snapshot=before.snapshot if before else None)
     if before is not None:
         silver_table.align(session, spec)
     operation_id = uuid.uuid4().hex
@@ -92,34 +92,29 @@ def newest_per_key(changes: DataFrame, spec: SilverSpec, late: Expression) -> Da
     keys = key_slots(spec)
     rest = [slot(i) for i in range(len(spec.columns)) if slot(i) not in keys]
     carried = [*rest, *META]
-    newest = F.max_by(F.struct(*carried), F.col("_cdc_position")).alias("newest")
-    folded = changes.groupBy(*keys).agg(newest, F.count_if(late).alias("late"))
-    return folded.select(*keys, *[F.col("newest").getField(name).alias(name) for name in carried], "late")
+    newest = sf.max_by(sf.struct(*carried), sf.col("_cdc_position")).alias("newest")
+    folded = changes.groupBy(*keys).agg(newest, sf.count_if(late).alias("late"))
+    return folded.select(*keys, *[sf.col("newest").getField(name).alias(name) for name in carried], "late")
 
 
 def _late(before: Folded | None) -> Expression:
     """Whether an event is at or below what silver has already folded in its partition."""
     if before is None:
-        return F.lit(False)
+        return sf.lit(False)
     seen = [
-        (F.col("topic") == topic) & (F.col("partition") == p) & (F.col("_cdc_position") <= highest)
+        (sf.col("topic") == topic) & (sf.col("partition") == p) & (sf.col("_cdc_position") <= highest)
         for topic, state in before.topics.items()
         for p, highest in state.max_position.items()
     ]
-    return reduce(or_, seen, F.lit(False))
+    return reduce(or_, seen, sf.lit(False))
 
 
 def _first_load(
     session: SparkSession, spec: SilverSpec, committed: Committed, folded: Folded, operation_id: str
 ) -> tuple[Commit, Figures]:
     changes = decoded(table_events(session, spec, committed.version), spec)
-    state = newest_per_key(changes, spec, F.lit(False)).where(F.col("_cdc_op") != "d")
-    writer = (
-        silver_table.named(state, spec)
-        .write.format("delta")
-        .mode("error")
-        .options(**silver_table.properties(spec))
-    )
+    state = newest_per_key(changes, spec, sf.lit(False)).where(sf.col("_cdc_op") != "d")
+    writer = silver_table.named(state, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
     writer.option("userMetadata", silver_metadata(operation_id, folded, {})).save(spec.path)
     commit = commit_of(session, spec.path, operation_id)
     return commit, {"inserted": commit.count("numOutputRows")}
@@ -135,42 +130,44 @@ def _merge(
 ) -> tuple[Commit, Figures]:
     changes = decoded(new_events(session, spec, committed, before), spec)
     newest = newest_per_key(changes, spec, _late(before))
-    small = _records(folded.topics, before) <= LOCAL_UP_TO
-    # A local relation is read twice by MERGE for nothing; a large batch is kept in the executors instead.
-    batch = session.createDataFrame(newest.toArrow()) if small else newest.persist()
+    if _records(folded.topics, before) <= LOCAL_UP_TO:
+        # MERGE reads its source twice; as a local relation the second reading costs nothing (3.5 s against 2.7 s).
+        table = newest.toArrow()
+        events, keys = _sum(table, "late"), table.filter(pc.field("late") > 0).num_rows
+        batch, kept = session.createDataFrame(table), None
+    else:
+        batch = kept = newest.persist()
+        facts = batch.agg(sf.sum("late").alias("events"), sf.count_if(sf.col("late") > 0).alias("keys")).collect()[0]
+        events, keys = int(facts.events or 0), int(facts.keys)
     try:
-        counted = batch.agg(
-            F.count_if(F.col("late") > 0).alias("keys"), F.sum("late").alias("events")
-        ).first()
-        figures = {
-            "late_events": int((counted and counted.events) or 0),
-            "refolded_keys": int((counted and counted.keys) or 0),
-        }
-        if figures["refolded_keys"]:
+        source = batch
+        if keys:
             again = _refolded(session, spec, committed, batch.where("late > 0"))
-            source = batch.where("late = 0").drop("late").unionByName(again.drop("late"))
-        else:
-            source = batch.drop("late")
-        commit = _execute(session, spec, source, silver_metadata(operation_id, folded, figures), operation_id)
+            source = batch.where("late = 0").unionByName(again)
+        figures = {"late_events": events, "refolded_keys": keys}
+        metadata = silver_metadata(operation_id, folded, figures)
+        commit = _execute(session, spec, source.drop("late"), metadata, operation_id)
     finally:
-        if not small:
-            batch.unpersist()
+        if kept is not None:
+            kept.unpersist()
     names = {"inserted": "Inserted", "updated": "Updated", "deleted": "Deleted"}
     return commit, {**figures, **{k: commit.count(f"numTargetRows{v}") for k, v in names.items()}}
+
+
+def _sum(table: pa.Table, column: str) -> int:
+    return int(pc.sum(table.column(column)).as_py() or 0)
 
 
 def _refolded(session: SparkSession, spec: SilverSpec, committed: Committed, late: DataFrame) -> DataFrame:
     """The keys of late events, folded from everything that bronze has of them."""
     keys = key_slots(spec)
-    wanted = late.select(*[F.col(k).alias(f"late_{k}") for k in keys])
+    wanted = late.select(*[sf.col(k).alias(f"late_{k}") for k in keys])
     changes = decoded(table_events(session, spec, committed.version), spec)
-    same = [F.col(k).eqNullSafe(F.col(f"late_{k}")) for k in keys]
-    return newest_per_key(changes.join(F.broadcast(wanted), same, "left_semi"), spec, F.lit(False))
+    same = [sf.col(k).eqNullSafe(sf.col(f"late_{k}")) for k in keys]
+    return newest_per_key(changes.join(sf.broadcast(wanted), same, "left_semi"), spec, sf.lit(False))
 
 
-def _execute(
-    session: SparkSession, spec: SilverSpec, source: DataFrame, metadata: str, operation_id: str
-) -> Commit:
+def _execute(session: SparkSession, spec: SilverSpec, source: DataFrame, metadata: str, operation_id: str) -> Commit:
     view = f"cdc_changes_{operation_id}"
     source.createOrReplaceTempView(view)
     session.conf.set(USER_METADATA, metadata)
@@ -186,9 +183,7 @@ def merge_statement(spec: SilverSpec, view: str) -> str:
     """Delete, update, insert, each only above the row's own position. Key columns that may be NULL match null-safely."""
     targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
     by_name = {c.name: (slot(i), c) for i, c in enumerate(spec.columns)}
-    same = " AND ".join(
-        f"t.{quoted(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys
-    )
+    same = " AND ".join(f"t.{quoted(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys)
     newer = "s._cdc_position > t._cdc_position"
     assignments = ", ".join(f"t.{name} = s.{value}" for name, value in targets)
     return (

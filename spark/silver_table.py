@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from spark.changes import META, META_TYPES, lake_types, slot
@@ -29,9 +29,7 @@ def named(rows: DataFrame, spec: SilverSpec) -> DataFrame:
 
 
 def _columns(spec: SilverSpec) -> list[Expression]:
-    return [
-        F.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)
-    ]
+    return [sf.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)]
 
 
 def check_names(spec: SilverSpec) -> None:
@@ -101,6 +99,7 @@ def _add(session: SparkSession, spec: SilverSpec, new: Sequence[Column], types: 
 
 
 def set_properties(session: SparkSession, path: str, wanted: dict[str, str]) -> None:
+    """Set table properties, in a commit of its own."""
     pairs = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in wanted.items())
     session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({pairs})")
 

@@ -57,12 +57,11 @@ class TopicRange:
             raise SpecError(f"topic {self.topic}: epoch {self.epoch} is not within 0..{MAX_EPOCH}")
         for partition, (start, end) in self.ranges.items():
             if partition < 0 or start < 0 or end < start:
-                raise SpecError(
-                    f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets"
-                )
+                raise SpecError(f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets")
 
     @classmethod
     def from_dict(cls, data: object) -> TopicRange:
+        """From its JSON object."""
         known = dict(_known(cls, data))
         known["ranges"] = {int(p): (int(r[0]), int(r[1])) for p, r in known.get("ranges", {}).items()}
         return _build(cls, known)
@@ -85,10 +84,12 @@ class BronzeSpec:
             raise SpecError(f"topics {twice} are given twice; give each topic once, with all its partitions")
 
     def to_json(self) -> str:
+        """As a spec file holds it."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> BronzeSpec:
+        """Read back what to_json wrote; unknown keys are refused."""
         data = dict(_decode(cls, text))
         data["topics"] = tuple(TopicRange.from_dict(t) for t in data.get("topics", ()))
         return _build(cls, data)
@@ -125,10 +126,12 @@ class SilverSpec:
             raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
 
     def to_json(self) -> str:
+        """As a spec file holds it."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> SilverSpec:
+        """Read back what to_json wrote; unknown keys are refused."""
         data = dict(_decode(cls, text))
         data["columns"] = tuple(_build(Column, _known(Column, c)) for c in data.get("columns", ()))
         data["keys"] = tuple(data.get("keys", ()))
@@ -156,13 +159,14 @@ class JobResult:
     detail: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
+        """As a spec file holds it."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> JobResult:
+        """Read back what to_json wrote; unknown keys are refused."""
         data = dict(_decode(cls, text))
         data["ranges"] = {
-            topic: {int(p): (int(r[0]), int(r[1])) for p, r in ranges.items()}
-            for topic, ranges in data["ranges"].items()
+            topic: {int(p): (int(r[0]), int(r[1])) for p, r in ranges.items()} for topic, ranges in data["ranges"].items()
         }
         return _build(cls, data)
