@@ -6,6 +6,7 @@ import dagster as dg
 
 from cdc_assets import settings
 from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.assets.jobs import build_overall_jobs
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.resources.platform import Platform
 
@@ -13,5 +14,5 @@ SOURCES = load_sources(settings.sources_folder())
 
 defs = dg.Definitions.merge(
     *(build_source_defs(source) for source in SOURCES),
-    dg.Definitions(resources={"platform": Platform()}, executor=dg.in_process_executor),
+    dg.Definitions(jobs=build_overall_jobs(), resources={"platform": Platform()}, executor=dg.in_process_executor),
 )

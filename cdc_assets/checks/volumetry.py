@@ -50,7 +50,7 @@ def build_volumetry_checks(source: Source) -> dg.AssetChecksDefinition:
     keys += [check_key(layer, source, table) for layer in layers for table in source.tables]
     specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=True) for key in keys]
 
-    @dg.multi_asset_check(name=f"volumetry_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=f"checks_{source.name}", specs=specs, can_subset=True)
     def volumetry(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         wanted = context.selected_asset_check_keys
         if check_key("connector", source) in wanted:

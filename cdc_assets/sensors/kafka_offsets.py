@@ -54,9 +54,10 @@ def build_offsets_sensor(source: Source) -> dg.SensorDefinition:
             return dg.SkipReason(str(error))
         for problem in problems:
             context.log.warning(problem)
+        busy = busy_tables(context.instance, source)
         requests, waiting = decide(
             news,
-            busy=busy_tables(context.instance, source),
+            busy=busy,
             waiting=_from_cursor(context.cursor),
             now=now,
             min_records=source.batching.min_records,
@@ -75,9 +76,22 @@ def build_offsets_sensor(source: Source) -> dg.SensorDefinition:
             )
             for request in requests
         ]
-        return dg.SensorResult(run_requests=run_requests, cursor=json.dumps({"waiting_since": dict(waiting.since)}))
+        return dg.SensorResult(
+            run_requests=run_requests,
+            skip_reason=None if run_requests else _why_nothing(news, busy, problems),
+            cursor=json.dumps({"waiting_since": dict(waiting.since)}),
+        )
 
     return offsets
+
+
+def _why_nothing(news: list[TableNews], busy: frozenset[str], problems: list[str]) -> str:
+    if problems:
+        return "; ".join(problems)
+    waiting = sorted(n.table for n in news if n.waiting)
+    if not waiting:
+        return f"nothing new in {len(news)} topics"
+    return f"{', '.join(sorted(busy)) or 'no table'} in a run, waiting: {', '.join(waiting)}"
 
 
 def read_news(

@@ -1,0 +1,26 @@
+"""Jobs over all sources at once: a run has a fixed price, so what is asked for all sources is one run."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+TRANSPORT_JOB = "transport"
+VOLUMETRY_JOB = "volumetry"
+
+
+def build_overall_jobs() -> list[dg.UnresolvedAssetJobDefinition]:
+    """`transport` brings connectors, topics and mirrors to what is declared; `volumetry` runs every check."""
+    layers = ("connector", "topic", "mirror")
+    transport = dg.AssetSelection.tag("layer", layers[0])
+    for layer in layers[1:]:
+        transport = transport | dg.AssetSelection.tag("layer", layer)
+    return [
+        dg.define_asset_job(
+            TRANSPORT_JOB,
+            selection=transport.without_checks(),
+            description="Bring all connectors, topics and mirrors to what is declared, and wait until they carry.",
+        ),
+        dg.define_asset_job(
+            VOLUMETRY_JOB, selection=dg.AssetSelection.all_asset_checks(), description="Compare the counts of all chains."
+        ),
+    ]
