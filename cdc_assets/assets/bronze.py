@@ -61,6 +61,9 @@ def append_news(
 
     seconds = 0.0
     work = {topic: list(batches(ranges, max_records=source.batching.max_records)) for topic, ranges in pending.items()}
+    for topic, ranges in pending.items():
+        if topic not in before and not work[topic]:
+            work[topic] = [ranges]  # an empty topic is committed as such, so that silver makes an empty table
     for number in range(max((len(parts) for parts in work.values()), default=0)):
         parts = {topic: chunks[number] for topic, chunks in work.items() if number < len(chunks)}
         spec = BronzeSpec(

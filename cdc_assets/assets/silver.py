@@ -56,7 +56,17 @@ def build_silver_assets(source: Source) -> dg.AssetsDefinition:
 
 
 def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) -> SilverSpec:
-    """What the job needs, from the declaration and the catalogue."""
+    """What the job needs, from the declaration and the catalogue.
+
+    Raises:
+        DatabaseError: for a column that Debezium leaves out of its events: it would be NULL without a word.
+    """
+    composite = [c.name for c in found.columns if c.composite and c.name not in table.except_column_list]
+    if composite:
+        raise DatabaseError(
+            f"{table.name}: composite column(s) {', '.join(composite)} are not captured by Debezium; "
+            "name them in the table's except_column_list"
+        )
     return SilverSpec(
         source=source.name,
         table=names.table_name(table),

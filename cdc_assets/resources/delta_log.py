@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from spark.commits import Committed, Folded, fold, fold_silver
+from spark.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.errors import HistoryTooShortError
 
 _PAGE = 50
@@ -90,4 +90,4 @@ def _open(path: str, *, files: bool = False, version: int | None = None) -> Any:
 
 
 def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:
-    return [(int(entry["version"]), entry.get("userMetadata")) for entry in table.history(limit)]
+    return surviving(table.history(limit))

@@ -20,11 +20,21 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database
 
 _COLUMNS = """
-SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable,
-       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position
+SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
+       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position, base.typtype
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+CROSS JOIN LATERAL (
+  -- Debezium sends a domain's value as its base type, however deep the domains are nested.
+  WITH RECURSIVE resolved AS (
+    SELECT t.typtype, format_type(a.atttypid, a.atttypmod) AS type, t.typbasetype, t.typtypmod
+    FROM pg_type t WHERE t.oid = a.atttypid
+    UNION ALL
+    SELECT t.typtype, format_type(t.oid, r.typtypmod), t.typbasetype, t.typtypmod
+    FROM resolved r JOIN pg_type t ON t.oid = r.typbasetype WHERE r.typtype = 'd'
+  ) SELECT type, typtype FROM resolved WHERE typtype <> 'd'
+) base
 WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 ORDER BY 1, 2, a.attnum
 """
@@ -37,6 +47,7 @@ class CatalogueColumn:
     name: str
     type: str
     nullable: bool
+    composite: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class PostgresDatabase:
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], row[4]) for row in columns),
+                columns=tuple(CatalogueColumn(row[2], row[3], row[4], row[6] == "c") for row in columns),
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
             )
             for table, columns in grouped.items()

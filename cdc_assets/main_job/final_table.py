@@ -1,0 +1,80 @@
+"""The table that `cdc up` ends with: what the checks have counted, one table per source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from cdc_assets import names
+from cdc_assets.main_job.dagster_runs import CheckOutcome
+from cdc_assets.registry.models import Source, Table
+
+Outcomes = Mapping[tuple[tuple[str, ...], str], CheckOutcome]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One table's counts, as its checks found them; None where a check could not count."""
+
+    table: str
+    source_rows: int | None
+    topic: int | None
+    mirror: int | None
+    bronze: int | None
+    silver_rows: int | None
+    objects: int | None
+    lag_seconds: float | None
+    failures: tuple[str, ...]
+
+
+def line_of(source: Source, table: Table, outcomes: Outcomes, *, lag_seconds: float | None) -> Line:
+    """What the checks of one table say."""
+    found = {
+        layer: outcomes.get((names.asset_key(layer, source, table), check))
+        for layer, check in (("bronze", "record_parity"), ("silver", "row_parity"), ("backup", "manifest_parity"))
+    }
+    expected = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    failures = []
+    for layer in expected:
+        outcome = found[layer]
+        if outcome is None:
+            failures.append(f"{layer}/{source.name}/{names.table_name(table)}: its check did not run")
+        elif not outcome.passed:
+            failures.append(f"{layer}/{source.name}/{names.table_name(table)}: {outcome.description}")
+    return Line(
+        table=names.table_name(table),
+        source_rows=_number(found["silver"], "cdc/source_rows"),
+        topic=_number(found["bronze"], "cdc/topic_records"),
+        mirror=_number(found["bronze"], "cdc/mirror_records"),
+        bronze=_number(found["bronze"], "cdc/bronze_rows"),
+        silver_rows=_number(found["silver"], "cdc/silver_rows"),
+        objects=_number(found["backup"], "cdc/objects"),
+        lag_seconds=lag_seconds,
+        failures=tuple(failures),
+    )
+
+
+def print_table(console: Console, source: Source, lines: Sequence[Line]) -> None:
+    """One source."""
+    table = RichTable(title=f"{source.name} ({source.database.dbname})", title_justify="left")
+    table.add_column("table")
+    for column in ("source rows", "topic", "mirror", "bronze", "silver rows", "backup objects", "lag s"):
+        table.add_column(column, justify="right")
+    table.add_column("checks")
+    for line in lines:
+        values = (line.source_rows, line.topic, line.mirror, line.bronze, line.silver_rows, line.objects)
+        lag = "?" if line.lag_seconds is None else f"{line.lag_seconds:.1f}"
+        verdict = "[red]failed[/red]" if line.failures else "[green]pass[/green]"
+        table.add_row(line.table, *(("?" if value is None else f"{value:,}") for value in values), lag, verdict)
+    console.print(table)
+    for line in lines:
+        for failure in line.failures:
+            console.print(f"[red]{failure}[/red]", highlight=False)
+
+
+def _number(outcome: CheckOutcome | None, key: str) -> int | None:
+    value = outcome.metadata.get(key) if outcome else None
+    return int(value) if value is not None else None

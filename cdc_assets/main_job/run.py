@@ -1,0 +1,76 @@
+"""The main job, step by step: transport, a burst of live changes, caught up, counted.
+
+Everything is carried by the sensors that run in Dagster; nothing here moves a record. `lag` is the time from the
+end of the burst until silver and backup held all of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+
+from cdc_assets import settings
+from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
+from cdc_assets.main_job.dagster_runs import check_outcomes, run_job
+from cdc_assets.main_job.final_table import line_of, print_table
+from cdc_assets.names import table_name
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
+
+_TRANSPORT_TIMEOUT = 600.0
+_CATCH_UP_TIMEOUT = 900.0
+_VOLUMETRY_TIMEOUT = 300.0
+
+
+def run_main_job(console: Console, *, burst: Callable[[], None]) -> bool:
+    """Carry, count, print; True when every check of every table passed.
+
+    Args:
+        console: where progress and the tables go.
+        burst: writes a burst of live changes into the sources.
+
+    Raises:
+        CdcAssetsError: naming the link that did not follow.
+    """
+    settings.export_stack_environment()
+    sources = load_sources(settings.sources_folder())
+    platform = Platform()
+    with console.status("connectors, topics and mirrors") as status:
+        run_job(
+            TRANSPORT_JOB,
+            timeout=_TRANSPORT_TIMEOUT,
+            progress=lambda text: status.update(f"connectors, topics and mirrors: {text}"),
+        )
+        status.update("a burst of live changes")
+        burst()
+        started = time.monotonic()
+        reached: dict[tuple[str, str], float] = {}
+        everything = [(source.name, table_name(table)) for source in sources for table in source.tables]
+
+        def progress(behind: tuple[Behind, ...]) -> None:
+            late = {(b.source, b.table) for b in behind}
+            for key in everything:
+                if key not in late:
+                    reached.setdefault(key, time.monotonic() - started)
+            left = ", ".join(f"{b.layer}/{b.source}/{b.table}" for b in behind)
+            status.update(f"waiting for silver and backup, {len(late)} of {len(everything)} tables to go: {left}")
+
+        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
+        run_id = run_job(
+            VOLUMETRY_JOB,
+            timeout=_VOLUMETRY_TIMEOUT,
+            progress=lambda text: status.update(f"counting: {text}"),
+            must_succeed=False,
+        )
+        outcomes = check_outcomes(run_id)
+    passed = True
+    for source in sources:
+        lines = [
+            line_of(source, table, outcomes, lag_seconds=reached.get((source.name, table_name(table)))) for table in source.tables
+        ]
+        print_table(console, source, lines)
+        passed = passed and not any(line.failures for line in lines)
+    return passed
