@@ -68,3 +68,11 @@ class CaughtUpTimeoutError(CdcAssetsError):
 
 class TopicGapError(CdcAssetsError):
     """Records that bronze has not read are gone from a topic, or the topic is another one than before."""
+
+
+class StoreError(CdcAssetsError):
+    """An object store refused, or does not have what was asked for."""
+
+
+class BackupError(CdcAssetsError):
+    """A backup cannot go on from what is in the store."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class BackupStore(BaseModel):
-    """One bucket (for `local`: a folder) and a prefix in it."""
+    """One bucket (for `local`: a folder) and a prefix in it.
+
+    `endpoint` replaces the provider's own address. Credentials come from where the provider's SDK looks for them
+    (environment, profile, instance role), never from here.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -16,4 +21,11 @@ class BackupStore(BaseModel):
     bucket: str = Field(min_length=1)
     prefix: str = "cdc"
     endpoint: str | None = None
-    create_bucket: bool = False
+
+    @field_validator("prefix")
+    @classmethod
+    def _is_a_relative_path(cls, value: str) -> str:
+        parts = value.split("/")
+        if any(part in ("", ".", "..") or not re.fullmatch(r"[A-Za-z0-9_.=+-]+", part) for part in parts):
+            raise ValueError("a prefix is folders separated by single slashes, without a leading or trailing one")
+        return value

@@ -6,6 +6,7 @@ The log is the truth about positions (never a sensor's cursor, never a consumer 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,17 @@ def _open(path: str, *, files: bool = False, version: int | None = None) -> Any:
 
 def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:
     return surviving(table.history(limit))
+
+
+def bronze_rows_below(path: str, topic: str, positions: Mapping[int, int]) -> int:
+    """Rows of a topic below the given offsets, counted in the data of the newest version."""
+    table = _open(path, files=True)
+    if table is None:
+        return 0
+    import pyarrow.dataset as ds
+
+    dataset = table.to_pyarrow_dataset()
+    return sum(
+        int(dataset.count_rows(filter=(ds.field("topic") == topic) & (ds.field("partition") == p) & (ds.field("offset") < end)))
+        for p, end in positions.items()
+    )
