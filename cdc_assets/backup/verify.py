@@ -76,7 +76,7 @@ def _gaps(manifests: list[Manifest]) -> Iterator[str]:
         at.update({p: end for p, (_, end) in manifest.ranges.items()})
         total += manifest.records
         if sum(item.records for item in manifest.objects) != manifest.records or total != manifest.records_total:
-            yield f"{manifest.key}: its counts do not add up: {manifest.records}, {manifest.records_total} in all, {total} counted"
+            yield f"{manifest.key}: its counts do not add up: {manifest.records_total} in all, {total} counted"
 
 
 def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredObject | None, *, deep: bool) -> str | None:

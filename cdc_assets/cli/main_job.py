@@ -1,0 +1,27 @@
+"""The end of `cdc up`: the main job on the sources that are declared, then where to look."""
+
+from __future__ import annotations
+
+import typer
+
+from cdc_assets import settings
+from cdc_assets.cli.progress import console
+from cdc_assets.main_job.run import run_main_job
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.stack.examples.burst import burst
+
+
+def run() -> None:
+    """Carry everything to silver and backup, print the counts and the URLs.
+
+    Raises:
+        typer.Exit: 1 when a check failed; its finding is printed.
+    """
+    examples = {"world", "bank"} & {source.name for source in load_sources(settings.sources_folder())}
+    passed = run_main_job(console, burst=lambda: burst(examples))
+    console.print(f"Dagster   {settings.address('CDC_DAGSTER_URL')}")
+    console.print(f"lake      {settings.lake()}")
+    console.print("more      ./cdc status, ./cdc traffic --rate 50 --seconds 60, ./cdc down")
+    if not passed:
+        console.print("[red]a volumetry check failed; everything is left running: ./cdc status[/red]")
+        raise typer.Exit(1)
