@@ -31,7 +31,6 @@ SETS: dict[str, JarSet] = {
             # Kafka logs through slf4j 1.7 and leaves the binding to its distribution; without it there is no log.
             "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
         ),
-        without=("javax.activation:", "com.sun.activation:"),
     ),
     # A plugin folder: what the worker has itself must not be in it, or its classes meet themselves twice.
     "debezium-postgres": JarSet(
@@ -49,6 +48,7 @@ SETS: dict[str, JarSet] = {
             "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.4",
             # The line of 4.0.4 lacks this one artifact on Central's mirrors; 4.0.0 has the same classes.
             "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+            "org.apache.spark:spark-avro_2.13:4.0.2",
             "org.apache.kafka:kafka-clients:3.9.1",
             "org.apache.commons:commons-pool2:2.12.0",
         ),

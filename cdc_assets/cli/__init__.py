@@ -1,0 +1,41 @@
+"""The `cdc` command: one file per verb. Messages for people go to stderr, data to stdout.
+
+A failure is one clear text and a non-zero exit; CDC_DEBUG=1 shows the stack trace as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from cdc_assets.cli import down, env, logs, status, traffic, up
+from cdc_assets.cli import test as test_verb
+from cdc_assets.errors import CdcAssetsError
+
+app = typer.Typer(name="cdc", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app.command("up")(up.up)
+app.command("down")(down.down)
+app.command("status")(status.status)
+app.command("logs")(logs.logs)
+app.command("traffic")(traffic.traffic)
+app.command("env")(env.env)
+app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test_verb.test)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except CdcAssetsError as error:
+        if os.environ.get("CDC_DEBUG"):
+            raise
+        print(f"cdc: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("cdc: interrupted; what runs keeps running: ./cdc status", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # `cdc logs kafka | head`: the reader has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

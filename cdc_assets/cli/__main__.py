@@ -1,0 +1,5 @@
+"""`python -m cdc_assets.cli`, as the launcher starts it."""
+
+from cdc_assets.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""`cdc up`: fetch jars, start the stack, load the examples, then the main job. Run again, it changes nothing."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Annotated
+
+import typer
+
+from cdc_assets import settings
+from cdc_assets.cli.progress import Components, console, download_bar
+from cdc_assets.stack import start
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.plan import external_addresses, load
+from cdc_assets.stack.state import HEALTHY, StackState
+
+
+def up(
+    brokers: Annotated[int | None, typer.Option(help="Brokers per Kafka cluster: 1 or 3 (with replication factor 3).")] = None,
+    examples: Annotated[bool, typer.Option(help="Load the example sources into the embedded PostgreSQL.")] = True,
+    main_job: Annotated[bool, typer.Option(help="Then carry the sources through to silver and backup, and show the result.")] = True,
+) -> None:
+    """Start everything, wait until it is healthy, and run the main job."""
+    home = Home(settings.home())
+    began = time.monotonic()
+    if jars := start.missing_jars():
+        with download_bar("jars", sum(jar.size for jar in jars)) as advance:
+            start.fetch_jars(jars, advance)
+    started = start.start(home, brokers=brokers)
+    loader = _Examples(home) if examples else None
+    with Components() as view:
+
+        def seen(state: StackState) -> None:
+            view.show(state)
+            if loader:
+                loader.look(state)
+
+        start.wait_healthy(home, seen=seen)
+    if loader:
+        loader.result()
+    what = "started" if started else "was running already"
+    console.print(f"[green]stack {what}[/green], healthy after {time.monotonic() - began:.1f} s; state in {home.root}")
+    if main_job:
+        _run_main_job()
+
+
+def _run_main_job() -> None:
+    settings.export_stack_environment()
+    from cdc_assets.cli import main_job
+
+    main_job.run()
+
+
+class _Examples:
+    """Loads the example sources as soon as PostgreSQL is healthy, while the slower components still start."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._pool = ThreadPoolExecutor(1)
+        self._loading: Future[None] | None = None
+        self._own = "CDC_POSTGRES_HOST" not in external_addresses(home)
+
+    def look(self, state: StackState) -> None:
+        ready = any(c.name == "postgres" and c.health == HEALTHY for c in state.components)
+        if self._own and ready and self._loading is None:
+            self._loading = self._pool.submit(self._load)
+
+    def _load(self) -> None:
+        from cdc_assets.stack.examples import load_examples
+
+        load_examples(load(self._home))
+
+    def result(self) -> None:
+        if self._loading:
+            self._loading.result()
+        self._pool.shutdown()

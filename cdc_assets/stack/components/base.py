@@ -1,0 +1,120 @@
+"""What a component is. Nothing here knows any particular one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.identity import Identity, wrap
+from cdc_assets.stack.site import Site
+
+
+class Component(ABC):
+    """A process of the stack. Methods block: the supervisor calls them in threads."""
+
+    # Seconds that a start may take before it counts as failed, and that a stop may take before SIGKILL.
+    start_timeout: ClassVar[float] = 90
+    stop_timeout: ClassVar[float] = 15
+    stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    probe_interval: ClassVar[float] = 10
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its name for people, logs and ports."""
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Names of its ports; the first is its address."""
+        return (self.name,)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Components that must be healthy before it starts."""
+        return ()
+
+    @property
+    def identity(self) -> Identity:
+        """As whom it runs."""
+        return Identity()
+
+    @property
+    def data(self) -> Path:
+        """What it keeps over restarts."""
+        return self.site.home.data(self.name)
+
+    @property
+    def run(self) -> Path:
+        """What is generated at each start."""
+        return self.site.home.run(self.name)
+
+    @property
+    def log(self) -> Path:
+        """Its log file."""
+        return self.site.home.log(self.name)
+
+    @property
+    def address(self) -> str:
+        """How to reach it, for people."""
+        return self.site.address(self.ports[0])
+
+    def prepare(self) -> None:  # noqa: B027 - most need nothing
+        """Whatever must be there before the process starts. Runs before each start: idempotent."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The process."""
+
+    def environment(self) -> dict[str, str]:
+        """Its whole environment."""
+        kept = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
+        return {name: os.environ[name] for name in kept if name in os.environ}
+
+    @abstractmethod
+    def probe(self) -> None:
+        """Prove that it does its work.
+
+        Raises:
+            NotReadyError: with what was seen instead.
+        """
+
+    def settle(self) -> None:  # noqa: B027 - most need nothing
+        """What is done once after each start, before it counts as healthy. Idempotent."""
+
+    @property
+    @abstractmethod
+    def addresses(self) -> Mapping[str, str]:
+        """What `stack.json` tells clients about it."""
+
+    def once(self, command: list[str], what: str, *, timeout: float = 60, stdin: str | None = None) -> str:
+        """Run a preparing command as this component's user, into its log.
+
+        Raises:
+            StackError: with the last line that it printed.
+        """
+        result = subprocess.run(
+            wrap(command, self.identity),
+            input=stdin,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            cwd=self.run,
+        )
+        output = result.stdout + result.stderr
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(output)
+        if result.returncode:
+            last = ([line for line in output.splitlines() if line.strip()] or ["no output"])[-1]
+            raise StackError(self.name, f"{what} failed: {last}", f"./cdc logs {self.name}", log=self.log)
+        return output

@@ -1,0 +1,144 @@
+"""A Kafka Connect worker: Debezium on the core cluster, MirrorMaker 2's connectors on the lake's.
+
+Exactly-once source support is on. Passwords come from files of one folder only; connector configs may override client
+settings from a short list, so that nobody points a connector's clients at other credentials.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from functools import cached_property
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import private_folder
+from cdc_assets.stack.java import java_command
+from cdc_assets.stack.site import Site, broker_names
+
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+class ConnectWorker(Component):
+    """One distributed worker, a cluster of its own."""
+
+    def __init__(self, site: Site, cluster: str) -> None:
+        super().__init__(site)
+        self.cluster = cluster
+
+    @property
+    def name(self) -> str:
+        return f"{self.cluster}-connect"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        external = f"CDC_{self.cluster.upper()}_BOOTSTRAP" in self.site.external
+        return () if external else tuple(broker_names(self.cluster, self.site.brokers))
+
+    @property
+    def url(self) -> str:
+        """Its REST interface."""
+        return f"http://{self.address}"
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        write_log4j(self.run / "log4j2.properties")
+        write_properties(self.run / "connect.properties", self._properties())
+        plugins = self.run / "plugins"
+        # Anew at each start, so that a changed lock never leaves two versions of a plugin side by side.
+        shutil.rmtree(plugins, ignore_errors=True)
+        private_folder(plugins)
+        if self.cluster == "core":
+            folder = private_folder(plugins / "debezium-postgres")
+            for jar in self.site.jars("debezium-postgres"):
+                (folder / jar.name).symlink_to(jar)
+
+    def command(self) -> list[str]:
+        options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
+        java = java_command(
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            class_path=self.site.jars("kafka"),
+            heap_mb=320 if self.cluster == "core" else 256,
+            options=options,
+            arguments_file=self.run / "java.args",
+        )
+        return [*java, str(self.run / "connect.properties")]
+
+    def _properties(self) -> dict[str, str]:
+        group = f"{self.cluster}-connect"
+        replicas = str(self.site.brokers) if self.needs else "-1"
+        converter = _JSON if self.cluster == "core" else _BYTES
+        return {
+            "bootstrap.servers": self.site.bootstrap(self.cluster),
+            "group.id": group,
+            "listeners": self.url,
+            "rest.advertised.host.name": "127.0.0.1",
+            "rest.advertised.port": str(self.site.ports[self.name]),
+            "plugin.path": str(self.run / "plugins"),
+            "plugin.discovery": "service_load",
+            "exactly.once.source.support": "enabled",
+            "key.converter": converter,
+            "value.converter": converter,
+            **({"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"} if converter == _JSON else {}),
+            "config.storage.topic": f"_{group}-configs",
+            "config.storage.replication.factor": replicas,
+            "offset.storage.topic": f"_{group}-offsets",
+            "offset.storage.replication.factor": replicas,
+            "offset.storage.partitions": "4",
+            "status.storage.topic": f"_{group}-status",
+            "status.storage.replication.factor": replicas,
+            "status.storage.partitions": "1",
+            "offset.flush.interval.ms": "5000",
+            "scheduled.rebalance.max.delay.ms": "0",
+            "connector.client.config.override.policy": "Allowlist",
+            "connector.client.config.override.allowlist": _OVERRIDES,
+            "config.providers": "dir",
+            "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+            "config.providers.dir.param.allowed.paths": str(self.site.home.secrets),
+            "producer.max.request.size": str(MAX_MESSAGE_BYTES),
+            "producer.compression.type": "zstd",
+            "consumer.max.partition.fetch.bytes": str(MAX_MESSAGE_BYTES),
+        }
+
+    @cached_property
+    def _http(self):  # type: ignore[no-untyped-def]
+        import httpx
+
+        return httpx.Client(base_url=self.url, timeout=5, trust_env=False)
+
+    def probe(self) -> None:
+        import httpx
+
+        try:
+            for path in ("/", "/connectors"):
+                response = self._http.get(path)
+                response.raise_for_status()
+        except httpx.HTTPError as error:
+            raise NotReadyError(f"{self.url}: {error}") from error
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        own = {f"CDC_{self.cluster.upper()}_CONNECT": self.url}
+        return own | ({"CDC_CONNECT_SECRETS": str(self.site.home.secrets)} if self.cluster == "core" else {})
+
+
+_OVERRIDES = ",".join(
+    (
+        "max.request.size",
+        "batch.size",
+        "linger.ms",
+        "compression.type",
+        "buffer.memory",
+        "max.poll.records",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "max.partition.fetch.bytes",
+        "isolation.level",
+        "auto.offset.reset",
+        "transaction.timeout.ms",
+    )
+)

@@ -1,0 +1,215 @@
+"""Dagster: one gRPC code server shared by the webserver and the daemon, storage in the embedded PostgreSQL.
+
+A shared server saves a process, and makes both see the same definitions. Secrets reach dagster.yaml by env references only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cdc_assets.stack.components import postgres
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.ports import HOST
+
+MODULE = "cdc_assets.definitions"
+_CODE, _WEB, _DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
+
+
+class _DagsterProcess(Component):
+    """What the three processes share: the instance, and an environment that knows the whole stack."""
+
+    probe_interval = 15
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.site.home.root / "dagster"
+
+    @property
+    def _own_postgres(self) -> bool:
+        return "CDC_POSTGRES_HOST" not in self.site.external
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (postgres.NAME,) if self._own_postgres else ()
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        private_folder(self.dagster_home)
+        write_private(self.dagster_home / "dagster.yaml", yaml.safe_dump(self._instance(), sort_keys=False))
+        write_private(self.dagster_home / "workspace.yaml", yaml.safe_dump(self._workspace(), sort_keys=False))
+
+    def _workspace(self) -> dict[str, Any]:
+        server = {"host": HOST, "port": self.site.ports[_CODE], "location_name": "cdc_assets"}
+        return {"load_from": [{"grpc_server": server}]}
+
+    def _instance(self) -> dict[str, Any]:
+        storage = {
+            "storage": {
+                "postgres": {
+                    "postgres_db": {
+                        "hostname": HOST,
+                        "port": self.site.ports[postgres.NAME],
+                        "db_name": "dagster",
+                        "username": "dagster",
+                        "password": {"env": "CDC_DAGSTER_DB_PASSWORD"},
+                    }
+                }
+            }
+        }
+        days = {"skipped": 1, "failure": 14, "success": 14}
+        return {
+            **(storage if self._own_postgres else {}),
+            "telemetry": {"enabled": False},
+            "run_launcher": {"module": "dagster", "class": "DefaultRunLauncher"},
+            # Runs start at once: a queue would add its polling to every batch's latency, and tables lock each other out anyway.
+            "run_coordinator": {"module": "dagster.core.run_coordinator", "class": "DefaultRunCoordinator"},
+            "run_monitoring": {"enabled": True, "start_timeout_seconds": 180, "poll_interval_seconds": 30},
+            "sensors": {"use_threads": True, "num_workers": 4},
+            "schedules": {"use_threads": True, "num_workers": 2},
+            "retention": {"schedule": {"purge_after_days": days}, "sensor": {"purge_after_days": days}},
+            "local_artifact_storage": {
+                "module": "dagster.core.storage.root",
+                "class": "LocalArtifactStorage",
+                "config": {"base_dir": str(self.dagster_home)},
+            },
+            "compute_logs": {
+                "module": "dagster.core.storage.local_compute_log_manager",
+                "class": "LocalComputeLogManager",
+                "config": {"base_dir": str(self.dagster_home / "compute_logs")},
+            },
+        }
+
+    def environment(self) -> dict[str, str]:
+        # Users' own variables belong here: registry files may refer to any of them.
+        roots = [str(Path(__file__).parents[3]), *([os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [])]
+        return {
+            **os.environ,
+            "CDC_HOME": str(self.site.home.root),
+            "DAGSTER_HOME": str(self.dagster_home),
+            "CDC_DAGSTER_DB_PASSWORD": self.site.home.private("dagster_db_password"),
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
+            "PYTHONPATH": os.pathsep.join(roots),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {}
+
+
+class DagsterCode(_DagsterProcess):
+    """The code location; runs are its child processes."""
+
+    stop_timeout = 30
+
+    @property
+    def name(self) -> str:
+        return _CODE
+
+    def command(self) -> list[str]:
+        port = str(self.site.ports[_CODE])
+        options = ["--module-name", MODULE, "--host", HOST, "--port", port, "--location-name", "cdc_assets"]
+        return [sys.executable, "-m", "dagster", "api", "grpc", *options]
+
+    @cached_property
+    def _channel(self):  # type: ignore[no-untyped-def]
+        import grpc
+
+        options = [("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 300), ("grpc.max_reconnect_backoff_ms", 1000)]
+        return grpc.insecure_channel(self.address, options=options)
+
+    def probe(self) -> None:
+        import grpc
+
+        # grpc.health.v1: an empty request asks about the server, status 1 (field 1, varint) is SERVING.
+        call = self._channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            answer = call(b"\x0a\x0aDagsterApi", timeout=5)
+        except grpc.RpcError as error:
+            raise NotReadyError(f"{self.address}: {error.code().name} {error.details()}") from error
+        if answer != b"\x08\x01":
+            raise NotReadyError(f"{self.address}: the code server is not serving")
+
+
+class DagsterWebserver(_DagsterProcess):
+    """The web interface and GraphQL."""
+
+    @property
+    def name(self) -> str:
+        return _WEB
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*super().needs, _CODE)
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        return f"http://{self.address}"
+
+    @property
+    def address(self) -> str:
+        return self.site.address(_WEB)
+
+    def command(self) -> list[str]:
+        workspace = str(self.dagster_home / "workspace.yaml")
+        options = ["--workspace", workspace, "--host", HOST, "--port", str(self.site.ports[_WEB]), "--log-level", "warning"]
+        return [sys.executable, "-m", "dagster_webserver", *options]
+
+    def probe(self) -> None:
+        _get(f"{self.url}/server_info")
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {"CDC_DAGSTER_URL": self.url, "DAGSTER_HOME": str(self.dagster_home)}
+
+
+class DagsterDaemon(_DagsterProcess):
+    """Sensors, schedules and run monitoring. It has no port: its heartbeat is in Dagster's storage."""
+
+    @property
+    def name(self) -> str:
+        return _DAEMON
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def address(self) -> str:
+        return "-"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*super().needs, _CODE)
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "dagster._daemon", "run", "--workspace", str(self.dagster_home / "workspace.yaml")]
+
+    def probe(self) -> None:
+        query = "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
+        answer = _get(f"http://{self.site.address(_WEB)}/graphql", query=query)
+        statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
+        silent = [status["daemonType"] for status in statuses if status["required"] and not status["healthy"]]
+        if silent:
+            raise NotReadyError(f"no recent heartbeat of {', '.join(silent)}")
+
+
+def _get(url: str, **params: str) -> Any:
+    import httpx
+
+    try:
+        response = httpx.get(url, params=params, timeout=10, trust_env=False)
+        response.raise_for_status()
+        return response.json()
+    except httpx.HTTPError as error:
+        raise NotReadyError(f"{url}: {error}") from error

@@ -1,0 +1,134 @@
+"""A Kafka broker of the core or the lake cluster: KRaft combined mode, one or three of them.
+
+Data is replicated to every broker; a batch of 10 MB passes end to end. Topics are never created by accident.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from functools import cached_property
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.java import java_command
+from cdc_assets.stack.site import Site, broker_names
+
+MAX_MESSAGE_BYTES = 10_485_760
+
+
+class KafkaBroker(Component):
+    """One broker, which is a controller as well."""
+
+    stop_timeout = 20
+
+    def __init__(self, site: Site, cluster: str, node: int) -> None:
+        super().__init__(site)
+        self.cluster = cluster
+        self.node = node
+
+    @property
+    def name(self) -> str:
+        return broker_names(self.cluster, self.node)[-1]
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return (self.name, f"{self.name}-controller")
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        write_log4j(self.run / "log4j2.properties")
+        write_properties(self.run / "kafka.properties", self._properties())
+        private_folder(self.data)
+        if not (self.data / "meta.properties").exists():
+            tool = self._java("kafka.tools.StorageTool", heap_mb=128)
+            # --ignore-formatted: a format that was killed half-way is finished.
+            format_ = ["format", "-t", self._cluster_id(), "-c", str(self.run / "kafka.properties"), "--ignore-formatted"]
+            self.once([*tool, *format_], "formatting the storage")
+
+    def command(self) -> list[str]:
+        return [*self._java("kafka.Kafka", heap_mb=256), str(self.run / "kafka.properties")]
+
+    def _java(self, main: str, *, heap_mb: int) -> list[str]:
+        options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
+        arguments = self.run / "java.args"
+        return java_command(
+            main, class_path=self.site.jars("kafka"), heap_mb=heap_mb, options=options, arguments_file=arguments
+        )
+
+    def _cluster_id(self) -> str:
+        # Of the cluster, not the broker: all brokers are formatted with the same.
+        file = self.site.home.root / "data" / f"{self.cluster}-kafka.cluster-id"
+        if not file.exists():
+            write_private(file, base64.urlsafe_b64encode(b"k" + uuid.uuid4().bytes[1:]).decode().rstrip("="))
+        return file.read_text(encoding="utf-8")
+
+    def _properties(self) -> dict[str, str]:
+        brokers = self.site.brokers
+        names = broker_names(self.cluster, brokers)
+        voters = ",".join(f"{node}@{self.site.address(f'{name}-controller')}" for node, name in enumerate(names, 1))
+        client, controller = (self.site.address(port) for port in self.ports)
+        replicas, minimum = str(brokers), str(2 if brokers >= 3 else 1)
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node),
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{client}",
+            "log.dirs": str(self.data),
+            "default.replication.factor": replicas,
+            "min.insync.replicas": minimum,
+            "offsets.topic.replication.factor": replicas,
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": minimum,
+            "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": minimum,
+            "auto.create.topics.enable": "false",
+            "num.partitions": "1",
+            "log.retention.hours": "168",
+            "message.max.bytes": str(MAX_MESSAGE_BYTES),
+            "replica.fetch.max.bytes": str(MAX_MESSAGE_BYTES),
+            "group.initial.rebalance.delay.ms": "0",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+        }
+
+    @cached_property
+    def _admin(self):  # type: ignore[no-untyped-def]
+        from confluent_kafka.admin import AdminClient
+
+        # Failures come back from the calls; librdkafka's own lines on stderr would only repeat them every second.
+        return AdminClient({"bootstrap.servers": self.address, "socket.timeout.ms": 4000, "log_level": 0}, logger=_SILENT)
+
+    def probe(self) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            seen = self._admin.describe_cluster(request_timeout=4).result(6)
+        except (KafkaException, TimeoutError) as error:
+            raise NotReadyError(f"{self.address} does not describe its cluster: {error}") from error
+        if len(seen.nodes) != self.site.brokers or seen.controller is None:
+            raise NotReadyError(f"{len(seen.nodes)} of {self.site.brokers} brokers have joined")
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {f"CDC_{self.cluster.upper()}_BOOTSTRAP": self.site.bootstrap(self.cluster)}
+
+
+def _silent_logger():  # type: ignore[no-untyped-def]
+    import logging
+
+    logger = logging.getLogger("cdc_assets.stack.kafka.probe")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+_SILENT = _silent_logger()

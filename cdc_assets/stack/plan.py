@@ -1,0 +1,88 @@
+"""Which components run: the whole stack less what the user has an address for. Ports and brokers are remembered in config.json."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.connect import ConnectWorker
+from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
+from cdc_assets.stack.components.kafka import KafkaBroker
+from cdc_assets.stack.components.postgres import Postgres
+from cdc_assets.stack.components.spark_connect import SparkConnect
+from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.home import Home, read_json, write_json
+from cdc_assets.stack.ports import assign
+from cdc_assets.stack.site import Site
+
+# An address in the environment means: use that one. (MirrorMaker's cluster is needed only where a worker of ours runs.)
+EXTERNAL = (
+    "CDC_POSTGRES_HOST",
+    "CDC_CORE_BOOTSTRAP",
+    "CDC_LAKE_BOOTSTRAP",
+    "CDC_CORE_CONNECT",
+    "CDC_LAKE_CONNECT",
+    "CDC_SPARK_REMOTE",
+    "CDC_DAGSTER_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "STORAGE_EMULATOR_HOST",
+)
+
+
+def components(site: Site) -> list[Component]:
+    """All components of this stack, in an order in which each comes after those it needs."""
+    given = site.external
+    found: list[Component] = []
+    # Spark first: its warm-up is the longest way, and it needs nobody.
+    if "CDC_SPARK_REMOTE" not in given:
+        found.append(SparkConnect(site))
+    if "CDC_POSTGRES_HOST" not in given:
+        found.append(Postgres(site))
+    for cluster in ("core", "lake"):
+        if f"CDC_{cluster.upper()}_BOOTSTRAP" not in given:
+            found += [KafkaBroker(site, cluster, node) for node in range(1, site.brokers + 1)]
+    found += [ConnectWorker(site, c) for c in ("core", "lake") if f"CDC_{c.upper()}_CONNECT" not in given]
+    if "CDC_DAGSTER_URL" not in given:
+        found += [DagsterCode(site), DagsterWebserver(site), DagsterDaemon(site)]
+    return found
+
+
+def jar_sets() -> tuple[str, ...]:
+    """The sets that the components of this stack read."""
+    return ("kafka", "debezium-postgres", "spark")
+
+
+def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Addresses that the user has set, as opposed to those that `cdc env` has put there from our own stack."""
+    ours = read_json(home.stack).get("environment", {})
+    return {name: environment[name] for name in EXTERNAL if environment.get(name) and environment[name] != ours.get(name)}
+
+
+def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, str] = os.environ) -> Site:
+    """Decide for this start, and remember it.
+
+    Raises:
+        PortTakenError: see `ports.assign`.
+        StackError: when the number of brokers is another one than the data was made with.
+    """
+    remembered = read_json(home.config)
+    count = brokers or remembered.get("brokers", 1)
+    if count != remembered.get("brokers", count):
+        reason = f"the data in {home.root} was made with {remembered['brokers']} broker(s) per cluster, not {count}"
+        raise StackError("kafka", reason, "./cdc down --wipe, then ./cdc up --brokers N")
+    if count not in (1, 3):
+        raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")
+    external = external_addresses(home, environment)
+    draft = Site(home, {}, count, external)
+    names = [port for component in components(draft) for port in component.ports]
+    known = remembered.get("ports", {})
+    site = Site(home, assign(names, known, environment=environment), count, external)
+    write_json(home.config, {"brokers": count, "ports": {**known, **site.ports}, "external": external})
+    return site
+
+
+def load(home: Home) -> Site:
+    """The site as it was chosen."""
+    config = read_json(home.config)
+    return Site(home, config["ports"], config["brokers"], config["external"])

@@ -1,0 +1,41 @@
+"""What every component is built from: the home folder, the ports, the number of brokers, the jars, and given addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.jars.download import cache_folder
+from cdc_assets.stack.jars.lockfile import read_lock
+from cdc_assets.stack.ports import HOST
+
+
+@dataclass(frozen=True)
+class Site:
+    """One embedded stack. `external` holds the addresses that the user has set: nothing of ours is started for those."""
+
+    home: Home
+    ports: Mapping[str, int]
+    brokers: int = 1
+    external: Mapping[str, str] = field(default_factory=dict)
+
+    def address(self, port: str) -> str:
+        """`127.0.0.1:port` of a named port."""
+        return f"{HOST}:{self.ports[port]}"
+
+    def bootstrap(self, cluster: str) -> str:
+        """Bootstrap servers of the cluster `core` or `lake`."""
+        given = self.external.get(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        return given or ",".join(self.address(name) for name in broker_names(cluster, self.brokers))
+
+    @staticmethod
+    def jars(name: str) -> list[Path]:
+        """The cached jars of one set."""
+        return [cache_folder() / jar.path for jar in read_lock().sets[name]]
+
+
+def broker_names(cluster: str, brokers: int) -> list[str]:
+    """`core-kafka`, `core-kafka-2`, `core-kafka-3`."""
+    return [f"{cluster}-kafka" if node == 1 else f"{cluster}-kafka-{node}" for node in range(1, brokers + 1)]

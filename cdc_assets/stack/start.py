@@ -1,0 +1,139 @@
+"""Starts the supervisor detached, waits for it, stops it: what `cdc up` and `cdc down` do, and the tests' fixture.
+
+Nothing here prints; progress goes to callbacks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+
+from cdc_assets.stack import plan
+from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.jars import download
+from cdc_assets.stack.jars.lockfile import Jar, read_lock
+from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.logs import open_log, tail
+from cdc_assets.stack.state import StackState, read_state
+from cdc_assets.stack.supervisor import running
+
+_POLL = 0.2
+
+
+def missing_jars() -> list[Jar]:
+    """What `fetch_jars` would download."""
+    return download.missing(read_lock().jars(plan.jar_sets()), download.cache_folder())
+
+
+def fetch_jars(jars: Iterable[Jar], progress: download.Progress | None = None) -> None:
+    """Into the cache; see `download.download`."""
+    download.download(jars, download.cache_folder(), repository=repository(read_lock().repository), progress=progress)
+
+
+def start(home: Home, *, brokers: int | None = None) -> bool:
+    """A supervisor runs for this home afterwards; False when one did already."""
+    home.create()
+    if running(home):
+        return False
+    plan.choose(home, brokers=brokers)
+    home.state.unlink(missing_ok=True)
+    log = open_log(home.log("supervisor"))
+    package_root = Path(__file__).parents[2]
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cdc_assets.stack.supervisor", str(home.root)],
+            cwd=package_root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+    deadline = time.monotonic() + 30
+    while not (running(home) and read_state(home)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            file = home.log("supervisor")
+            last = (tail(file, 1) or ["it printed nothing"])[0]
+            raise StackError("supervisor", f"did not start: {last}", "./cdc up", log=file)
+        time.sleep(_POLL)
+    return True
+
+
+def wait_healthy(home: Home, *, seen: Callable[[StackState], None], timeout: float = 300) -> StackState:
+    """Until every component is healthy.
+
+    Raises:
+        StackError: naming the component that was given up, or is not ready in time, its reason and its log.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        state = read_state(home)
+        if state is None or not running(home):
+            file = home.log("supervisor")
+            last = (tail(file, 1) or ["it printed nothing"])[0]
+            raise StackError("supervisor", f"ended: {last}", "./cdc up", log=file)
+        seen(state)
+        if state.healthy:
+            return state
+        culprit = state.failed
+        if culprit is None and time.monotonic() > deadline:
+            culprit = next(c for c in state.components if c.health != "healthy")
+        if culprit:
+            raise StackError(culprit.name, culprit.detail, f"./cdc logs {culprit.name}", log=Path(culprit.log))
+        time.sleep(_POLL)
+
+
+def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, timeout: float = 120) -> bool:
+    """End the supervisor and with it everything; False when none ran."""
+    pid = running(home)
+    if not pid:
+        return False
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while running(home):
+        if time.monotonic() > deadline:
+            # Its children follow it: they die with their parent.
+            os.kill(pid, signal.SIGKILL)
+        if (state := read_state(home)) is not None:
+            seen(state)
+        time.sleep(_POLL)
+    return True
+
+
+def wipe(home: Home) -> None:
+    """Remove all local state.
+
+    Raises:
+        StackError: when the folder is not one that the stack has made.
+    """
+    if not home.root.exists():
+        return
+    if not home.config.exists() and any(home.root.iterdir()):
+        reason = f"{home.root} holds files but no config.json: it is not a folder of this stack"
+        raise StackError("down", reason, "remove it by hand, or set CDC_HOME")
+    shutil.rmtree(home.root)
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process and its children; shared pages are counted once (PSS) where the kernel tells."""
+    total = 0
+    try:
+        process = psutil.Process(pid)
+        for member in (process, *process.children(recursive=True)):
+            try:
+                total += member.memory_full_info().pss
+            except psutil.AccessDenied:
+                total += member.memory_info().rss
+    except psutil.NoSuchProcess:
+        return total
+    return total

@@ -1,0 +1,132 @@
+"""The process that owns all others. `python -m cdc_assets.stack.supervisor CDC_HOME`, started detached by `cdc up`.
+
+Holds a lock on supervisor.lock while it lives, so that there is one per home and a dead one leaves nothing stale.
+SIGTERM stops every component, those first that need others. Its own death by any means takes its children along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from cdc_assets.stack import plan
+from cdc_assets.stack.home import Home, write_json
+from cdc_assets.stack.logs import rotate
+from cdc_assets.stack.site import Site
+from cdc_assets.stack.state import StackState, write_state
+from cdc_assets.stack.watch import Watched
+
+_ROTATE_EVERY = 30.0
+
+
+def running(home: Home) -> int | None:
+    """The pid of the supervisor that holds this home, if there is one."""
+    try:
+        with home.lock.open("r", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read() or 0) or None
+    except FileNotFoundError:
+        return None
+    return None
+
+
+class Supervisor:
+    """All components of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.watched = {c.name: Watched(c, self._changed) for c in plan.components(site)}
+        self._dirty = asyncio.Event()
+
+    def _changed(self) -> None:
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        self._write_addresses()
+        lives = [asyncio.create_task(w.live(self.watched), name=name) for name, w in self.watched.items()]
+        chores = [asyncio.create_task(self._publish()), asyncio.create_task(self._rotate())]
+        await stop.wait()
+        for task in lives:
+            task.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+        await self._stop_all()
+        for task in chores:
+            task.cancel()
+        self._write_state()
+
+    async def _stop_all(self) -> None:
+        """Those that nobody running needs any more, again and again."""
+        left = dict(self.watched)
+        while left:
+            needed = {name for w in left.values() for name in w.component.needs}
+            batch = [name for name in left if name not in needed] or list(left)
+            await asyncio.gather(*(left[name].stop() for name in batch))
+            for name in batch:
+                del left[name]
+
+    def _write_addresses(self) -> None:
+        home = self.site.home
+        environment = {"CDC_HOME": str(home.root), "CDC_LAKE": os.environ.get("CDC_LAKE") or str(home.lake)}
+        environment["CDC_CONNECT_SECRETS"] = str(home.secrets)
+        for watched in self.watched.values():
+            environment.update(watched.component.addresses)
+        write_json(home.stack, {"environment": {**environment, **self.site.external}})
+
+    async def _publish(self) -> None:
+        while True:
+            self._dirty.clear()
+            self._write_state()
+            await self._dirty.wait()
+            # Probes of a start report several times a second.
+            await asyncio.sleep(0.1)
+
+    def _write_state(self) -> None:
+        write_state(self.site.home, StackState(os.getpid(), tuple(w.state for w in self.watched.values())))
+
+    async def _rotate(self) -> None:
+        files = [*(w.component.log for w in self.watched.values()), self.site.home.log("supervisor")]
+        while True:
+            await asyncio.sleep(_ROTATE_EVERY)
+            for file in files:
+                await asyncio.to_thread(rotate, file)
+
+
+def _take(lock: int) -> bool:
+    # `running` looks by taking a shared lock for a moment: that must not pass for another supervisor.
+    for _ in range(20):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.05)
+    return False
+
+
+def main() -> None:
+    """Take the lock, run, and exit 3 when another one has it."""
+    os.umask(0o077)
+    home = Home(Path(sys.argv[1])).create()
+    with home.lock.open("a+", encoding="utf-8") as lock:
+        if not _take(lock.fileno()):
+            print("another supervisor holds", home.lock, file=sys.stderr)
+            sys.exit(3)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        print(f"{time.strftime('%FT%TZ', time.gmtime())} supervisor {os.getpid()} of {home.root}", flush=True)
+        asyncio.run(Supervisor(plan.load(home)).run())
+
+
+if __name__ == "__main__":
+    main()
