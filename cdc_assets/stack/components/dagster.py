@@ -61,6 +61,9 @@ class _DagsterProcess(Component):
                         "db_name": "dagster",
                         "username": "dagster",
                         "password": {"env": "CDC_DAGSTER_DB_PASSWORD"},
+                        # SQLAlchemy 2.1 takes psycopg 3 by default; dagster-postgres counts on psycopg2, whose
+                        # `with connection` does not close it: the webserver's pool was full of closed connections.
+                        "scheme": "postgresql+psycopg2",
                     }
                 }
             }
