@@ -68,7 +68,7 @@ def bronze_rows(path: str, version: int) -> dict[tuple[str, int], int]:
 
 def silver_rows(path: str, *, version: int | None = None) -> int | None:
     """Rows by the log's own statistics, deletion vectors taken off; None when there is no table yet."""
-    table = _open(path, files=True, version=version)
+    table = _open(path, version=version)
     if table is None:
         return None
     import pyarrow as pa
@@ -80,14 +80,14 @@ def silver_rows(path: str, *, version: int | None = None) -> int | None:
     return int(records - removed)
 
 
-def _open(path: str, *, files: bool = False, version: int | None = None) -> Any:
+def _open(path: str, *, version: int | None = None) -> Any:
     from deltalake import DeltaTable
 
     if "://" not in path and not (Path(path) / "_delta_log").is_dir():
         return None
     if not DeltaTable.is_deltatable(path):
         return None
-    return DeltaTable(path, version=version, without_files=not files)
+    return DeltaTable(path, version=version)
 
 
 def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:
@@ -96,7 +96,7 @@ def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:
 
 def bronze_rows_below(path: str, topic: str, positions: Mapping[int, int]) -> int:
     """Rows of a topic below the given offsets, counted in the data of the newest version."""
-    table = _open(path, files=True)
+    table = _open(path)
     if table is None:
         return 0
     import pyarrow.dataset as ds

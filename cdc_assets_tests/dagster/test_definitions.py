@@ -1,0 +1,136 @@
+"""What Dagster is told: keys, order, groups, kinds, owners, checks; loading it needs no service and little time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+
+ROOT = Path(__file__).parents[2]
+
+CHAIN = """\
+connector/shop <- nothing [debezium,kafkaconnect,postgresql] checks: connector_running
+topic/shop/lines <- connector/shop [kafka] checks: none
+topic/shop/orders <- connector/shop [kafka] checks: none
+mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: none
+mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: none
+bronze/shop/lines <- mirror/shop/lines [delta,spark] checks: record_parity
+bronze/shop/orders <- mirror/shop/orders [delta,spark] checks: record_parity
+silver/shop/lines <- bronze/shop/lines [delta,spark] checks: row_parity
+silver/shop/orders <- bronze/shop/orders [delta,spark] checks: row_parity
+backup/shop/lines <- bronze/shop/lines [s3] checks: manifest_parity
+backup/shop/orders <- bronze/shop/orders [s3] checks: manifest_parity
+"""
+
+
+def definitions(source: Source) -> dg.Definitions:
+    return dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
+
+
+def test_the_chain_is_as_drawn(source: Source) -> None:
+    graph = definitions(source).get_repository_def().asset_graph
+    order = {layer: at for at, layer in enumerate(("connector", "topic", "mirror", "bronze", "silver", "backup"))}
+    lines = []
+    for key in sorted(graph.get_all_asset_keys(), key=lambda key: (order[key.path[0]], key.path)):
+        node = graph.get(key)
+        parents = ", ".join(parent.to_user_string() for parent in node.parent_keys) or "nothing"
+        checks = ", ".join(sorted(check.name for check in node.check_keys)) or "none"
+        lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}] checks: {checks}\n")
+        assert node.group_name == "shop"
+        assert list(node.owners) == ["team:data"]
+    assert "".join(lines) == CHAIN
+
+
+def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
+    graph = definitions(source).get_repository_def().asset_graph
+    assert len(graph.asset_check_keys) == 7
+    assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
+
+
+def test_silver_has_a_freshness_policy_and_says_where_it_lies(source: Source) -> None:
+    graph = definitions(source).get_repository_def().asset_graph
+    node = graph.get(dg.AssetKey(["silver", "shop", "orders"]))
+    assert node.freshness_policy_or_from_metadata is not None
+    assert node.metadata["dagster/table_name"] == "lake.shop.orders"
+    assert str(node.metadata["dagster/uri"]).endswith("/silver/shop/orders")
+
+
+def load_in_a_new_process(code: str) -> tuple[str, float]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_"))}
+    started = time.monotonic()
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip(), time.monotonic() - started
+
+
+def test_definitions_load_without_services_and_without_heavy_libraries() -> None:
+    code = (
+        "import sys, cdc_assets.definitions as d; d.defs.get_repository_def().load_all_definitions();"
+        "print([m for m in ('pyspark', 'boto3', 'google.cloud.storage', 'confluent_kafka', 'psycopg', 'deltalake', 'pyarrow')"
+        " if m in sys.modules])"
+    )
+    output, _ = load_in_a_new_process(code)
+    assert output == "[]"
+
+
+def test_spark_and_registry_know_no_dagster() -> None:
+    code = (
+        "import sys, pkgutil, importlib, spark, cdc_assets.registry;"
+        "[importlib.import_module(m.name) for p in (spark, cdc_assets.registry)"
+        " for m in pkgutil.walk_packages(p.__path__, p.__name__ + '.') if not m.name.endswith('__main__')];"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] == 'dagster'),"
+        " sorted(m for m in sys.modules if m.startswith('cdc_assets') and 'registry' not in m))"
+    )
+    output, _ = load_in_a_new_process(code)
+    assert output.startswith("[] ")
+    assert "cdc_assets.assets" not in output
+    assert "cdc_assets.resources" not in output
+
+
+def test_the_component_door_gives_the_same_chain(source: Source, tmp_path: Path) -> None:
+    from dagster.components.testing import create_defs_folder_sandbox
+
+    from cdc_assets.components import CdcSource
+
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=CdcSource,
+            defs_path="shop",
+            defs_yaml_contents={
+                "type": "cdc_assets.components.CdcSource",
+                "attributes": {"registry_file": "shop.yaml"},
+            },
+        )
+        (Path(path) / "shop.yaml").write_text(SHOP, encoding="utf-8")
+        with sandbox.load_component_and_build_defs(defs_path="shop") as (component, defs):
+            assert isinstance(component, CdcSource)
+            graph = defs.get_repository_def().asset_graph
+    assert graph.get_all_asset_keys() == definitions(source).get_repository_def().asset_graph.get_all_asset_keys()
+
+
+SHOP = """\
+source: shop
+owners: ["team:data"]
+database: {kind: postgresql, host: db, dbname: shop, user: u, password: {secret: shop}}
+backup: {store: {kind: s3, bucket: backups, prefix: lake}}
+tables:
+  - {name: public.orders}
+  - {name: public.lines}
+"""
+
+
+@pytest.mark.parametrize("target", ["workspace.yaml"])
+def test_the_workspace_names_the_code_location(target: str) -> None:
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+
+    (origin,) = WorkspaceFileTarget([str(ROOT / target)]).create_origins()
+    assert origin.location_name == "cdc_assets"
