@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from pyspark.errors import PySparkException
@@ -35,15 +35,21 @@ TABLE_PROPERTIES = {
     "delta.enableDeletionVectors": "false",
 }
 ONE_FILE_UP_TO = 200_000
+Read = Callable[[Sequence[TopicRange]], DataFrame]
 Snapshots = dict[tuple[str, int], list[tuple[int, int]]]
 
 
 def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
     """Append what of the ranges is not committed yet."""
-    return retried(lambda: _run(session, spec))
+
+    def read(topics: Sequence[TopicRange]) -> DataFrame:
+        return kafka_ranges.read(session, spec, topics)
+
+    return retried(lambda: append(session, spec, read))
 
 
-def _run(session: SparkSession, spec: BronzeSpec) -> JobResult:
+def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
+    """Append the records that `read` gives for the ranges not committed yet, in the columns of Spark's Kafka source."""
     started = time.monotonic()
     committed = folded_history(session, spec.path, fold)
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
@@ -54,7 +60,7 @@ def _run(session: SparkSession, spec: BronzeSpec) -> JobResult:
         shares = _shares(todo, [], {})
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
-    drafts = _drafts(kafka_ranges.read(session, spec, filled), filled).persist()
+    drafts = _drafts(read(filled), filled).persist()
     try:
         groups = _counted(drafts, filled)
         snapshots = _snapshots(groups, committed)

@@ -7,6 +7,7 @@ skip old files, which offsets of many tables in one file cannot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
@@ -28,21 +29,33 @@ def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataF
 def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, before: Folded) -> DataFrame:
     """What of it silver has not folded yet."""
     rows = table_events(session, spec, committed.version)
-    conditions = [_beyond(topic, spec, committed, before) for topic in committed.of_table(spec.table)]
+    conditions = [_beyond(topic, committed, before) for topic in committed.of_table(spec.table)]
     rows = rows.where(reduce(or_, conditions, sf.lit(False)))
     oldest = _oldest_timestamp(spec, committed, before)
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
 
 
-def _beyond(topic: str, spec: SilverSpec, committed: Committed, before: Folded) -> Expression:
+def by_partition(values: Mapping[str, Mapping[int, str | int]]) -> Expression:
+    """A value by the row's topic and partition, null where there is none.
+
+    One flat map: conditions joined by OR would nest as deep as there are partitions, more than Spark Connect carries.
+    """
+    pairs = [x for topic, known in values.items() for p, value in known.items() for x in (f"{topic}/{p}", value)]
+    if not pairs:
+        return sf.lit(None)
+    return sf.create_map(*map(sf.lit, pairs))[sf.concat_ws("/", "topic", "partition")]
+
+
+def _beyond(topic: str, committed: Committed, before: Folded) -> Expression:
     here = sf.col("topic") == topic
     known, state = before.topics.get(topic), committed.topics[topic]
     if known is None:
         return here
-    fresh = [(sf.col("partition") == p) & (sf.col("offset") >= known.positions.get(p, 0)) for p in sorted(state.positions)]
-    beyond = reduce(or_, fresh, sf.lit(False))
+    beyond = sf.col("offset") >= sf.coalesce(by_partition({topic: known.positions}), sf.lit(0))
     if state.epoch == known.epoch:
-        return here & beyond
+        # The lowest of them is something that file statistics can be compared with.
+        lowest = min((known.positions.get(p, 0) for p in state.positions), default=0)
+        return here & beyond & (sf.col("offset") >= lowest)
     # Offsets start again in a higher epoch; a record without a position may belong to either and is looked at anew.
     same_epoch = sf.col("position").startswith(epoch_prefix(known.epoch))
     higher = sf.col("position") > epoch_prefix(known.epoch) + "~"

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark import silver_table
-from spark.bronze_slice import new_events, table_events
+from spark.bronze_slice import by_partition, new_events, table_events
 from spark.changes import decoded
 from spark.commits import Committed, Folded, TopicState, silver_metadata
 from spark.delta_log import Commit, commit_of
@@ -68,11 +68,8 @@ def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> Da
     order = Window.partitionBy("topic", "partition").orderBy("offset")
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     place = without_offset(sf.col("_cdc_position"))
-    folded = sf.lit("")
-    for topic, state in known.items():
-        for p, highest in state.max_position.items():
-            here = (sf.col("topic") == topic) & (sf.col("partition") == p)
-            folded = sf.when(here, without_offset(sf.lit(highest))).otherwise(folded)
+    highest = by_partition({topic: state.max_position for topic, state in known.items()})
+    folded = sf.coalesce(without_offset(highest), sf.lit(""))
     marked = changes.withColumn("place", place).withColumn(
         "highest", sf.greatest(folded, sf.coalesce(sf.max("place").over(earlier), sf.lit("")))
     )

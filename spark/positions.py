@@ -103,12 +103,17 @@ def anchored(
 
     `snapshots` holds per (topic, partition) the snapshots as (first offset, LSN).
     """
-    anchor = lsn
-    for (name, number), seen in sorted(snapshots.items()):
+    rules = []
+    for (name, number), seen in snapshots.items():
+        highest = 0
         for first_offset, snapshot_lsn in sorted(seen):
-            here = (topic == name) & (partition == number) & (offset > first_offset)
-            anchor = sf.when(here, sf.greatest(anchor, sf.lit(snapshot_lsn))).otherwise(anchor)
-    return anchor
+            highest = max(highest, snapshot_lsn)
+            rules.append((first_offset, (topic == name) & (partition == number) & (offset > first_offset), highest))
+    # The first condition that holds decides: the newest snapshot before the event.
+    newest = sf.when(sf.lit(False), sf.lit(0).cast("bigint"))
+    for _, here, highest in sorted(rules, key=lambda rule: rule[0], reverse=True):
+        newest = newest.when(here, sf.lit(highest).cast("bigint"))
+    return sf.when(lsn.isNotNull(), sf.greatest(lsn, newest))
 
 
 def _hex(number: Column, width: int) -> Column:

@@ -15,8 +15,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark import keyless, silver_table
-from spark.bronze_slice import new_events, table_events
+from spark.bronze_slice import by_partition, new_events, table_events
 from spark.changes import META, decoded, key_slots, record_error, slot
 from spark.commits import Committed, Folded, TopicState, fold, silver_metadata
 from spark.conflicts import retried
@@ -101,12 +99,8 @@ def _late(before: Folded | None) -> Expression:
     """Whether an event is at or below what silver has already folded in its partition."""
     if before is None:
         return sf.lit(False)
-    seen = [
-        (sf.col("topic") == topic) & (sf.col("partition") == p) & (sf.col("_cdc_position") <= highest)
-        for topic, state in before.topics.items()
-        for p, highest in state.max_position.items()
-    ]
-    return reduce(or_, seen, sf.lit(False))
+    highest = by_partition({topic: state.max_position for topic, state in before.topics.items()})
+    return sf.coalesce(sf.col("_cdc_position") <= highest, sf.lit(False))
 
 
 def _first_load(
@@ -134,7 +128,7 @@ def _merge(
         # MERGE reads its source twice; as a local relation the second reading costs nothing (3.5 s against 2.7 s).
         table = newest.toArrow()
         events, keys = _sum(table, "late"), table.filter(pc.field("late") > 0).num_rows
-        batch, kept = session.createDataFrame(table), None
+        batch, kept = session.createDataFrame(table) if table.num_rows else newest, None
     else:
         batch = kept = newest.persist()
         facts = batch.agg(sf.sum("late").alias("events"), sf.count_if(sf.col("late") > 0).alias("keys")).collect()[0]

@@ -1,0 +1,132 @@
+"""Java processes of the Spark tier: a Spark Connect server and a Kafka broker, from the locked jars, on free ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_assets.stack.jars.download import cache_folder, download
+from cdc_assets.stack.jars.lockfile import read_lock
+from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.java import java_command
+
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+OPTIONS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+
+
+def locked_jars(name: str) -> list[Path]:
+    lock = read_lock()
+    jars = lock.jars([name])
+    download(jars, cache_folder(), repository=repository(lock.repository))
+    return [cache_folder() / jar.path for jar in jars]
+
+
+def spark_class_path() -> list[str]:
+    import pyspark
+
+    return [*map(str, locked_jars("spark")), str(Path(pyspark.__file__).parent / "jars" / "*")]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+    """Wait for a condition; a process that ended meanwhile is reported with the end of its log."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"{process.args}: not ready\n{log.read_text()[-3000:]}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def spark_connect(folder: Path) -> Iterator[str]:
+    """A Spark Connect server with Delta; its `sc://` address."""
+    from spark.session import server_conf
+
+    folder.mkdir(parents=True, exist_ok=True)
+    port, log = free_port(), folder / "spark.log"
+    conf = {
+        **server_conf(),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    command = java_command(
+        "org.apache.spark.deploy.SparkSubmit",
+        class_path=spark_class_path(),
+        heap_mb=1200,
+        options=OPTIONS,
+        arguments_file=folder / "spark.args",
+    )
+    command += ["--master", "local[2]", *(x for k, v in conf.items() for x in ("--conf", f"{k}={v}"))]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    with running(command, log=log) as process:
+        until(lambda: _accepts(port), process=process, log=log)
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def kafka_broker(folder: Path) -> Iterator[str]:
+    """One broker in KRaft combined mode; its bootstrap address."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, controller, log = free_port(), free_port(), folder / "kafka.log"
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / "data"),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "1",
+        "auto.create.topics.enable": "false",
+    }
+    file = folder / "kafka.properties"
+    file.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
+
+    def kafka(main: str) -> list[str]:
+        return java_command(main, class_path=locked_jars("kafka"), heap_mb=256, arguments_file=folder / "kafka.args")
+
+    format_ = [*kafka("kafka.tools.StorageTool"), "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(file)]
+    subprocess.run(format_, check=True, capture_output=True, timeout=60)
+    with running([*kafka("kafka.Kafka"), str(file)], log=log) as process:
+        until(lambda: _accepts(port), process=process, log=log)
+        yield f"127.0.0.1:{port}"
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
