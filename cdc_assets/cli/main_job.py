@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from cdc_assets import settings
@@ -9,6 +11,7 @@ from cdc_assets.cli.progress import console
 from cdc_assets.main_job.run import run_main_job
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.stack.examples.burst import burst
+from cdc_assets.stack.home import Home
 
 
 def run() -> None:
@@ -17,6 +20,8 @@ def run() -> None:
     Raises:
         typer.Exit: 1 when a check failed; its finding is printed.
     """
+    # dagster.yaml refers to the password of Dagster's own database by this variable.
+    os.environ.setdefault("CDC_DAGSTER_DB_PASSWORD", Home(settings.home()).private("dagster_db_password"))
     examples = {"world", "bank"} & {source.name for source in load_sources(settings.sources_folder())}
     passed = run_main_job(console, burst=lambda: burst(examples))
     console.print(f"Dagster   {settings.address('CDC_DAGSTER_URL')}")

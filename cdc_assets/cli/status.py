@@ -84,14 +84,22 @@ def _tables() -> list[dict[str, Any]]:
 
 def _print(answer: dict[str, Any]) -> None:
     console = Console(highlight=False)
+    if not console.is_terminal:
+        # For a pager or a ticket: no line is broken.
+        console = Console(highlight=False, width=240)
     table = Table("component", "health", "pid", "address", "memory", "restarts", "for", "log", box=None, pad_edge=False)
     for c in answer["components"]:
         memory = f"{c['rss_bytes'] / 2**20:.0f} MB" if c["rss_bytes"] else ""
         colour = "green" if c["health"] == "healthy" else "red"
         since = f"{time.time() - c['since']:.0f} s" if c["since"] else ""
-        health = f"[{colour}]{c['health']}[/]" + (f" {c['detail']}" if c["detail"] else "")
-        table.add_row(c["name"], health, str(c["pid"] or ""), c["address"], memory, str(c["restarts"]), since, c["log"])
+        log = c["log"].removeprefix(answer["home"] + "/")
+        table.add_row(
+            c["name"], f"[{colour}]{c['health']}[/]", str(c["pid"] or ""), c["address"], memory, str(c["restarts"]), since, log
+        )
     console.print(table)
+    for c in answer["components"]:
+        if c["detail"]:
+            console.print(f"{c['name']}: {c['detail']}")
     if not answer["supervisor"]:
         console.print(f"nothing runs in {answer['home']}: ./cdc up")
         return

@@ -1,4 +1,7 @@
-"""Which components run: the whole stack less what the user has an address for. Ports and brokers are remembered in config.json."""
+"""Which components run: the whole stack less what the user has an address for.
+
+Ports and the number of brokers are remembered in config.json.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from collections.abc import Mapping
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
+from cdc_assets.stack.components.gcs import GcsEndpoint
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres
+from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_connect import SparkConnect
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
@@ -43,6 +48,10 @@ def components(site: Site) -> list[Component]:
         if f"CDC_{cluster.upper()}_BOOTSTRAP" not in given:
             found += [KafkaBroker(site, cluster, node) for node in range(1, site.brokers + 1)]
     found += [ConnectWorker(site, c) for c in ("core", "lake") if f"CDC_{c.upper()}_CONNECT" not in given]
+    if "AWS_ENDPOINT_URL_S3" not in given:
+        found.append(S3Endpoint(site))
+    if "STORAGE_EMULATOR_HOST" not in given:
+        found.append(GcsEndpoint(site))
     if "CDC_DAGSTER_URL" not in given:
         found += [DagsterCode(site), DagsterWebserver(site), DagsterDaemon(site)]
     return found
@@ -50,7 +59,7 @@ def components(site: Site) -> list[Component]:
 
 def jar_sets() -> tuple[str, ...]:
     """The sets that the components of this stack read."""
-    return ("kafka", "debezium-postgres", "spark")
+    return ("kafka", "debezium-postgres", "spark", "s3proxy")
 
 
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -25,7 +25,7 @@ def resolve(jar_set: JarSet, context: MavenContext) -> list[Jar]:
     jars = {}
     for dependency in [*inputs, *transitive]:
         gav = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
-        named = gav.rpartition(":")[0]
+        named = f"{dependency.groupId}:{dependency.artifactId}:"
         scope_left_out = dependency.scope in ("provided", "system", "test") or dependency.optional
         if dependency.type != "jar" or scope_left_out or any(named.startswith(p) for p in jar_set.without):
             continue

@@ -14,7 +14,7 @@ class JarSet:
 
     coordinates: tuple[str, ...]
     transitive: bool = True
-    # `group:artifact` prefixes that are left out: classes that the process has already, in another version.
+    # Prefixes of `group:artifact:` that are left out: classes that the process has already, or never calls.
     without: tuple[str, ...] = ()
 
 
@@ -53,5 +53,47 @@ SETS: dict[str, JarSet] = {
             "org.apache.commons:commons-pool2:2.12.0",
         ),
         transitive=False,
+    ),
+    # Without the other clouds' clients: it serves from the local disk here.
+    "s3proxy": JarSet(
+        (
+            "org.gaul:s3proxy:4.1.0",
+            # What it brings is too old for the jackson 3 that it brings as well.
+            "com.fasterxml.jackson.core:jackson-annotations:2.22",
+        ),
+        without=(
+            "com.azure:",
+            "com.fasterxml.jackson.core:jackson-core:",
+            "com.fasterxml.jackson.core:jackson-databind:",
+            "com.fasterxml.jackson.dataformat:",
+            "com.github.java-json-tools:btf:",
+            "com.github.java-json-tools:jackson-coreutils:",
+            "com.github.java-json-tools:json-patch:",
+            "com.github.java-json-tools:msg-simple:",
+            "com.github.fge:",
+            "com.github.openstack4j",
+            "com.google.android:",
+            "com.google.api",
+            "com.google.apis:",
+            "com.google.auth:",
+            "com.google.cloud",
+            "com.google.http-client:",
+            "com.google.jimfs:",
+            "com.google.oauth-client:",
+            "com.google.protobuf:",
+            "com.microsoft.azure:",
+            "com.squareup.okhttp3:",
+            "com.squareup.okio:",
+            "io.grpc:",
+            "io.opencensus:",
+            "io.projectreactor",
+            "net.java.dev.jna:",
+            "org.apache.httpcomponents:httpclient:",
+            "org.apache.httpcomponents:httpcore:",
+            "org.apache.sshd:",
+            "org.openstack4j",
+            "org.threeten:",
+            "org.yaml:",
+        ),
     ),
 }

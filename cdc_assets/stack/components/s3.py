@@ -1,0 +1,120 @@
+"""The S3 endpoint: s3proxy over a local folder, so that objects outlive a restart.
+
+Before it counts as healthy it must refuse a second conditional PUT with 412: backups build on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.java_files import write_properties
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.java import java_command
+
+if TYPE_CHECKING:
+    import httpx
+
+BUCKET = "cdc-backup"
+_PROBE_BUCKET = "cdc-probe"
+_REGION = "us-east-1"
+_ACCESS_KEY = "cdc-assets"
+_LOGBACK = """\
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{yyyy-MM-dd'T'HH:mm:ss.SSSX, UTC} %-5level %logger{1}: %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="out"/></root>
+</configuration>
+"""
+
+
+class S3Endpoint(Component):
+    """S3 on 127.0.0.1."""
+
+    @property
+    def name(self) -> str:
+        return "s3"
+
+    @property
+    def url(self) -> str:
+        """The endpoint."""
+        return f"http://{self.address}"
+
+    def prepare(self) -> None:
+        private_folder(self.run)
+        private_folder(self.data)
+        (self.run / "logback.xml").write_text(_LOGBACK, encoding="utf-8")
+        configuration = self.run / "s3proxy.properties"
+        write_private(configuration, "")
+        secret = self.site.home.private("s3_secret_key")
+        write_properties(
+            configuration,
+            {
+                "s3proxy.endpoint": self.url,
+                "s3proxy.authorization": "aws-v2-or-v4",
+                "s3proxy.identity": _ACCESS_KEY,
+                "s3proxy.credential": secret,
+                "jclouds.provider": "filesystem-nio2",
+                "jclouds.identity": _ACCESS_KEY,
+                "jclouds.credential": secret,
+                "jclouds.filesystem.basedir": str(self.data),
+            },
+        )
+
+    def command(self) -> list[str]:
+        java = java_command(
+            "org.gaul.s3proxy.Main",
+            class_path=self.site.jars("s3proxy"),
+            heap_mb=96,
+            options=[f"-Dlogback.configurationFile={self.run / 'logback.xml'}"],
+            arguments_file=self.run / "java.args",
+        )
+        return [*java, "--properties", str(self.run / "s3proxy.properties")]
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        import httpx
+
+        return httpx.Client(timeout=10, trust_env=False)
+
+    def _request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> int:
+        """A signed request's status. By hand: a boto3 client would load 30 MB of service models into the supervisor."""
+        import httpx
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.credentials import Credentials
+
+        request = AWSRequest(method, f"{self.url}/{path}", data=body, headers=dict(headers or {}))
+        credentials = Credentials(_ACCESS_KEY, self.site.home.private("s3_secret_key"))
+        S3SigV4Auth(credentials, "s3", _REGION).add_auth(request)
+        try:
+            response = self._http.request(method, request.url, content=body, headers=dict(request.headers.items()))
+        except httpx.HTTPError as error:
+            raise NotReadyError(f"{self.url}: {error}") from error
+        return response.status_code
+
+    def probe(self) -> None:
+        if (status := self._request("GET", "")) != 200:
+            raise NotReadyError(f"{self.url}: listing the buckets is answered with {status}")
+
+    def settle(self) -> None:
+        for bucket in (BUCKET, _PROBE_BUCKET):
+            if self._request("HEAD", bucket) == 404 and (status := self._request("PUT", bucket)) not in (200, 409):
+                raise NotReadyError(f"creating the bucket {bucket} is answered with {status}")
+        key, condition = f"{_PROBE_BUCKET}/conditional", {"If-None-Match": "*"}
+        self._request("PUT", key, body=b"x", headers=condition)
+        if (status := self._request("PUT", key, body=b"x", headers=condition)) != 412:
+            raise NotReadyError(f"a second PUT with If-None-Match: * is answered with {status} instead of 412")
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return {
+            "AWS_ENDPOINT_URL_S3": self.url,
+            "AWS_ACCESS_KEY_ID": _ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": self.site.home.private("s3_secret_key"),
+            "AWS_DEFAULT_REGION": _REGION,
+        }
