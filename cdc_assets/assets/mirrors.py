@@ -16,9 +16,8 @@ from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.errors import KafkaError
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.kafka import KafkaCluster, TopicState
+from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake, mirrored_up_to
 
@@ -44,6 +43,10 @@ def build_mirror_assets(source: Source) -> dg.AssetsDefinition:
         applied = apply_connector(connect, mirror_config(source))
         context.log.info("%s: %s", applied.name, applied.summary)
         tables = selected_tables(context, "mirror", source)
+
+        def appear(table: Table) -> TopicState:
+            return lake.await_state(names.mirrored_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
+
         started = time.monotonic()
         reached = carry_to_lake(
             source,
@@ -55,7 +58,7 @@ def build_mirror_assets(source: Source) -> dg.AssetsDefinition:
         )
         seconds = time.monotonic() - started
         at = mirrored_up_to(connect, applied.name)
-        for table, state in each_table("mirror", tables, lambda t: _await_topic(lake, names.mirrored_topic(source, t))):
+        for table, state in each_table("mirror", tables, appear):
             origin = names.topic(source, table)
             copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
             yield dg.MaterializeResult(
@@ -71,16 +74,3 @@ def build_mirror_assets(source: Source) -> dg.AssetsDefinition:
             )
 
     return mirror
-
-
-def _await_topic(lake: KafkaCluster, name: str) -> TopicState:
-    until = time.monotonic() + _TOPIC_DEADLINE_SECONDS
-    while time.monotonic() < until:
-        state = lake.states([name]).get(name)
-        if state is not None:
-            return state
-        time.sleep(0.5)
-    raise KafkaError(
-        f"topic {name} did not appear at {lake.bootstrap} within {_TOPIC_DEADLINE_SECONDS:.0f} s: the mirror connector "
-        "has not found its origin; ./cdc logs lake-connect"
-    )

@@ -14,6 +14,8 @@ from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 
+_TOPIC_DEADLINE_SECONDS = 30.0
+
 
 def build_topic_assets(source: Source) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
@@ -32,7 +34,7 @@ def build_topic_assets(source: Source) -> dg.AssetsDefinition:
                 retention_ms=int(retention_ms(source)),
                 replication_factor=source.topics.replication_factor,
             )
-            return core.states([name])[name]
+            return core.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS)
 
         for table, state in each_table("topic", selected_tables(context, "topic", source), ensure):
             yield dg.MaterializeResult(

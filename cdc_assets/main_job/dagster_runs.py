@@ -53,7 +53,8 @@ def run_job(job: str, *, timeout: float, progress: Callable[[str], None], must_s
                 raise RunFailedError(f"job {job} has not ended within {timeout:.0f} s; see {url}/runs/{run_id}")
             time.sleep(_POLL_SECONDS)
     except DagsterGraphQLClientError as error:
-        raise RunFailedError(f"job {job} could not be run at {url}: {error}") from error
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
+        raise RunFailedError(f"job {job} could not be run at {url}: {reason}; ./cdc status") from error
 
 
 def check_outcomes(run_id: str) -> dict[tuple[tuple[str, ...], str], CheckOutcome]:

@@ -68,6 +68,21 @@ class KafkaCluster:
             ranges.setdefault(key[0], {})[key[1]] = (begins[key], end)
         return {name: TopicState(name, str(d.topic_id), ranges[name]) for name, d in descriptions.items()}
 
+    def await_state(self, topic: str, *, deadline: float) -> TopicState:
+        """The state of a topic that is about to appear (a broker learns of a new topic a moment later).
+
+        Raises:
+            KafkaError: when it has not appeared within `deadline` seconds.
+        """
+        until = time.monotonic() + deadline
+        while True:
+            state = self.states([topic]).get(topic)
+            if state is not None:
+                return state
+            if time.monotonic() > until:
+                raise KafkaError(f"topic {topic} did not appear at {self.bootstrap} within {deadline:.0f} s")
+            time.sleep(0.25)
+
     def high_watermarks(self, topics: Sequence[str]) -> Offsets:
         """Per partition the end of what is written and replicated, open transactions included."""
         from confluent_kafka import IsolationLevel, TopicPartition
