@@ -16,7 +16,7 @@ from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake, mirrored_up_to
