@@ -1,0 +1,1 @@
+"""Makes the Python environment on a bare machine. Standard library only: it runs before anything is installed."""

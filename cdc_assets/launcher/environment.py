@@ -1,0 +1,128 @@
+"""Makes `<repository>/.venv` as uv.lock says, then becomes the `cdc` command. Executed as a script: `python -I environment.py ROOT ARGS...`
+
+A stamp in the environment (hash of uv.lock, Python, groups) makes every later start immediate. Several launches at the
+same time wait for one another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import uv_wheel  # noqa: E402 - found through the line above: the package itself is not importable yet
+
+_STAMP = ".cdc-stamp.json"
+
+
+def cache_folder(environment: dict[str, str]) -> Path:
+    """`$XDG_CACHE_HOME/cdc_assets`."""
+    return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".cache") / "cdc_assets"
+
+
+def wanted(root: Path, groups: set[str]) -> dict[str, object]:
+    """What the stamp of a finished environment says."""
+    digest = hashlib.sha256((root / "uv.lock").read_bytes())
+    digest.update((root / "pyproject.toml").read_bytes())
+    return {"lock": digest.hexdigest(), "python": f"{sys.version_info[0]}.{sys.version_info[1]}", "groups": sorted(groups)}
+
+
+def is_made(root: Path, groups: set[str]) -> bool:
+    """Whether the environment is the one of this lock, with at least these groups."""
+    stamp = _read_stamp(root)
+    want = wanted(root, groups)
+    same = all(stamp.get(key) == want[key] for key in ("lock", "python"))
+    return same and groups <= set(stamp.get("groups", ())) and (root / ".venv" / "bin" / "python").exists()
+
+
+def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
+    """Create or update the environment."""
+    cache = cache_folder(environment)
+    cache.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(str(root).encode()).hexdigest()[:16]
+    with (cache / f"environment-{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("cdc: another launch makes the environment; waiting for it", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_made(root, groups):
+            return
+        # Groups that were asked for once stay: `cdc up` after `cdc test` takes nothing away.
+        groups = groups | set(_read_stamp(root).get("groups", ())) | _present(root)
+        print(f"cdc: making the Python environment in {root / '.venv'}", file=sys.stderr)
+        uv = uv_wheel.fetch(root, cache, environment)
+        stamp = root / ".venv" / _STAMP
+        stamp.unlink(missing_ok=True)
+        _sync(uv, root, groups, environment)
+        stamp.write_text(json.dumps(wanted(root, groups)), encoding="utf-8")
+
+
+def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -> None:
+    settings = {
+        **{key: value for key, value in environment.items() if key not in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH")},
+        "UV_PYTHON_DOWNLOADS": "never",
+        "UV_SYSTEM_CERTS": "1",
+        "UV_NATIVE_TLS": "1",
+        "UV_HTTP_TIMEOUT": environment.get("UV_HTTP_TIMEOUT", "120"),
+    }
+    selection = ["--frozen", "--no-default-groups", "--all-extras", *(f"--group={group}" for group in sorted(groups))]
+    index = uv_wheel.mirror(environment)
+    if not index:
+        _run([uv, "sync", *selection, "--python", sys.executable], root, settings)
+        return
+    # uv.lock carries the addresses of PyPI's own files: behind a mirror the same versions are installed by name and hash.
+    requirements = root / ".venv" / "requirements.lock.txt"
+    _run([uv, "venv", "--allow-existing", "--python", sys.executable, root / ".venv"], root, settings)
+    _run([uv, "export", *selection, "--no-emit-project", "--quiet", "--output-file", requirements], root, settings)
+    target = ["--python", root / ".venv" / "bin" / "python", "--default-index", index]
+    _run([uv, "pip", "sync", "--require-hashes", *target, requirements], root, settings)
+
+
+def _run(command: list[object], root: Path, environment: dict[str, str]) -> None:
+    text = [str(part) for part in command]
+    code = subprocess.run(text, cwd=root, env=environment, check=False).returncode
+    if code:
+        raise uv_wheel.LauncherError(f"uv {text[1]} exited with {code}, see above; ./cdc tries again")
+
+
+def _read_stamp(root: Path) -> dict:  # type: ignore[type-arg]
+    try:
+        return dict(json.loads((root / ".venv" / _STAMP).read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _present(root: Path) -> set[str]:
+    """An environment made by hand for development keeps its group."""
+    return {"dev"} if any((root / ".venv").glob("lib/python3*/site-packages/pytest")) else set()
+
+
+def main() -> None:
+    """ROOT ARGS..."""
+    root, arguments = Path(sys.argv[1]), sys.argv[2:]
+    groups = {"dev"} if arguments[:1] == ["test"] else set()
+    environment = dict(os.environ)
+    try:
+        if not is_made(root, groups):
+            make(root, groups, environment)
+    except uv_wheel.LauncherError as error:
+        print(f"cdc: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("cdc: interrupted; ./cdc goes on where it was", file=sys.stderr)
+        sys.exit(130)
+    python = str(root / ".venv" / "bin" / "python")
+    # The package is run from the repository, whatever the current folder is.
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
+    os.execve(python, [python, "-m", "cdc_assets.cli", *arguments], environment)
+
+
+if __name__ == "__main__":
+    main()
