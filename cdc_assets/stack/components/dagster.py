@@ -72,6 +72,7 @@ class _DagsterProcess(Component):
         return {
             **(storage if self._own_postgres else {}),
             "telemetry": {"enabled": False},
+            "nux": {"enabled": False},  # no invitation dialog in front of the lineage
             "run_launcher": {"module": "dagster", "class": "DefaultRunLauncher"},
             # Runs start at once: a queue would add its polling to every batch's latency, and tables lock each other out anyway.
             "run_coordinator": {"module": "dagster.core.run_coordinator", "class": "DefaultRunCoordinator"},
