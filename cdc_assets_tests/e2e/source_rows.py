@@ -1,0 +1,30 @@
+"""The oracle: a table's rows as PostgreSQL has them, and silver's as delta-rs (not Spark) reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+Rows = Counter[tuple[Any, ...]]
+
+
+def source_rows(connection: Any, table: str) -> tuple[list[str], Rows]:
+    """Column names and every row, with how often it occurs."""
+    from psycopg import sql
+
+    cursor = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
+    columns = [column.name for column in cursor.description]
+    return columns, Counter(_hashable(row) for row in cursor)
+
+
+def silver_rows(path: Path, columns: list[str]) -> Rows:
+    """Every row of the silver table in these columns."""
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(path)).to_pyarrow_table(columns=columns)
+    return Counter(_hashable(tuple(row[name] for name in columns)) for row in table.to_pylist())
+
+
+def _hashable(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in row)

@@ -1,0 +1,53 @@
+"""What a person sees: the chain of world/city in the lineage, its checks green, its evidence, the sensor at work."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cdc_assets_tests.e2e.conftest import Lakehouse
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+_TIMEOUT_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium")
+    assert chromium, "install chromium: the browser test needs it"
+    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=quiet)
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page.set_default_timeout(_TIMEOUT_MS)
+        yield page
+        browser.close()
+
+
+def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
+    page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/silver/world/city?view=lineage&lineageScope=upstream")
+    for layer in ("silver", "bronze", "mirror", "topic", "connector"):
+        page.get_by_text(layer, exact=False).first.wait_for()
+    assert page.get_by_text("city").count() >= 4
+
+
+@pytest.mark.parametrize(
+    ("asset", "check"),
+    [("silver/world/city", "row_parity"), ("bronze/world/city", "record_parity"), ("backup/world/city", "manifest_parity")],
+)
+def test_its_checks_are_green_and_show_their_evidence(lakehouse: Lakehouse, page: Any, asset: str, check: str) -> None:
+    page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/{asset}?view=checks")
+    page.get_by_text(check).first.wait_for()
+    page.get_by_text("Succeeded").first.wait_for()
+    page.get_by_text("cdc/").first.wait_for()
+
+
+def test_the_sensor_runs(lakehouse: Lakehouse, page: Any) -> None:
+    page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/locations/cdc_assets/sensors/offsets_world")
+    page.get_by_text("offsets_world").first.wait_for()
+    page.get_by_text("Running").first.wait_for()

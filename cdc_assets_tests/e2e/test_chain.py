@@ -1,0 +1,143 @@
+"""The whole chain on real components: live writes in, silver equal to PostgreSQL row by row, damage found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
+
+pytestmark = pytest.mark.e2e
+
+TABLES = [
+    ("world", "country"),
+    ("world", "city"),
+    ("bank", "pgbench_accounts"),
+    ("bank", "pgbench_branches"),
+    ("bank", "pgbench_tellers"),
+    ("bank", "pgbench_history"),
+]
+CITY = "INSERT INTO city (geonameid, name, country, admin1, latitude, longitude, population, timezone, alternate_names) VALUES "
+
+
+def test_up_ends_with_every_check_passed(lakehouse: Lakehouse) -> None:
+    assert "failed" not in lakehouse.up_output
+    for _, table in TABLES:
+        assert table in lakehouse.up_output
+
+
+def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakehouse) -> None:
+    traffic = subprocess.Popen(
+        [sys.executable, "-m", "cdc_assets.cli", "traffic", "--rate", "50", "--seconds", "15"],
+        cwd=ROOT,
+        env=lakehouse.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with lakehouse.connect("world") as world:
+        world.execute(CITY + "(-10, 'Añb''\"\\ 中', 'BR', '', -1.5, 179.99999, 9223372036854775807, 'x', '{a,NULL,\"b,c\"}')")
+        world.execute(CITY + "(-11, 'short-lived', 'BR', '', 0, 0, 0, 'x', '{}')")
+        world.execute("UPDATE city SET population = population + 1 WHERE geonameid % 50 = 0")
+        world.execute("DELETE FROM city WHERE geonameid = -11 OR geonameid % 1000 = 7")
+        world.execute("UPDATE city SET geonameid = -12 WHERE geonameid = -10")
+        with world.transaction():  # two keys change places
+            world.execute("UPDATE country SET iso = 'X1' WHERE iso = 'AQ'")
+            world.execute("UPDATE country SET iso = 'AQ' WHERE iso = 'BV'")
+            world.execute("UPDATE country SET iso = 'BV' WHERE iso = 'X1'")
+        with world.transaction(force_rollback=True):
+            world.execute("DELETE FROM city")
+    assert traffic.wait(timeout=120) == 0
+    lakehouse.cdc("wait", "--timeout", "400")
+    for source, table in TABLES:
+        with lakehouse.connect(source) as connection:
+            columns, expected = source_rows(connection, table)
+        found = silver_rows(lakehouse.silver(source, table), columns)
+        assert found == expected, (
+            f"{source}.{table}: {list((expected - found).items())[:3]} {list((found - expected).items())[:3]}"
+        )
+        assert expected.total() > 0
+
+
+def materialize(lakehouse: Lakehouse, folder: Path, selection: str) -> subprocess.CompletedProcess[str]:
+    """As in a CI job: an instance of its own, no daemon, no webserver."""
+    return subprocess.run(
+        [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "cdc_assets.definitions", "--select", selection],
+        cwd=ROOT,
+        env=lakehouse.environment(DAGSTER_HOME=str(folder)),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lakehouse, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    chain = '+key:"silver/world/country" or key:"backup/world/country"'
+    good = materialize(lakehouse, tmp_path, chain)
+    assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-3000:]
+    for check in ("connector_running", "record_parity", "row_parity", "manifest_parity"):
+        assert f"'{check}'" in good.stdout + good.stderr
+
+    table = DeltaTable(str(lakehouse.silver("world", "country")))
+    whole = table.version()
+    table.delete("iso = 'BR'")  # planted: a row that silver has lost
+    try:
+        damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/country"')
+        assert damaged.returncode != 0
+        assert "252 rows in the source, 251 in silver" in damaged.stdout + damaged.stderr
+    finally:
+        DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
+    mended = materialize(lakehouse, tmp_path, 'key:"silver/world/country"')
+    assert mended.returncode == 0, mended.stdout[-3000:] + mended.stderr[-3000:]
+
+
+def test_status_gives_every_address_and_no_secret(lakehouse: Lakehouse) -> None:
+    status = json.loads(lakehouse.cdc("status", "-o", "json").stdout)
+    assert status["healthy"] is True
+    for name in (
+        "CDC_CORE_BOOTSTRAP",
+        "CDC_LAKE_BOOTSTRAP",
+        "CDC_CORE_CONNECT",
+        "CDC_LAKE_CONNECT",
+        "CDC_SPARK_REMOTE",
+        "AWS_ENDPOINT_URL_S3",
+        "STORAGE_EMULATOR_HOST",
+        "CDC_DAGSTER_URL",
+        "CDC_LAKE",
+        "dsn_world",
+        "dsn_bank",
+    ):
+        assert status["addresses"][name]
+    assert {(row["source"], row["table"]) for row in status["tables"]} == set(TABLES)
+    assert all(row["error"] is None for row in status["tables"])
+    secrets = [file.read_text().strip() for file in (lakehouse.home / "secrets").iterdir()]
+    text = json.dumps(status)
+    assert len(secrets) >= 2
+    assert not [secret for secret in secrets if secret in text]
+
+
+def test_no_secret_is_in_any_log_or_rest_answer(lakehouse: Lakehouse) -> None:
+    import httpx
+
+    secrets = [file.read_text().strip() for file in (lakehouse.home / "secrets").iterdir()]
+    seen = [file.read_text(errors="replace") for file in (lakehouse.home / "logs").rglob("*") if file.is_file()]
+    for cluster in ("CDC_CORE_CONNECT", "CDC_LAKE_CONNECT"):
+        url = lakehouse.addresses[cluster]
+        seen.append(httpx.get(f"{url}/connectors?expand=info&expand=status", trust_env=False).text)
+    assert len(seen) > 8
+    assert not [secret for secret in secrets for text in seen if secret in text]
+
+
+def test_up_again_changes_nothing(lakehouse: Lakehouse) -> None:
+    before = json.loads(lakehouse.cdc("status", "-o", "json", "--no-tables").stdout)
+    lakehouse.cdc("up", "--no-main-job")
+    after = json.loads(lakehouse.cdc("status", "-o", "json", "--no-tables").stdout)
+    assert [c["pid"] for c in after["components"]] == [c["pid"] for c in before["components"]]
+    assert after["addresses"] == before["addresses"]
