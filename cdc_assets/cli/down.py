@@ -12,7 +12,9 @@ from cdc_assets.stack import start
 from cdc_assets.stack.home import Home
 
 
-def down(wipe: Annotated[bool, typer.Option("--wipe", help="Remove all local state as well: databases, topics, lake.")] = False) -> None:
+def down(
+    wipe: Annotated[bool, typer.Option("--wipe", help="Remove all local state as well: databases, topics, lake.")] = False,
+) -> None:
     """Stop the stack."""
     home = Home(settings.home())
     with Components() as view:

@@ -22,7 +22,15 @@ def traffic(
     """Write to the bank while it is captured."""
     home = Home(settings.home())
     command = [binary("pgbench"), "--no-vacuum", f"--rate={rate}", f"--time={seconds}", f"--client={clients}", "--progress=10"]
-    command += ["-h", settings.address("CDC_POSTGRES_HOST"), "-p", settings.address("CDC_POSTGRES_PORT"), "-U", "bank_cdc", "bank"]
+    command += [
+        "-h",
+        settings.address("CDC_POSTGRES_HOST"),
+        "-p",
+        settings.address("CDC_POSTGRES_PORT"),
+        "-U",
+        "bank_cdc",
+        "bank",
+    ]
     # In the environment, not on the command line, which every user can read.
     result = subprocess.run(command, env={**os.environ, "PGPASSWORD": home.secret("bank_db_password")}, check=False)
     if result.returncode:

@@ -19,7 +19,9 @@ from cdc_assets.stack.state import HEALTHY, StackState
 def up(
     brokers: Annotated[int | None, typer.Option(help="Brokers per Kafka cluster: 1 or 3 (with replication factor 3).")] = None,
     examples: Annotated[bool, typer.Option(help="Load the example sources into the embedded PostgreSQL.")] = True,
-    main_job: Annotated[bool, typer.Option(help="Then carry the sources through to silver and backup, and show the result.")] = True,
+    main_job: Annotated[
+        bool, typer.Option(help="Then carry the sources through to silver and backup, and show the result.")
+    ] = True,
 ) -> None:
     """Start everything, wait until it is healthy, and run the main job."""
     home = Home(settings.home())

@@ -1,4 +1,6 @@
-"""Makes `<repository>/.venv` as uv.lock says, then becomes the `cdc` command. Executed as a script: `python -I environment.py ROOT ARGS...`
+"""Makes `<repository>/.venv` as uv.lock says, then becomes the `cdc` command.
+
+Executed as a script: `python -I environment.py ROOT ARGS...`
 
 A stamp in the environment (hash of uv.lock, Python, groups) makes every later start immediate. Several launches at the
 same time wait for one another.
@@ -13,10 +15,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import uv_wheel  # noqa: E402 - found through the line above: the package itself is not importable yet
+import uv_wheel
 
 _STAMP = ".cdc-stamp.json"
 
@@ -66,7 +69,9 @@ def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
 
 def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -> None:
     settings = {
-        **{key: value for key, value in environment.items() if key not in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH")},
+        **{
+            key: value for key, value in environment.items() if key not in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH")
+        },
         "UV_PYTHON_DOWNLOADS": "never",
         "UV_SYSTEM_CERTS": "1",
         "UV_NATIVE_TLS": "1",
@@ -92,7 +97,7 @@ def _run(command: list[object], root: Path, environment: dict[str, str]) -> None
         raise uv_wheel.LauncherError(f"uv {text[1]} exited with {code}, see above; ./cdc tries again")
 
 
-def _read_stamp(root: Path) -> dict:  # type: ignore[type-arg]
+def _read_stamp(root: Path) -> dict[str, Any]:
     try:
         return dict(json.loads((root / ".venv" / _STAMP).read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError):

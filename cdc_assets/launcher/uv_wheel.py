@@ -21,8 +21,14 @@ import urllib.parse
 import urllib.request
 import zipfile
 from pathlib import Path
+from typing import Any
 
-_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem")
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 _WHEEL = re.compile(r'\{ url = "([^"]+/([^"/]+\.whl))", hash = "sha256:([0-9a-f]{64})"')
 
 
@@ -148,7 +154,7 @@ def _show(text: str, *, end: bool) -> None:
     sys.stderr.flush()
 
 
-def _open(url: str):  # type: ignore[no-untyped-def]
+def _open(url: str) -> Any:
     parts = urllib.parse.urlsplit(url)
     headers = {"User-Agent": "cdc-assets-launcher", "Accept": "text/html, */*;q=0.5"}
     if "@" in parts.netloc:

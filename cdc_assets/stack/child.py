@@ -14,6 +14,7 @@ import os
 import signal
 import struct
 import sys
+from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 8, 47, 2
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
@@ -32,7 +33,7 @@ def _check(result: int, what: str) -> None:
 
 
 def _permitted() -> int:
-    with open("/proc/self/status") as status:
+    with Path("/proc/self/status").open() as status:
         return next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm"))
 
 
@@ -57,8 +58,7 @@ def enter_user_namespace() -> None:
     outer_uid, outer_gid = os.getuid(), os.getgid()
     _check(_libc().unshare(CLONE_NEWUSER), "unshare(CLONE_NEWUSER)")
     for name, text in (("setgroups", "deny"), ("uid_map", f"1000 {outer_uid} 1"), ("gid_map", f"1000 {outer_gid} 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
+        Path(f"/proc/self/{name}").write_text(text)
 
 
 def main(arguments: list) -> None:

@@ -1,9 +1,9 @@
 """The one folder that holds all local state (`CDC_HOME`): folders 0700, files 0600, nothing outside it but the jar cache.
 
-    config.json   ports, number of brokers: remembered between starts     stack.json  addresses of the running stack
-    state.json    what the supervisor sees                                supervisor.lock  held by the running one
-    secrets/      passwords of the sources (Connect may read these)       private/    the stack's own passwords
-    logs/ data/ run/ dagster/ lake/
+config.json   ports, number of brokers: remembered between starts     stack.json  addresses of the running stack
+state.json    what the supervisor sees                                supervisor.lock  held by the running one
+secrets/      passwords of the sources (Connect may read these)       private/    the stack's own passwords
+logs/ data/ run/ dagster/ lake/
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ class Home:
 
     def create(self) -> Home:
         """Make the folders, private to this user."""
-        for folder in (self.root, self.secrets, *(self.root / name for name in ("private", "logs", "data", "run", "dagster", "lake"))):
+        for folder in (
+            self.root,
+            self.secrets,
+            *(self.root / name for name in ("private", "logs", "data", "run", "dagster", "lake")),
+        ):
             private_folder(folder)
         return self
 

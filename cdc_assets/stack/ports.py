@@ -23,9 +23,7 @@ def variable(port: str) -> str:
     return "CDC_PORT_" + port.upper().replace("-", "_")
 
 
-def assign(
-    names: Iterable[str], remembered: Mapping[str, int], *, environment: Mapping[str, str] = os.environ
-) -> dict[str, int]:
+def assign(names: Iterable[str], remembered: Mapping[str, int], *, environment: Mapping[str, str] = os.environ) -> dict[str, int]:
     """A port for each name.
 
     Raises:

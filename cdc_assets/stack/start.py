@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from cdc_assets.stack import plan
+from cdc_assets.stack import orphans, plan
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars import download
@@ -42,8 +42,10 @@ def fetch_jars(jars: Iterable[Jar], progress: download.Progress | None = None) -
 def start(home: Home, *, brokers: int | None = None) -> bool:
     """A supervisor runs for this home afterwards; False when one did already."""
     home.create()
-    if running(home):
+    if pid := running(home):
+        _forgive(home, pid)
         return False
+    orphans.end(home)
     plan.choose(home, brokers=brokers)
     home.state.unlink(missing_ok=True)
     log = open_log(home.log("supervisor"))
@@ -67,6 +69,17 @@ def start(home: Home, *, brokers: int | None = None) -> bool:
             raise StackError("supervisor", f"did not start: {last}", "./cdc up", log=file)
         time.sleep(_POLL)
     return True
+
+
+def _forgive(home: Home, pid: int) -> None:
+    """Components that were given up get another try."""
+    state = read_state(home)
+    if state is None or not state.failed:
+        return
+    os.kill(pid, signal.SIGHUP)
+    deadline = time.monotonic() + 5
+    while (state := read_state(home)) and state.failed and time.monotonic() < deadline:
+        time.sleep(_POLL)
 
 
 def wait_healthy(home: Home, *, seen: Callable[[StackState], None], timeout: float = 300) -> StackState:

@@ -1,7 +1,8 @@
 """The process that owns all others. `python -m cdc_assets.stack.supervisor CDC_HOME`, started detached by `cdc up`.
 
 Holds a lock on supervisor.lock while it lives, so that there is one per home and a dead one leaves nothing stale.
-SIGTERM stops every component, those first that need others. Its own death by any means takes its children along.
+SIGTERM stops every component, those first that need others; SIGHUP gives those that have
+failed another try. Its own death by any means takes its children along.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-from cdc_assets.stack import plan
+from cdc_assets.stack import orphans, plan
 from cdc_assets.stack.home import Home, write_json
 from cdc_assets.stack.logs import rotate
 from cdc_assets.stack.site import Site
-from cdc_assets.stack.state import StackState, write_state
+from cdc_assets.stack.state import FAILED, StackState, write_state
 from cdc_assets.stack.watch import Watched
 
 _ROTATE_EVERY = 30.0
@@ -43,6 +44,7 @@ class Supervisor:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.watched = {c.name: Watched(c, self._changed) for c in plan.components(site)}
+        self._lives: dict[str, asyncio.Task[None]] = {}
         self._dirty = asyncio.Event()
 
     def _changed(self) -> None:
@@ -53,17 +55,30 @@ class Supervisor:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._again)
         self._write_addresses()
-        lives = [asyncio.create_task(w.live(self.watched), name=name) for name, w in self.watched.items()]
+        for name in self.watched:
+            self._live(name)
         chores = [asyncio.create_task(self._publish()), asyncio.create_task(self._rotate())]
         await stop.wait()
-        for task in lives:
+        for task in self._lives.values():
             task.cancel()
-        await asyncio.gather(*lives, return_exceptions=True)
+        await asyncio.gather(*self._lives.values(), return_exceptions=True)
         await self._stop_all()
+        await asyncio.to_thread(orphans.end, self.site.home)
         for task in chores:
             task.cancel()
         self._write_state()
+
+    def _live(self, name: str) -> None:
+        self._lives[name] = asyncio.create_task(self.watched[name].live(self.watched), name=name)
+
+    def _again(self) -> None:
+        """SIGHUP: one more try for those that were given up."""
+        for name, watched in self.watched.items():
+            if watched.state.health == FAILED and self._lives[name].done():
+                watched.forgive()
+                self._live(name)
 
     async def _stop_all(self) -> None:
         """Those that nobody running needs any more, again and again."""
@@ -79,6 +94,8 @@ class Supervisor:
         home = self.site.home
         environment = {"CDC_HOME": str(home.root), "CDC_LAKE": os.environ.get("CDC_LAKE") or str(home.lake)}
         environment["CDC_CONNECT_SECRETS"] = str(home.secrets)
+        if "CDC_POSTGRES_HOST" in self.site.external and os.environ.get("CDC_POSTGRES_PORT"):
+            environment["CDC_POSTGRES_PORT"] = os.environ["CDC_POSTGRES_PORT"]
         for watched in self.watched.values():
             environment.update(watched.component.addresses)
         write_json(home.stack, {"environment": {**environment, **self.site.external}})
@@ -100,6 +117,14 @@ class Supervisor:
             await asyncio.sleep(_ROTATE_EVERY)
             for file in files:
                 await asyncio.to_thread(rotate, file)
+
+
+async def _run(home: Home) -> None:
+    orphans.end(home)
+    await Supervisor(plan.load(home)).run()
+    sys.stdout.flush()
+    # At once: a probe that still waits in a thread for a component that is gone must not hold up `cdc down`.
+    os._exit(0)
 
 
 def _take(lock: int) -> bool:
@@ -125,7 +150,7 @@ def main() -> None:
         lock.write(str(os.getpid()))
         lock.flush()
         print(f"{time.strftime('%FT%TZ', time.gmtime())} supervisor {os.getpid()} of {home.root}", flush=True)
-        asyncio.run(Supervisor(plan.load(home)).run())
+        asyncio.run(_run(home))
 
 
 if __name__ == "__main__":

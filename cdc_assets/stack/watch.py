@@ -19,6 +19,7 @@ from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.logs import open_log, tail
+from cdc_assets.stack.orphans import MARK
 from cdc_assets.stack.state import ComponentState
 
 # Given up after so many starts within the window; the pause doubles from start to start.
@@ -74,7 +75,7 @@ class Watched:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *wrap(await asyncio.to_thread(self.component.command), self.component.identity),
-                env=await asyncio.to_thread(self.component.environment),
+                env={**await asyncio.to_thread(self.component.environment), MARK: str(self.component.site.home.root)},
                 cwd=self.component.run,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -87,16 +88,26 @@ class Watched:
         self.state.pid = self._process.pid
         self._set(health.STARTING, "started, not answering yet")
         await self._until_ready(began + self.component.start_timeout)
-        await asyncio.to_thread(self.component.settle)
+        await self._ask(self.component.settle)
         self.state.started_in = round(time.monotonic() - began, 1)
         self.healthy.set()
         self._set(health.HEALTHY, "")
+
+    @staticmethod
+    async def _ask(question: Callable[[], None]) -> None:
+        """A probe's answer; what it did not foresee is an answer as well."""
+        try:
+            await asyncio.to_thread(question)
+        except (NotReadyError, StackError):
+            raise
+        except Exception as error:
+            raise NotReadyError(f"{type(error).__name__}: {error}") from error
 
     async def _until_ready(self, deadline: float) -> None:
         while True:
             self._raise_if_dead()
             try:
-                await asyncio.to_thread(self.component.probe)
+                await self._ask(self.component.probe)
                 return
             except NotReadyError as error:
                 if time.monotonic() > deadline:
@@ -110,7 +121,7 @@ class Watched:
             await self._exit_within(self.component.probe_interval)
             self._raise_if_dead()
             try:
-                await asyncio.to_thread(self.component.probe)
+                await self._ask(self.component.probe)
             except NotReadyError as error:
                 failures += 1
                 self._raise_if_dead()
@@ -150,6 +161,11 @@ class Watched:
         self._set(health.BACKOFF, f"again in {pause:.1f} s: {reason}")
         await asyncio.sleep(pause)
         return True
+
+    def forgive(self) -> None:
+        """Forget the starts that have failed."""
+        self._starts.clear()
+        self._set(health.WAITING, "")
 
     async def stop(self) -> None:
         """End the process: politely first."""

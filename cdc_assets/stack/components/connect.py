@@ -9,6 +9,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
@@ -17,6 +20,9 @@ from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.site import Site, broker_names
+
+if TYPE_CHECKING:
+    import httpx
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -30,10 +36,12 @@ class ConnectWorker(Component):
         self.cluster = cluster
 
     @property
+    @override
     def name(self) -> str:
         return f"{self.cluster}-connect"
 
     @property
+    @override
     def needs(self) -> tuple[str, ...]:
         external = f"CDC_{self.cluster.upper()}_BOOTSTRAP" in self.site.external
         return () if external else tuple(broker_names(self.cluster, self.site.brokers))
@@ -43,6 +51,7 @@ class ConnectWorker(Component):
         """Its REST interface."""
         return f"http://{self.address}"
 
+    @override
     def prepare(self) -> None:
         private_folder(self.run)
         write_log4j(self.run / "log4j2.properties")
@@ -56,6 +65,7 @@ class ConnectWorker(Component):
             for jar in self.site.jars("debezium-postgres"):
                 (folder / jar.name).symlink_to(jar)
 
+    @override
     def command(self) -> list[str]:
         options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
         java = java_command(
@@ -82,7 +92,9 @@ class ConnectWorker(Component):
             "exactly.once.source.support": "enabled",
             "key.converter": converter,
             "value.converter": converter,
-            **({"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"} if converter == _JSON else {}),
+            **(
+                {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"} if converter == _JSON else {}
+            ),
             "config.storage.topic": f"_{group}-configs",
             "config.storage.replication.factor": replicas,
             "offset.storage.topic": f"_{group}-offsets",
@@ -104,11 +116,12 @@ class ConnectWorker(Component):
         }
 
     @cached_property
-    def _http(self):  # type: ignore[no-untyped-def]
+    def _http(self) -> httpx.Client:
         import httpx
 
         return httpx.Client(base_url=self.url, timeout=5, trust_env=False)
 
+    @override
     def probe(self) -> None:
         import httpx
 
@@ -120,6 +133,7 @@ class ConnectWorker(Component):
             raise NotReadyError(f"{self.url}: {error}") from error
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         own = {f"CDC_{self.cluster.upper()}_CONNECT": self.url}
         return own | ({"CDC_CONNECT_SECRETS": str(self.site.home.secrets)} if self.cluster == "core" else {})

@@ -10,15 +10,19 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+from typing_extensions import override
 
 from cdc_assets.stack.components import postgres
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.ports import HOST
+
+if TYPE_CHECKING:
+    import grpc
 
 MODULE = "cdc_assets.definitions"
 _CODE, _WEB, _DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
@@ -97,6 +101,8 @@ class _DagsterProcess(Component):
         roots = [str(Path(__file__).parents[3]), *([os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [])]
         return {
             **os.environ,
+            # Over what the shell has: AWS keys of the user's own would not open the embedded endpoint.
+            **read_json(self.site.home.stack).get("environment", {}),
             "CDC_HOME": str(self.site.home.root),
             "DAGSTER_HOME": str(self.dagster_home),
             "CDC_DAGSTER_DB_PASSWORD": self.site.home.private("dagster_db_password"),
@@ -116,21 +122,28 @@ class DagsterCode(_DagsterProcess):
     stop_timeout = 30
 
     @property
+    @override
     def name(self) -> str:
         return _CODE
 
+    @override
     def command(self) -> list[str]:
         port = str(self.site.ports[_CODE])
         options = ["--module-name", MODULE, "--host", HOST, "--port", port, "--location-name", "cdc_assets"]
         return [sys.executable, "-m", "dagster", "api", "grpc", *options]
 
     @cached_property
-    def _channel(self):  # type: ignore[no-untyped-def]
+    def _channel(self) -> grpc.Channel:
         import grpc
 
-        options = [("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 300), ("grpc.max_reconnect_backoff_ms", 1000)]
+        options = [
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.initial_reconnect_backoff_ms", 300),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+        ]
         return grpc.insecure_channel(self.address, options=options)
 
+    @override
     def probe(self) -> None:
         import grpc
 
@@ -148,10 +161,12 @@ class DagsterWebserver(_DagsterProcess):
     """The web interface and GraphQL."""
 
     @property
+    @override
     def name(self) -> str:
         return _WEB
 
     @property
+    @override
     def needs(self) -> tuple[str, ...]:
         return (*super().needs, _CODE)
 
@@ -161,18 +176,22 @@ class DagsterWebserver(_DagsterProcess):
         return f"http://{self.address}"
 
     @property
+    @override
     def address(self) -> str:
         return self.site.address(_WEB)
 
+    @override
     def command(self) -> list[str]:
         workspace = str(self.dagster_home / "workspace.yaml")
         options = ["--workspace", workspace, "--host", HOST, "--port", str(self.site.ports[_WEB]), "--log-level", "warning"]
         return [sys.executable, "-m", "dagster_webserver", *options]
 
+    @override
     def probe(self) -> None:
         _get(f"{self.url}/server_info")
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         return {"CDC_DAGSTER_URL": self.url, "DAGSTER_HOME": str(self.dagster_home)}
 
@@ -181,27 +200,35 @@ class DagsterDaemon(_DagsterProcess):
     """Sensors, schedules and run monitoring. It has no port: its heartbeat is in Dagster's storage."""
 
     @property
+    @override
     def name(self) -> str:
         return _DAEMON
 
     @property
+    @override
     def ports(self) -> tuple[str, ...]:
         return ()
 
     @property
+    @override
     def address(self) -> str:
         return "-"
 
     @property
+    @override
     def needs(self) -> tuple[str, ...]:
         return (*super().needs, _CODE)
 
+    @override
     def command(self) -> list[str]:
         return [sys.executable, "-m", "dagster._daemon", "run", "--workspace", str(self.dagster_home / "workspace.yaml")]
 
+    @override
     def probe(self) -> None:
         query = "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
         answer = _get(f"http://{self.site.address(_WEB)}/graphql", query=query)
+        if not answer.get("data"):
+            raise NotReadyError(f"the webserver cannot read the heartbeats: {answer['errors'][0]['message']}")
         statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
         silent = [status["daemonType"] for status in statuses if status["required"] and not status["healthy"]]
         if silent:

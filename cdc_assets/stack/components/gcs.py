@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import private_folder
@@ -29,6 +31,7 @@ class GcsEndpoint(Component):
     """Google Cloud Storage on 127.0.0.1."""
 
     @property
+    @override
     def name(self) -> str:
         return "gcs"
 
@@ -37,10 +40,12 @@ class GcsEndpoint(Component):
         """The endpoint."""
         return f"http://{self.address}"
 
+    @override
     def prepare(self) -> None:
         private_folder(self.run)
         private_folder(self.data)
 
+    @override
     def command(self) -> list[str]:
         spec = importlib.util.find_spec(_PACKAGE)
         if spec is None or not spec.origin:
@@ -65,10 +70,12 @@ class GcsEndpoint(Component):
         except httpx.HTTPError as error:
             raise NotReadyError(f"{self.url}: {error}") from error
 
+    @override
     def probe(self) -> None:
         if (status := self._request("GET", "/storage/v1/b?project=cdc")) != 200:
             raise NotReadyError(f"{self.url}: listing the buckets is answered with {status}")
 
+    @override
     def settle(self) -> None:
         for bucket in (BUCKET, _PROBE_BUCKET):
             if self._request("GET", f"/storage/v1/b/{bucket}") == 404:
@@ -86,5 +93,6 @@ class GcsEndpoint(Component):
         return self._request("POST", path, content=body.encode(), headers=headers)
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         return {"STORAGE_EMULATOR_HOST": self.url}

@@ -6,9 +6,13 @@ Data is replicated to every broker; a batch of 10 MB passes end to end. Topics a
 from __future__ import annotations
 
 import base64
+import logging
 import uuid
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
@@ -16,6 +20,9 @@ from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.site import Site, broker_names
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 MAX_MESSAGE_BYTES = 10_485_760
 
@@ -31,13 +38,16 @@ class KafkaBroker(Component):
         self.node = node
 
     @property
+    @override
     def name(self) -> str:
         return broker_names(self.cluster, self.node)[-1]
 
     @property
+    @override
     def ports(self) -> tuple[str, ...]:
         return (self.name, f"{self.name}-controller")
 
+    @override
     def prepare(self) -> None:
         private_folder(self.run)
         write_log4j(self.run / "log4j2.properties")
@@ -49,15 +59,14 @@ class KafkaBroker(Component):
             format_ = ["format", "-t", self._cluster_id(), "-c", str(self.run / "kafka.properties"), "--ignore-formatted"]
             self.once([*tool, *format_], "formatting the storage")
 
+    @override
     def command(self) -> list[str]:
         return [*self._java("kafka.Kafka", heap_mb=256), str(self.run / "kafka.properties")]
 
     def _java(self, main: str, *, heap_mb: int) -> list[str]:
         options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
         arguments = self.run / "java.args"
-        return java_command(
-            main, class_path=self.site.jars("kafka"), heap_mb=heap_mb, options=options, arguments_file=arguments
-        )
+        return java_command(main, class_path=self.site.jars("kafka"), heap_mb=heap_mb, options=options, arguments_file=arguments)
 
     def _cluster_id(self) -> str:
         # Of the cluster, not the broker: all brokers are formatted with the same.
@@ -101,12 +110,13 @@ class KafkaBroker(Component):
         }
 
     @cached_property
-    def _admin(self):  # type: ignore[no-untyped-def]
+    def _admin(self) -> AdminClient:
         from confluent_kafka.admin import AdminClient
 
         # Failures come back from the calls; librdkafka's own lines on stderr would only repeat them every second.
         return AdminClient({"bootstrap.servers": self.address, "socket.timeout.ms": 4000, "log_level": 0}, logger=_SILENT)
 
+    @override
     def probe(self) -> None:
         from confluent_kafka import KafkaException
 
@@ -118,13 +128,12 @@ class KafkaBroker(Component):
             raise NotReadyError(f"{len(seen.nodes)} of {self.site.brokers} brokers have joined")
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         return {f"CDC_{self.cluster.upper()}_BOOTSTRAP": self.site.bootstrap(self.cluster)}
 
 
-def _silent_logger():  # type: ignore[no-untyped-def]
-    import logging
-
+def _silent_logger() -> logging.Logger:
     logger = logging.getLogger("cdc_assets.stack.kafka.probe")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

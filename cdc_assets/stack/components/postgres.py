@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
+from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError, StackError
@@ -60,27 +64,47 @@ class Postgres(Component):
     stop_timeout = 30
 
     @property
+    @override
     def name(self) -> str:
         return NAME
 
     @property
+    @override
     def identity(self) -> Identity:
         return unprivileged(NAME)
 
+    @override
     def prepare(self) -> None:
         private_folder(self.run)
         data = private_folder(self.data)
         if self.identity.uid is not None and data.stat().st_uid != self.identity.uid:
             _give(data, self.identity)
-        if not (data / "PG_VERSION").exists():
+        # initdb writes PG_VERSION first and the control file late: a folder without it is what a killed initdb left.
+        if not (data / "global" / "pg_control").exists():
+            _empty(data)
             self._initdb()
+        self._drop_stale_lock()
+
+    def _drop_stale_lock(self) -> None:
+        """After kill -9 the lock file names a pid that may be somebody else's by now; the server would then not start."""
+        file = self.data / "postmaster.pid"
+        try:
+            pid = int(file.read_text(encoding="utf-8").split("\n", 1)[0])
+        except (FileNotFoundError, ValueError):
+            return
+        try:
+            command = psutil.Process(pid).cmdline()
+        except psutil.Error:
+            return
+        if str(self.data) not in command:
+            file.unlink()
 
     def _initdb(self) -> None:
-        # Anything left of an initdb that was killed is no database: PG_VERSION would be there at its end only in name.
         command = [binary("initdb"), "-D", str(self.data), "-U", SUPERUSER, "-E", "UTF8", "--locale=C.UTF-8"]
         command += ["--auth=scram-sha-256", "--pwfile=/dev/stdin", "--no-instructions"]
         self.once(command, "initdb", stdin=self.site.home.private("postgres_password") + "\n")
 
+    @override
     def command(self) -> list[str]:
         options = [text for key, value in _SETTINGS.items() for text in ("-c", f"{key}={value}")]
         return [binary("postgres"), "-D", str(self.data), "-p", str(self.site.ports[NAME]), *options]
@@ -99,6 +123,7 @@ class Postgres(Component):
             connect_timeout=5,
         )
 
+    @override
     def probe(self) -> None:
         import psycopg
 
@@ -110,12 +135,14 @@ class Postgres(Component):
         if row != ("logical", False):
             raise NotReadyError(f"wal_level and recovery are {row}, expected ('logical', False)")
 
+    @override
     def settle(self) -> None:
         with self.connect() as connection:
             ensure_role(connection, "dagster", self.site.home.private("dagster_db_password"), "LOGIN")
             ensure_database(connection, "dagster", owner="dagster")
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         return {"CDC_POSTGRES_HOST": HOST, "CDC_POSTGRES_PORT": str(self.site.ports[NAME])}
 
@@ -138,6 +165,14 @@ def ensure_database(connection: psycopg.Connection, name: str, *, owner: str) ->
     if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
         connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(owner)))
         connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def _give(folder: Path, identity: Identity) -> None:

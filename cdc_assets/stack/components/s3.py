@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_properties
 from cdc_assets.stack.errors import NotReadyError
@@ -36,6 +38,7 @@ class S3Endpoint(Component):
     """S3 on 127.0.0.1."""
 
     @property
+    @override
     def name(self) -> str:
         return "s3"
 
@@ -44,6 +47,7 @@ class S3Endpoint(Component):
         """The endpoint."""
         return f"http://{self.address}"
 
+    @override
     def prepare(self) -> None:
         private_folder(self.run)
         private_folder(self.data)
@@ -65,6 +69,7 @@ class S3Endpoint(Component):
             },
         )
 
+    @override
     def command(self) -> list[str]:
         java = java_command(
             "org.gaul.s3proxy.Main",
@@ -97,10 +102,12 @@ class S3Endpoint(Component):
             raise NotReadyError(f"{self.url}: {error}") from error
         return response.status_code
 
+    @override
     def probe(self) -> None:
         if (status := self._request("GET", "")) != 200:
             raise NotReadyError(f"{self.url}: listing the buckets is answered with {status}")
 
+    @override
     def settle(self) -> None:
         for bucket in (BUCKET, _PROBE_BUCKET):
             if self._request("HEAD", bucket) == 404 and (status := self._request("PUT", bucket)) not in (200, 409):
@@ -111,6 +118,7 @@ class S3Endpoint(Component):
             raise NotReadyError(f"a second PUT with If-None-Match: * is answered with {status} instead of 412")
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         return {
             "AWS_ENDPOINT_URL_S3": self.url,

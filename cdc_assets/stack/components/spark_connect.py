@@ -13,6 +13,9 @@ import uuid
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j
@@ -21,6 +24,9 @@ from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.ports import HOST
+
+if TYPE_CHECKING:
+    import grpc
 
 _HEAP_MB = 1536
 # What Spark's own launcher opens for it on Java 17 and newer (JavaModuleOptions).
@@ -49,6 +55,7 @@ class SparkConnect(Component):
     start_timeout = 120
 
     @property
+    @override
     def name(self) -> str:
         return "spark-connect"
 
@@ -57,6 +64,7 @@ class SparkConnect(Component):
         """What a client connects to."""
         return f"sc://{self.address}"
 
+    @override
     def prepare(self) -> None:
         private_folder(self.run)
         # Shuffle files and artifacts of the last run; the lake is elsewhere.
@@ -65,6 +73,7 @@ class SparkConnect(Component):
         private_folder(self.data)
         write_log4j(self.run / "log4j2.properties", root="warn", levels=_LOG_LEVELS)
 
+    @override
     def command(self) -> list[str]:
         import pyspark
 
@@ -106,11 +115,13 @@ class SparkConnect(Component):
             "spark.sql.catalogImplementation": "in-memory",
         }
 
+    @override
     def environment(self) -> dict[str, str]:
         # Names of object stores, for a lake on s3a:// or gs://.
         stores = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
         return {**super().environment(), **stores, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
 
+    @override
     def probe(self) -> None:
         import grpc
 
@@ -121,10 +132,14 @@ class SparkConnect(Component):
             raise NotReadyError(f"{self.remote}: {error.code().name} {error.details()}") from error
 
     @cached_property
-    def _channel(self):  # type: ignore[no-untyped-def]
+    def _channel(self) -> grpc.Channel:
         import grpc
 
-        options = [("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 300), ("grpc.max_reconnect_backoff_ms", 1000)]
+        options = [
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.initial_reconnect_backoff_ms", 300),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+        ]
         return grpc.insecure_channel(self.address, options=options)
 
     def settle(self) -> None:
@@ -140,6 +155,7 @@ class SparkConnect(Component):
             raise NotReadyError("a MERGE into a new table failed: " + (result.stderr.strip().splitlines() or ["no reason"])[-1])
 
     @property
+    @override
     def addresses(self) -> Mapping[str, str]:
         return {"CDC_SPARK_REMOTE": self.remote}
 

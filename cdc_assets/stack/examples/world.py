@@ -40,8 +40,10 @@ CREATE TABLE public.city (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 """
-_COUNTRY = "iso, iso3, iso_numeric, geonameid, name, capital, continent, area_km2, population, currency_code, " \
+_COUNTRY = (
+    "iso, iso3, iso_numeric, geonameid, name, capital, continent, area_km2, population, currency_code, "
     "currency_name, phone, postal_code_pattern, languages, neighbours"
+)
 _CITY = "geonameid, name, country, admin1, latitude, longitude, population, timezone, alternate_names"
 
 

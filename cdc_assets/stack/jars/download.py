@@ -1,7 +1,8 @@
 """Fetches locked jars into the cache: in parallel, each checked by sha256, put in place by one rename.
 
 A jar that is in the cache was verified when it was written; a broken download leaves only a `.part` file, which the
-next try continues where the server can. Several processes may do this at the same time: the last rename wins, with the same bytes.
+next try continues where the server can. Several processes may do this at the same time: the last rename wins, with the
+same bytes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ import ssl
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdc_assets.stack.errors import DownloadError
 from cdc_assets.stack.jars.lockfile import Jar
+
+if TYPE_CHECKING:
+    import httpx
 
 Progress = Callable[[int], None]
 _TRIES = 4
@@ -32,9 +37,7 @@ def missing(jars: Iterable[Jar], cache: Path) -> list[Jar]:
     return sorted(absent, key=lambda jar: -jar.size)
 
 
-def download(
-    jars: Iterable[Jar], cache: Path, *, repository: str, progress: Progress | None = None, workers: int = 8
-) -> None:
+def download(jars: Iterable[Jar], cache: Path, *, repository: str, progress: Progress | None = None, workers: int = 8) -> None:
     """Fetch what is missing.
 
     Raises:
@@ -58,10 +61,9 @@ def download(
             raise
 
 
-def _fetch(client, jar: Jar, target: Path, url: str, progress: Progress | None) -> None:  # type: ignore[no-untyped-def]
+def _fetch(client: httpx.Client, jar: Jar, target: Path, url: str, progress: Progress | None) -> None:
     import httpx
-    from tenacity import retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
-    from tenacity import Retrying
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -91,7 +93,7 @@ class _TryAgainError(Exception):
     """An answer that may be another one in a moment."""
 
 
-def _stream(client, url: str, part: Path, progress: Progress | None) -> None:  # type: ignore[no-untyped-def]
+def _stream(client: httpx.Client, url: str, part: Path, progress: Progress | None) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with client.stream("GET", url, headers=headers) as response:

@@ -49,7 +49,9 @@ def read_lock(file: Path = LOCK) -> JarLock:
     Raises:
         StackError: naming the line that cannot be read.
     """
-    repository, sets, current = "", {}, None
+    repository = ""
+    sets: dict[str, list[Jar]] = {}
+    current: list[Jar] | None = None
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#") or text == "]":
@@ -67,7 +69,10 @@ def read_lock(file: Path = LOCK) -> JarLock:
 
 def write_lock(lock: JarLock, file: Path = LOCK) -> None:
     """Write it as TOML, sorted, so that a new lock is a readable diff."""
-    lines = ["# Written by `python -m cdc_assets.stack.jars.lock` from sets.py; not edited by hand.", f'repository = "{lock.repository}"']
+    lines = [
+        "# Written by `python -m cdc_assets.stack.jars.lock` from sets.py; not edited by hand.",
+        f'repository = "{lock.repository}"',
+    ]
     for name, jars in sorted(lock.sets.items()):
         lines += ["", f'"{name}" = [']
         lines += [f'  {{ gav = "{j.gav}", sha256 = "{j.sha256}", size = {j.size} }},' for j in sorted(jars, key=lambda j: j.gav)]
