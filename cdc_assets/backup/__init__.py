@@ -2,12 +2,15 @@
 
 Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner lays out:
     <source>/<table>/dt=YYYY-MM-DD/hr=HH/<topic>+<epoch>+<partition>+<first offset>.json.gz
-    <source>/<table>/_manifests/<epoch>-<sum of first offsets>.json
-Only what a manifest names is in the backup. A half-written batch is written again under the same keys.
+    <source>/<table>/_plans/<batch>.json        what a batch is going to hold, written first
+    <source>/<table>/_manifests/<batch>.json    what it holds, written last
+    <source>/<table>/_newest                    where to look for the newest manifest (a cache)
+`<batch>` is `<epoch>-<sum of first offsets>`. Only what a manifest names is in the backup.
 """
 
 from cdc_assets.backup.copy import BackupResult, backup_table
-from cdc_assets.backup.manifest import Manifest, backup_position
+from cdc_assets.backup.manifest import Manifest
+from cdc_assets.backup.position import BackupPosition, backup_position
 from cdc_assets.backup.verify import VerifyReport, verify_backup
 
-__all__ = ["BackupResult", "Manifest", "VerifyReport", "backup_position", "backup_table", "verify_backup"]
+__all__ = ["BackupPosition", "BackupResult", "Manifest", "VerifyReport", "backup_position", "backup_table", "verify_backup"]

@@ -1,7 +1,8 @@
-"""Copies what bronze has committed beyond the backup, batch by batch: objects first, then their manifest.
+"""Copies what bronze has committed beyond the backup, batch by batch: its plan, its objects, then its manifest.
 
-A batch starts where the newest manifest ends. Killed before its manifest is written, it is written again: its
-objects are named by their first offset, so a longer batch (bronze has grown meanwhile) writes the same keys.
+Killed at any point, the next call finds the plan and finishes exactly that batch, also when bronze has grown since.
+Two calls at the same time make the same batches from the same plans: the bytes are the same, so it does not matter who
+writes an object, and each manifest is written once. An object that a manifest names is never written again.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc_assets.backup.lines import Row, compressed, hour_folder, read_rows
-from cdc_assets.backup.manifest import BackupPosition, Manifest, ManifestObject, backup_position, table_prefix
+from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
+from cdc_assets.backup.layout import Ranges, object_name, table_prefix
+from cdc_assets.backup.lines import compressed, same_lines
+from cdc_assets.backup.manifest import Manifest, ManifestObject, Plan
+from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from spark.commits import TopicState
 
-_MAX_RECORDS = 100_000
+MAX_RECORDS = 200_000
+# Of keys and values. A batch is in memory a few times over: as columns, as lines, as gzip.
+MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -35,114 +40,199 @@ class BackupResult:
 
 
 def backup_table(
-    store: ObjectStore, *, source: str, table: str, bronze_path: str, max_records: int = _MAX_RECORDS
+    store: ObjectStore,
+    *,
+    source: str,
+    table: str,
+    bronze_path: str,
+    max_records: int = MAX_RECORDS,
+    max_bytes: int = MAX_BYTES,
 ) -> BackupResult:
     """Bring the backup of one table up to what bronze has committed now.
 
     Raises:
-        BackupError: when bronze contradicts the backup, or another backup of the table is at work.
+        BackupError: when bronze contradicts the backup; says what to do.
         StoreError: when the store does not take it; the next call goes on.
     """
     started = time.monotonic()
-    at = backup_position(store, source=source, table=table)
-    committed = bronze_committed(bronze_path)
-    states = committed.of_table(table) if committed else {}
     written: list[Manifest] = []
-    if committed and states:
-        from deltalake import DeltaTable
-
-        bronze = DeltaTable(bronze_path, version=committed.version)
-        if len(states) > 1:
-            raise BackupError(f"{source}/{table}: bronze has records of several topics: {', '.join(sorted(states))}")
-        ((topic, state),) = states.items()
-        at = _continued(at, state, f"{store.url}/{table_prefix(source, table)}")
-        while left := _next_ranges(at.positions, state.positions, max_records):
-            manifest = _write_batch(store, bronze, source, topic, state, left, at)
-            written.append(manifest)
-            at = BackupPosition(state.epoch, state.topic_id, manifest.positions, manifest.records_total)
+    while True:
+        at = backup_position(store, source=source, table=table)
+        committed = bronze_committed(bronze_path)
+        states = committed.of_table(table) if committed else {}
+        if committed is None or not states:
+            break
+        topic, state = _only_topic(states, f"{source}/{table}")
+        at = _continued(at, topic, state, f"{store.url}/{table_prefix(source, table)}")
+        since = oldest_timestamp(committed, topic, at.bronze_version)
+        bronze = open_bronze(bronze_path, committed.version, topic, since=since)
+        copy = _Copy(store, bronze_path, bronze, source, topic, state, committed.version, max_records, max_bytes)
+        try:
+            at = copy.all_batches(at, written)
+        except _OvertakenError:
+            continue  # by a backup that has seen a newer bronze: look at it again
+        copy.assert_complete(at.records)
+        break
+    if written:
+        remember_newest(store, written[-1])
     return BackupResult(
         records=sum(m.records for m in written),
         objects=sum(len(m.objects) for m in written),
         bytes=sum(o.size for m in written for o in m.objects),
         manifests=len(written),
-        records_total=at.records,
+        records_total=at.records_total,
         seconds=time.monotonic() - started,
     )
 
 
-def _continued(at: BackupPosition, state: TopicState, place: str) -> BackupPosition:
-    """The position to go on from; a new epoch starts anew beside the old one."""
-    if state.epoch > at.epoch:
-        return BackupPosition(state.epoch, state.topic_id, {}, at.records)
-    if state.epoch < at.epoch or state.topic_id != at.topic_id:
+class _OvertakenError(Exception):
+    """A plan of another backup goes beyond the version of bronze that this one looks at."""
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One call's work on one topic."""
+
+    store: ObjectStore
+    bronze_path: str
+    bronze: BronzeSlice
+    source: str
+    topic: str
+    state: TopicState
+    version: int
+    max_records: int
+    max_bytes: int
+
+    def all_batches(self, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
+        """Batches until bronze's end; appends the manifests that this call has written."""
+        while (ranges := self._next(at)) is not None:
+            cuts = cut(
+                self.bronze.windows(ranges),
+                start=at.positions,
+                end=self.state.positions,
+                max_records=self.max_records,
+                max_bytes=self.max_bytes,
+            )
+            reached = at
+            for batch in cuts:
+                plan = self._planned(batch, reached)
+                reached = self._write(plan, reached, written)
+                if plan.ranges != batch:
+                    break  # somebody had planned it otherwise: measure again from where that ended
+            else:
+                return reached
+            at = reached
+        return at
+
+    def assert_complete(self, records: int) -> None:
+        """The end of bronze is reached: is that all that its commits say?"""
+        if records != self.state.records:
+            raise BackupError(
+                f"{self.source}/{self.state.table}: bronze has {records} rows of {self.topic} at version {self.version}, its "
+                f"commits say {self.state.records}: find out which rows are missing or doubled before backing it up"
+            )
+
+    def _next(self, at: BackupPosition) -> Ranges | None:
+        ranges = {p: (at.positions.get(p, 0), end) for p, end in self.state.positions.items()}
+        return ranges if any(end > start for start, end in ranges.values()) else None
+
+    def _planned(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> Plan:
+        complete = all(end == self.state.positions[p] for p, (_, end) in ranges.items())
+        plan = Plan(
+            self.source, self.state.table, self.topic, self.state.topic_id, self.state.epoch, ranges, self.version, complete
+        )
+        if self.store.put_if_absent(plan.key, plan.to_bytes()):
+            return plan
+        found = Plan.from_bytes(self.store.get(plan.key), key=plan.key)
+        begins_elsewhere = any(start != at.positions.get(p, 0) for p, (start, _) in found.ranges.items())
+        ends_beyond = any(end > self.state.positions.get(p, 0) for p, (_, end) in found.ranges.items())
+        if ends_beyond and not begins_elsewhere and found.topic_id == plan.topic_id and self._has_grown(found):
+            raise _OvertakenError
+        if ends_beyond or begins_elsewhere or (found.topic, found.topic_id) != (plan.topic, plan.topic_id):
+            raise BackupError(
+                f"{self.store.url}/{plan.key} plans a batch that bronze does not have (topic {found.topic} {found.topic_id}, "
+                f"ranges {dict(found.ranges)}): bronze was rebuilt or restored; give the source another prefix"
+            )
+        return found
+
+    def _has_grown(self, found: Plan) -> bool:
+        """Is bronze, by now, at the version of a plan that is newer than ours?"""
+        if found.bronze_version <= self.version:
+            return False
+        committed = bronze_committed(self.bronze_path)
+        return committed is not None and committed.version >= found.bronze_version
+
+    def _write(self, plan: Plan, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
+        groups: dict[tuple[str, int], tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
+        by_op: Counter[str] = Counter()
+        for folder, partition, offset, kind, line in self.bronze.rows(plan.ranges):
+            offsets, lines = groups[folder, partition]
+            offsets.append(offset)
+            lines.append(line)
+            by_op[kind] += 1
+        records = sum(by_op.values())
+        if plan.complete and plan.bronze_version == self.version:
+            self.assert_complete(at.records + records)
+        objects = [self._object(*place, *groups.pop(place)) for place in sorted(groups)]
+        manifest = Manifest(
+            plan=plan,
+            records=records,
+            by_op=dict(by_op),
+            objects=tuple(objects),
+            positions={**at.positions, **{p: end for p, (_, end) in plan.ranges.items()}},
+            epoch_records=at.records + records,
+            records_total=at.records_total + records,
+        )
+        if self.store.put_if_absent(manifest.key, manifest.to_bytes()):
+            written.append(manifest)
+        elif self.store.get(manifest.key) != manifest.to_bytes():
+            raise BackupError(
+                f"{self.store.url}/{manifest.key} was written meanwhile with another content: another version of this "
+                "program makes backups there as well; run only one of them"
+            )
+        return BackupPosition.after(manifest)
+
+    def _object(self, folder: str, partition: int, offsets: list[int], lines: list[bytes]) -> ManifestObject:
+        name = object_name(self.topic, self.state.epoch, partition, offsets[0])
+        key = f"{table_prefix(self.source, self.state.table)}{folder}/{name}"
+        data = compressed(lines)
+        if not self.store.put_if_absent(key, data):
+            found = self.store.get(key)
+            if same_lines(found, lines):
+                data = found
+            else:
+                self.store.put(key, data)  # damaged, and in no manifest: that would have been an earlier batch
+        return ManifestObject(
+            key=key,
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
+            records=len(lines),
+            partition=partition,
+            min_offset=offsets[0],
+            max_offset=offsets[-1],
+        )
+
+
+def _only_topic(states: dict[str, TopicState], what: str) -> tuple[str, TopicState]:
+    if len(states) > 1:
+        raise BackupError(f"{what}: bronze has records of several topics: {', '.join(sorted(states))}")
+    ((topic, state),) = states.items()
+    return topic, state
+
+
+def _continued(at: BackupPosition, topic: str, state: TopicState, place: str) -> BackupPosition:
+    """The position to go on from."""
+    if at.epoch < 0:
+        return BackupPosition(state.epoch, topic, state.topic_id)
+    if (at.epoch, at.topic, at.topic_id) != (state.epoch, topic, state.topic_id):
         raise BackupError(
-            f"{place} holds topic {at.topic_id} (epoch {at.epoch}), bronze has {state.topic_id} (epoch {state.epoch}): "
-            "this is another lake's backup; give the source another prefix"
+            f"{place} holds {at.topic} with topic id {at.topic_id} (epoch {at.epoch}), bronze has {topic} with "
+            f"{state.topic_id} (epoch {state.epoch}): give the source another prefix"
         )
     ahead = {p: o for p, o in at.positions.items() if o > state.positions.get(p, 0)}
     if ahead:
         raise BackupError(
-            f"{place} is ahead of bronze at offsets {ahead}: bronze was rebuilt or restored; give it another prefix"
+            f"{place} is ahead of bronze at offsets {ahead}: bronze was rebuilt or restored; give the source another prefix"
         )
     return at
-
-
-def _next_ranges(at: Mapping[int, int], upto: Mapping[int, int], max_records: int) -> dict[int, tuple[int, int]]:
-    share = max(1, max_records // max(1, len(upto)))
-    ranges = {p: (at.get(p, 0), min(end, at.get(p, 0) + share)) for p, end in upto.items()}
-    return ranges if any(end > start for start, end in ranges.values()) else {}
-
-
-def _write_batch(
-    store: ObjectStore,
-    bronze: object,
-    source: str,
-    topic: str,
-    state: TopicState,
-    ranges: dict[int, tuple[int, int]],
-    at: BackupPosition,
-) -> Manifest:
-    groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    by_op: Counter[str] = Counter()
-    for row in read_rows(bronze, topic, ranges):
-        groups[hour_folder(row.timestamp), row.partition].append(row)
-        by_op[row.op or "tombstone"] += 1
-    objects = []
-    for (folder, partition), rows in sorted(groups.items()):
-        name = f"{topic}+{state.epoch}+{partition}+{rows[0].offset:020d}.json.gz"
-        data = compressed([row.line for row in rows])
-        key = f"{table_prefix(source, state.table)}{folder}/{name}"
-        if not store.put_if_absent(key, data):
-            store.put(key, data)  # of a batch that was not finished: no manifest names it yet
-        objects.append(
-            ManifestObject(
-                key=key,
-                size=len(data),
-                sha256=hashlib.sha256(data).hexdigest(),
-                md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
-                records=len(rows),
-                partition=partition,
-                min_offset=rows[0].offset,
-                max_offset=rows[-1].offset,
-            )
-        )
-    records = sum(by_op.values())
-    manifest = Manifest(
-        source=source,
-        table=state.table,
-        topic=topic,
-        topic_id=state.topic_id,
-        epoch=state.epoch,
-        ranges=ranges,
-        records=records,
-        by_op=dict(by_op),
-        objects=tuple(objects),
-        bronze_version=int(bronze.version()),  # type: ignore[attr-defined]
-        positions={**at.positions, **{p: end for p, (_, end) in ranges.items()}},
-        records_total=at.records + records,
-    )
-    if not store.put_if_absent(manifest.key, manifest.to_bytes()):
-        raise BackupError(
-            f"{store.url}/{manifest.key} was written meanwhile: another backup of {source}/{state.table} is at work"
-        )
-    return manifest

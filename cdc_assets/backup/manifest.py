@@ -1,16 +1,64 @@
-"""The manifest of one batch: what it holds, byte for byte, and how far the backup has come with it."""
+"""The documents of a batch: its plan, written before its objects, and its manifest, written after them.
+
+The plan fixes the offsets of the batch. Whoever finds one (after a crash, or because another backup of the table is at
+work at the same time) makes exactly that batch, so that all of them write the same bytes under the same keys.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from cdc_assets.backup.layout import Ranges, batch_name, manifests_prefix, plans_prefix
 from cdc_assets.errors import BackupError
-from cdc_assets.resources.object_store import ObjectStore
 
 FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which records a batch holds: `ranges` are its offsets `{partition: (from, to)}`.
+
+    `complete` says that it ends where bronze ended at `bronze_version`.
+    """
+
+    source: str
+    table: str
+    topic: str
+    topic_id: str
+    epoch: int
+    ranges: Ranges
+    bronze_version: int
+    complete: bool
+
+    @property
+    def key(self) -> str:
+        """Its object."""
+        return plans_prefix(self.source, self.table) + batch_name(self.epoch, self.ranges)
+
+    @property
+    def manifest_key(self) -> str:
+        """The object of its manifest."""
+        return manifests_prefix(self.source, self.table) + batch_name(self.epoch, self.ranges)
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON."""
+        return _dump("plan", asdict(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, key: str) -> Plan:
+        """Read a plan.
+
+        Raises:
+            BackupError: naming the object, when it is none of this format.
+        """
+        raw = _load("plan", data, key)
+        try:
+            return cls(**{**raw, "ranges": _ranges(raw["ranges"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BackupError(f"{key} is no plan: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -31,82 +79,69 @@ class ManifestObject:
 class Manifest:
     """One batch of one incarnation of a topic.
 
-    `ranges` are the batch's offsets `{partition: (from, to)}`; `positions` and `records_total` are those of the
-    whole backup with this batch, so that the newest manifest alone tells where to go on.
+    `positions`, `epoch_records` and `records_total` are those of the whole backup with this batch, so that the newest
+    manifest alone tells where to go on.
     """
 
-    source: str
-    table: str
-    topic: str
-    topic_id: str
-    epoch: int
-    ranges: Mapping[int, tuple[int, int]]
+    plan: Plan
     records: int
     by_op: Mapping[str, int]
     objects: tuple[ManifestObject, ...]
-    bronze_version: int
     positions: Mapping[int, int]
+    epoch_records: int
     records_total: int
-    format: int = field(default=FORMAT)
 
     @property
     def key(self) -> str:
-        """Sorts in the order of the batches: each batch moves at least one offset on."""
-        start = sum(first for first, _ in self.ranges.values())
-        return f"{manifests_prefix(self.source, self.table)}{self.epoch:04d}-{start:020d}.json"
+        """Its object."""
+        return self.plan.manifest_key
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        """Canonical JSON; the plan's fields are the manifest's own."""
+        document = asdict(self)
+        return _dump("manifest", {**document.pop("plan"), **document})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> Manifest:
         """Read a manifest.
 
         Raises:
-            BackupError: naming the object, when it is none of this format.
+            BackupError: naming the object, when it is none of this format, or lies under another one's key.
         """
+        raw = _load("manifest", data, key)
         try:
-            raw: dict[str, Any] = json.loads(data)
-            if raw["format"] != FORMAT:
-                raise BackupError(f"{key} has manifest format {raw['format']}, this version reads {FORMAT}")
-            return cls(
+            own = {name: raw.pop(name) for name in ("records", "by_op", "objects", "positions", "epoch_records", "records_total")}
+            manifest = cls(
                 **{
-                    **raw,
-                    "ranges": {int(p): (int(r[0]), int(r[1])) for p, r in raw["ranges"].items()},
-                    "positions": {int(p): int(o) for p, o in raw["positions"].items()},
-                    "objects": tuple(ManifestObject(**item) for item in raw["objects"]),
+                    **own,
+                    "plan": Plan(**{**raw, "ranges": _ranges(raw["ranges"])}),
+                    "positions": {int(p): int(o) for p, o in own["positions"].items()},
+                    "objects": tuple(ManifestObject(**item) for item in own["objects"]),
                 }
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{key} is no manifest: {type(error).__name__}: {error}") from error
+        if manifest.key != key:
+            raise BackupError(f"{key} holds the manifest of {manifest.key}")
+        return manifest
 
 
-@dataclass(frozen=True)
-class BackupPosition:
-    """How far the backup of a table has come; `epoch` -1: there is none."""
-
-    epoch: int = -1
-    topic_id: str = ""
-    positions: Mapping[int, int] = field(default_factory=dict)
-    records: int = 0
+def _ranges(raw: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
+    return {int(p): (int(first), int(end)) for p, (first, end) in raw.items()}
 
 
-def table_prefix(source: str, table: str) -> str:
-    """Everything of one table."""
-    return f"{source}/{table}/"
+def _dump(kind: str, document: dict[str, Any]) -> bytes:
+    return json.dumps({"cdc_assets": FORMAT, "kind": kind, **document}, sort_keys=True, separators=(",", ":")).encode()
 
 
-def manifests_prefix(source: str, table: str) -> str:
-    """The table's manifests."""
-    return f"{table_prefix(source, table)}_manifests/"
-
-
-def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPosition:
-    """Where the backup stands: one listing and one small read."""
-    keys = [item.key for item in store.list(manifests_prefix(source, table))]
-    if not keys:
-        return BackupPosition()
-    newest = max(keys)
-    manifest = Manifest.from_bytes(store.get(newest), key=newest)
-    return BackupPosition(manifest.epoch, manifest.topic_id, manifest.positions, manifest.records_total)
+def _load(kind: str, data: bytes, key: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(data)
+    except ValueError as error:
+        raise BackupError(f"{key} is no {kind}: {error}") from error
+    if not isinstance(raw, dict) or raw.pop("kind", None) != kind:
+        raise BackupError(f"{key} is no {kind} of a backup")
+    version = raw.pop("cdc_assets", None)
+    if version != FORMAT:
+        raise BackupError(f"{key} has {kind} format {version}, this version reads {FORMAT}: upgrade it")
+    return raw

@@ -1,29 +1,46 @@
 """Compares a table's manifests with its objects and with bronze; names every difference.
 
-One listing and the manifests are read. An object whose listed MD5 is not the manifest's is read again before it is
-reported, since some stores do not list an MD5 of the content (S3 with KMS). `deep` reads every object again.
+One listing and the manifests are read. An object whose listed MD5 is not the manifest's is read before it is reported,
+since some stores do not list an MD5 of the content (S3 with KMS, a folder). `deep` reads every object again.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cdc_assets.backup.manifest import Manifest, ManifestObject, manifests_prefix, table_prefix
+from cdc_assets.backup.layout import (
+    is_batch_name,
+    manifests_prefix,
+    newest_key,
+    parse_object_name,
+    plans_prefix,
+    table_prefix,
+)
+from cdc_assets.backup.manifest import Manifest, ManifestObject
 from cdc_assets.errors import BackupError, StoreError
-from cdc_assets.resources.delta_log import bronze_rows_below
+from cdc_assets.resources.delta_log import bronze_committed, bronze_rows_below
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
+
+_READERS = 8
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What the manifests hold and what is wrong with it (empty: nothing)."""
+    """What the manifests hold and what is wrong with it (`differences` is empty: nothing).
+
+    `unfinished` are objects of a batch without a manifest yet: the next backup finishes it. `behind` are records that
+    bronze has committed and the backup does not hold yet.
+    """
 
     manifests: int
     objects: int
     records: int
     differences: tuple[str, ...]
+    unfinished: tuple[str, ...] = ()
+    behind: int = 0
 
     @property
     def ok(self) -> bool:
@@ -37,46 +54,65 @@ def verify_backup(store: ObjectStore, *, source: str, table: str, bronze_path: s
     Raises:
         StoreError: when the store cannot be asked.
     """
-    folder = manifests_prefix(source, table)
     listed = {item.key: item for item in store.list(table_prefix(source, table))}
-    manifests: list[Manifest] = []
-    differences: list[str] = []
-    for key in sorted(key for key in listed if key.startswith(folder)):
-        try:
-            manifests.append(Manifest.from_bytes(store.get(key), key=key))
-        except BackupError as error:
-            differences.append(str(error))
-    differences.extend(_gaps(manifests))
-    named = {item.key for manifest in manifests for item in manifest.objects}
-    for manifest in manifests:
-        for item in manifest.objects:
-            difference = _object_difference(store, item, listed.get(item.key), deep=deep)
-            if difference:
-                differences.append(difference)
-    # What a batch in the making has written lies behind the newest manifest; anything else is a stray.
-    for key in sorted(set(listed) - named):
-        if not key.startswith(folder) and not _in_the_making(key, manifests):
-            differences.append(f"{key} is in no manifest")
-    differences.extend(_against_bronze(manifests, bronze_path))
-    return VerifyReport(len(manifests), len(named), sum(m.records for m in manifests), tuple(differences))
+    folder = manifests_prefix(source, table)
+    manifest_keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
+    with ThreadPoolExecutor(_READERS) as pool:
+        read = list(pool.map(lambda key: _read_manifest(store, key), manifest_keys))
+        manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
+        differences = [text for text in read if isinstance(text, str)]
+        differences.extend(_chain_differences(manifests))
+        items = [item for manifest in manifests for item in manifest.objects]
+        found = pool.map(lambda item: _object_difference(store, item, listed.get(item.key), deep=deep), items)
+        differences.extend(text for text in found if text is not None)
+    unnamed = sorted(set(listed) - {item.key for item in items} - set(manifest_keys) - {newest_key(source, table)})
+    unnamed = [key for key in unnamed if not _is_plan(key, plans_prefix(source, table))]
+    unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
+    differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
+    behind, against_bronze = _against_bronze(f"{source}/{table}", table, manifests, bronze_path)
+    return VerifyReport(
+        manifests=len(manifests),
+        objects=len(items),
+        records=sum(m.records for m in manifests),
+        differences=(*differences, *against_bronze),
+        unfinished=tuple(unfinished),
+        behind=behind,
+    )
 
 
-def _gaps(manifests: list[Manifest]) -> Iterator[str]:
+def _read_manifest(store: ObjectStore, key: str) -> Manifest | str:
+    try:
+        return Manifest.from_bytes(store.get(key), key=key)
+    except (BackupError, StoreError) as error:
+        return str(error)
+
+
+def _chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
+    """Each manifest begins where the one before it ended, and its totals are theirs and its own."""
     at: dict[int, int] = {}
-    epoch = -1
-    total = 0
+    epoch, epoch_records, total = -1, 0, 0
     for manifest in manifests:
-        if manifest.epoch != epoch:
-            at, epoch = {}, manifest.epoch
-        for partition, (start, _) in manifest.ranges.items():
-            expected = at.get(partition, start)
+        if manifest.plan.epoch != epoch:
+            at, epoch, epoch_records = {}, manifest.plan.epoch, 0
+        for partition, (start, _) in manifest.plan.ranges.items():
+            expected = at.get(partition, 0)
             if start != expected:
                 kind = "gap" if start > expected else "overlap"
-                yield f"{manifest.key}: {kind} in partition {partition}: begins at {start}, the one before ended at {expected}"
-        at.update({p: end for p, (_, end) in manifest.ranges.items()})
-        total += manifest.records
-        if sum(item.records for item in manifest.objects) != manifest.records or total != manifest.records_total:
-            yield f"{manifest.key}: its counts do not add up: {manifest.records_total} in all, {total} counted"
+                ended = f"it begins at offset {start}, the one before ended at {expected}"
+                yield f"{manifest.key}: {kind} in partition {partition}: {ended}"
+        at.update({p: end for p, (_, end) in manifest.plan.ranges.items()})
+        counted = sum(item.records for item in manifest.objects)
+        if counted != manifest.records or sum(manifest.by_op.values()) != manifest.records:
+            yield f"{manifest.key}: {manifest.records} records, {counted} in its objects, by kind {dict(manifest.by_op)}"
+        epoch_records, total = epoch_records + manifest.records, total + manifest.records
+        said = (dict(manifest.positions), manifest.epoch_records, manifest.records_total)
+        if said != (at, epoch_records, total):
+            yield (
+                f"{manifest.key}: the backup up to here has {total} records and ends at {at}, "
+                f"it says {manifest.records_total} and {dict(manifest.positions)}"
+            )
+            # Go on from what it says: one manifest that is gone is one difference, not one for each after it.
+            epoch_records, total = manifest.epoch_records, manifest.records_total
 
 
 def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredObject | None, *, deep: bool) -> str | None:
@@ -90,28 +126,35 @@ def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredOb
         content = store.get(item.key)
     except StoreError as error:
         return f"{item.key} cannot be read: {error}"
-    if hashlib.sha256(content).hexdigest() != item.sha256:
-        return f"{item.key} has another content than its manifest says (sha256)"
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != item.sha256:
+        return f"{item.key} has another content than its manifest says: sha256 {digest}, expected {item.sha256}"
     return None
 
 
-def _in_the_making(key: str, manifests: list[Manifest]) -> bool:
+def _is_plan(key: str, folder: str) -> bool:
+    return key.startswith(folder) and is_batch_name(key.removeprefix(folder))
+
+
+def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
     """Does an object begin at or behind the newest position of its partition?"""
-    parts = key.rsplit("/", 1)[-1].removesuffix(".json.gz").rsplit("+", 3)
-    if len(parts) != 4 or not all(part.isdigit() for part in parts[1:]):
+    place = parse_object_name(key)
+    if place is None:
         return False
-    epoch, partition, offset = (int(part) for part in parts[1:])
-    if not manifests or epoch > manifests[-1].epoch:
+    epoch, partition, offset = place
+    if not manifests or epoch > manifests[-1].plan.epoch:
         return True
-    return epoch == manifests[-1].epoch and offset >= manifests[-1].positions.get(partition, 0)
+    return epoch == manifests[-1].plan.epoch and offset >= manifests[-1].positions.get(partition, 0)
 
 
-def _against_bronze(manifests: list[Manifest], bronze_path: str) -> Iterator[str]:
+def _against_bronze(what: str, table: str, manifests: list[Manifest], bronze_path: str) -> tuple[int, list[str]]:
+    committed = bronze_committed(bronze_path)
+    records = sum(state.records for state in committed.of_table(table).values()) if committed else 0
     if not manifests:
-        return
+        return records, []
     newest = manifests[-1]
-    saved = sum(m.records for m in manifests if m.epoch == newest.epoch)
-    rows = bronze_rows_below(bronze_path, newest.topic, newest.positions)
-    if rows != saved:
-        place = f"{newest.source}/{newest.table} up to {dict(newest.positions)}"
-        yield f"{place}: {saved} records in the backup, {rows} rows in bronze"
+    rows = bronze_rows_below(bronze_path, newest.plan.topic, newest.positions)
+    if rows == newest.epoch_records:
+        return max(0, records - newest.epoch_records), []
+    text = f"{what}: the backup holds {newest.epoch_records} records up to {dict(newest.positions)}, bronze has {rows} rows there"
+    return max(0, records - newest.epoch_records), [text]

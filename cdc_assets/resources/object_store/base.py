@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from cdc_assets.errors import StoreError
 from cdc_assets.registry.backup_store import BackupStore
 
+# Both S3's and GCS's limit, in bytes of UTF-8.
+_LONGEST_KEY = 1024
+
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object as a listing shows it; `md5` (hex) is None where the store does not tell it."""
+    """An object as a listing shows it; `md5` (hex, of the content) is None where the store does not tell it."""
 
     key: str
     size: int
@@ -24,7 +27,10 @@ class StoredObject:
 
 
 class ObjectStore(ABC):
-    """A bucket and a prefix. Every method takes and gives keys relative to the prefix."""
+    """A bucket and a prefix. Every method takes and gives keys relative to the prefix.
+
+    All of them raise `StoreError` or one of its children (`object_store.errors`).
+    """
 
     scheme = "file"
 
@@ -42,23 +48,31 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Write an object unless there is one; False when there is. Atomic: of two writers one loses."""
+        """Write an object unless there is one; False when there is. Atomic: of two writers one loses.
+
+        The client repeats a request whose answer got lost, so False may also mean that this very call wrote the
+        object: a caller that minds looks at what is there.
+        """
 
     @abstractmethod
     def get(self, key: str) -> bytes:
         """The object's bytes.
 
         Raises:
-            StoreError: when there is none.
+            MissingObjectError: when there is none.
         """
 
     @abstractmethod
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Objects below `prefix`, which must end in a slash."""
+    def list(self, prefix: str, *, after: str = "") -> Iterator[StoredObject]:
+        """Objects below `prefix` (it ends in a slash) whose key is greater than `after`, in order of their keys."""
 
     @abstractmethod
     def delete(self, key: str) -> None:
         """Remove an object; nothing happens when there is none."""
+
+    @abstractmethod
+    def create_bucket(self) -> None:
+        """Make the bucket unless it exists: for the endpoints of the local stack. Elsewhere buckets are given."""
 
     def full_key(self, key: str) -> str:
         """The key in the bucket.
@@ -66,10 +80,13 @@ class ObjectStore(ABC):
         Raises:
             StoreError: for a key that could leave the prefix or mean something else than it says.
         """
+        full = f"{self.config.prefix}/{key}"
         parts = key.split("/")
-        if not key or any(part in ("", ".", "..") for part in parts) or any(ord(c) < 32 or c in "\\" for c in key):
+        if any(part in ("", ".", "..") for part in parts) or any(ord(c) < 32 or c in "\\\x7f" for c in key):
             raise StoreError(f"{key!r} is no key inside {self.url}")
-        return f"{self.config.prefix}/{key}"
+        if len(full.encode(errors="surrogatepass")) > _LONGEST_KEY:
+            raise StoreError(f"{key!r} is too long for {self.url}: a key has at most {_LONGEST_KEY} bytes")
+        return full
 
     def full_prefix(self, prefix: str) -> str:
         """The prefix in the bucket; must end in a slash."""

@@ -1,8 +1,10 @@
-"""A folder with an object store's semantics: whole objects or none, and one winner per key."""
+"""A folder with an object store's semantics: whole objects or none, and one winner per key.
+
+For tests, and for a mounted disk. What is acknowledged is on the disk (fsync of the file and of its folder).
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,10 +13,11 @@ from pathlib import Path
 from cdc_assets.errors import StoreError
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store.base import ObjectStore, StoredObject
+from cdc_assets.resources.object_store.errors import MissingBucketError, MissingObjectError, StoreAccessError
 
 
 class LocalStore(ObjectStore):
-    """`bucket` is the folder. Objects are written beside and linked or renamed into place."""
+    """`bucket` is the folder, which must exist. Objects are written beside, then linked or renamed into place."""
 
     def __init__(self, config: BackupStore) -> None:
         super().__init__(config)
@@ -23,50 +26,94 @@ class LocalStore(ObjectStore):
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object, whether there is one or not."""
-        written = self._write(data)
         target = self._path(key)
-        written.replace(target)
+        try:
+            self._write(data, target).replace(target)
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise self._error("write", key, error) from error
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """A hard link is made or refused by the kernel in one step."""
-        written = self._write(data)
         target = self._path(key)
         try:
-            os.link(written, target)
+            written = self._write(data, target)
+            try:
+                os.link(written, target)
+            finally:
+                written.unlink()
+            _sync_folder(target.parent)
         except FileExistsError:
             return False
-        finally:
-            written.unlink()
+        except OSError as error:
+            raise self._error("write", key, error) from error
         return True
 
     def get(self, key: str) -> bytes:
         """The object's bytes."""
+        path = self._path(key)
         try:
-            return self._path(key).read_bytes()
+            return path.read_bytes()
         except OSError as error:
-            raise StoreError(f"read {self.url}/{key}: {error.strerror}") from error
+            raise self._error("read", key, error) from error
 
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Objects below the prefix, sorted by key."""
-        folder = self._root / self.full_prefix(prefix)
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                data = path.read_bytes()
-                key = self.relative(path.relative_to(self._root).as_posix())
-                yield StoredObject(key, len(data), hashlib.md5(data, usedforsecurity=False).hexdigest())
+    def list(self, prefix: str, *, after: str = "") -> Iterator[StoredObject]:
+        """Objects below the prefix, without their MD5: a folder does not know it."""
+        self.full_prefix(prefix)
+        folder = self._path(prefix[:-1])
+        if not self._root.is_dir():
+            raise MissingBucketError(f"list {self.url}/{prefix}: there is no folder {self._root}")
+        root = self._root.resolve()
+        files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+        # Sorted as object stores do, by the whole key: `a-b/c` comes before `a/b`.
+        for key, path in sorted((self.relative(path.relative_to(root).as_posix()), path) for path in files):
+            if key > after:
+                yield StoredObject(key, path.stat().st_size)
 
     def delete(self, key: str) -> None:
         """Remove an object."""
-        self._path(key).unlink(missing_ok=True)
+        path = self._path(key)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._error("delete", key, error) from error
+
+    def create_bucket(self) -> None:
+        """Make the folder."""
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _path(self, key: str) -> Path:
-        path = self._root / self.full_key(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        root = self._root.resolve()
+        path = root / self.full_key(key)
+        # Symbolic links: nothing that somebody put there may lead out of the folder.
+        if not path.parent.resolve().is_relative_to(root) or path.is_symlink():
+            raise StoreError(f"{key!r} leads out of {self.url}")
         return path
 
-    def _write(self, data: bytes) -> Path:
-        self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _write(self, data: bytes, target: Path) -> Path:
+        if not self._root.is_dir():
+            raise MissingBucketError(f"write {self.url}: there is no folder {self._root}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._incoming.mkdir(mode=0o700, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=self._incoming)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         return Path(name)
+
+    def _error(self, what: str, key: str, error: OSError) -> StoreError:
+        kind: type[StoreError] = StoreError
+        if isinstance(error, PermissionError):
+            kind = StoreAccessError
+        elif isinstance(error, FileNotFoundError):
+            kind = MissingObjectError if self._root.is_dir() else MissingBucketError
+        return kind(f"{what} {self.url}/{key}: {error.strerror}")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,13 +1,37 @@
-"""S3 through boto3. Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"""
+"""S3 through boto3. Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+
+Plain PUTs: a backup object is at most a few MB, far below the 5 GB where S3 wants several parts. boto3 adds a CRC
+that the store checks, and an ETag without a dash in a listing is the content's MD5 (unless a KMS key encrypts it).
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from cdc_assets.errors import StoreError
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store.base import ObjectStore, StoredObject
+from cdc_assets.resources.object_store.errors import (
+    MissingBucketError,
+    MissingObjectError,
+    PreconditionError,
+    StoreAccessError,
+)
+
+_ERRORS: dict[str, type[StoreError]] = {
+    "PreconditionFailed": PreconditionError,
+    "412": PreconditionError,
+    "NoSuchBucket": MissingBucketError,
+    "NoSuchKey": MissingObjectError,
+    "AccessDenied": StoreAccessError,
+    "ExpiredToken": StoreAccessError,
+    "InvalidAccessKeyId": StoreAccessError,
+    "SignatureDoesNotMatch": StoreAccessError,
+    "403": StoreAccessError,
+}
+_CONFLICT_TRIES, _CONFLICT_SECONDS = 5, 0.2
 
 
 class S3Store(ObjectStore):
@@ -17,13 +41,19 @@ class S3Store(ObjectStore):
 
     def __init__(self, config: BackupStore) -> None:
         super().__init__(config)
-        import boto3
+        from boto3.session import Session
         from botocore.config import Config
 
-        self._client: Any = boto3.client(
+        # A session of its own: boto3's default one must not be used by several threads at a time.
+        self._client: Any = Session().client(
             "s3",
             endpoint_url=config.endpoint,
-            config=Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 5}),
+            config=Config(
+                s3={"addressing_style": "path"},
+                retries={"mode": "standard", "max_attempts": 5},
+                connect_timeout=10,
+                read_timeout=60,
+            ),
         )
 
     def put(self, key: str, data: bytes) -> None:
@@ -31,23 +61,32 @@ class S3Store(ObjectStore):
         self._call("put_object", key, Key=self.full_key(key), Body=data)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """`If-None-Match: *`: the store answers 412 when there is one, 409 when another writer is at it."""
-        try:
-            self._call("put_object", key, Key=self.full_key(key), Body=data, IfNoneMatch="*")
-        except StoreError as error:
-            if _code_of(error) in {"PreconditionFailed", "412", "ConditionalRequestConflict"}:
+        """`If-None-Match: *`: 412 when there is one, 409 when another write is on its way (asked again then)."""
+        full = self.full_key(key)
+        for left in reversed(range(_CONFLICT_TRIES)):
+            try:
+                self._call("put_object", key, Key=full, Body=data, IfNoneMatch="*")
+                return True
+            except PreconditionError:
                 return False
-            raise
-        return True
+            except StoreError as error:
+                if _code(error) != "ConditionalRequestConflict" or not left:
+                    raise
+                time.sleep(_CONFLICT_SECONDS)
+        raise AssertionError("unreachable")
 
     def get(self, key: str) -> bytes:
         """The object's bytes."""
-        data: bytes = self._call("get_object", key, Key=self.full_key(key))["Body"].read()
-        return data
+        full = self.full_key(key)
+        return self._answer(
+            "get_object", key, lambda: bytes(self._client.get_object(Bucket=self.config.bucket, Key=full)["Body"].read())
+        )
 
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Objects below the prefix, page by page. An ETag without a dash is the MD5 of a plain upload."""
+    def list(self, prefix: str, *, after: str = "") -> Iterator[StoredObject]:
+        """Objects below the prefix, page by page."""
         arguments: dict[str, Any] = {"Prefix": self.full_prefix(prefix)}
+        if after:
+            arguments["StartAfter"] = self.full_key(after)
         while True:
             page = self._call("list_objects_v2", prefix, **arguments)
             for item in page.get("Contents", ()):
@@ -61,19 +100,33 @@ class S3Store(ObjectStore):
         """Remove an object."""
         self._call("delete_object", key, Key=self.full_key(key))
 
-    def _call(self, operation: str, key: str, **arguments: Any) -> Any:
-        from botocore.exceptions import BotoCoreError, ClientError
-
+    def create_bucket(self) -> None:
+        """Make the bucket unless it is ours already."""
         try:
-            return getattr(self._client, operation)(Bucket=self.config.bucket, **arguments)
+            self._call("create_bucket", "")
+        except StoreError as error:
+            if _code(error) not in {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}:
+                raise
+
+    def _call(self, operation: str, key: str, **arguments: Any) -> Any:
+        return self._answer(operation, key, lambda: getattr(self._client, operation)(Bucket=self.config.bucket, **arguments))
+
+    def _answer(self, operation: str, key: str, ask: Any) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
+        place = f"{operation} {self.url}/{key}"
+        try:
+            return ask()
         except ClientError as error:
             detail = error.response.get("Error", {})
-            message = f"{operation} {self.url}/{key}: {detail.get('Code', '?')}: {detail.get('Message', '')}"
-            raise StoreError(message) from error
+            code = str(detail.get("Code", "?"))
+            raise _ERRORS.get(code, StoreError)(f"{place}: {code}: {detail.get('Message', '')}") from error
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            raise StoreAccessError(f"{place}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
         except BotoCoreError as error:
-            raise StoreError(f"{operation} {self.url}/{key}: {error}") from error
+            raise StoreError(f"{place}: {error}") from error
 
 
-def _code_of(error: StoreError) -> str:
+def _code(error: StoreError) -> str:
     response = getattr(error.__cause__, "response", {})
     return str(response.get("Error", {}).get("Code", ""))

@@ -1,0 +1,51 @@
+"""Keys of a table's backup. Everything of a table lies below its own prefix, which ends in a slash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+Ranges = Mapping[int, tuple[int, int]]
+
+
+def table_prefix(source: str, table: str) -> str:
+    """Everything of one table."""
+    return f"{source}/{table}/"
+
+
+def manifests_prefix(source: str, table: str) -> str:
+    """The table's manifests."""
+    return f"{table_prefix(source, table)}_manifests/"
+
+
+def plans_prefix(source: str, table: str) -> str:
+    """The table's plans."""
+    return f"{table_prefix(source, table)}_plans/"
+
+
+def newest_key(source: str, table: str) -> str:
+    """Names the newest manifest, or one a little older."""
+    return f"{table_prefix(source, table)}_newest"
+
+
+def batch_name(epoch: int, ranges: Ranges) -> str:
+    """Sorts in the order of the batches: each moves at least one offset on, and no partition ever vanishes."""
+    return f"{epoch:04d}-{sum(first for first, _ in ranges.values()):020d}.json"
+
+
+def is_batch_name(name: str) -> bool:
+    """Is it the name of a batch, and not of something that somebody else has put there?"""
+    return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
+
+
+def object_name(topic: str, epoch: int, partition: int, first_offset: int) -> str:
+    """File name of the records of one hour and partition in one batch."""
+    return f"{topic}+{epoch}+{partition}+{first_offset:020d}.json.gz"
+
+
+def parse_object_name(key: str) -> tuple[int, int, int] | None:
+    """(epoch, partition, first offset) of an object of ours; None for a foreign one."""
+    parts = key.rsplit("/", 1)[-1].removesuffix(".json.gz").rsplit("+", 3)
+    if not key.endswith(".json.gz") or len(parts) != 4 or not all(part.isascii() and part.isdigit() for part in parts[1:]):
+        return None
+    return int(parts[1]), int(parts[2]), int(parts[3])

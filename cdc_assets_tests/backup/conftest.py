@@ -1,0 +1,93 @@
+"""Stores to run the same tests against: a folder, and the stack's real S3 and GCS endpoints."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.resources.object_store import ObjectStore, open_store
+from cdc_assets_tests.backup.bronze_tables import Bronze
+from cdc_assets_tests.backup.endpoints import Endpoint, running
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with running("s3", tmp_path_factory.mktemp("s3")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def gcs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with running("gcs", tmp_path_factory.mktemp("gcs")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+    """Named by indirect parametrization; its credentials are in the environment, where the SDKs look."""
+    found: Endpoint = request.getfixturevalue(f"{request.param}_endpoint")
+    for name, value in found.environment.items():
+        monkeypatch.setenv(name, value)
+    return found
+
+
+@pytest.fixture(scope="session")
+def s3_store(s3_endpoint: Endpoint) -> ObjectStore:
+    return _opened(s3_endpoint)
+
+
+@pytest.fixture(scope="session")
+def gcs_store(gcs_endpoint: Endpoint) -> ObjectStore:
+    return _opened(gcs_endpoint)
+
+
+@pytest.fixture(scope="session")
+def local_store(tmp_path_factory: pytest.TempPathFactory) -> ObjectStore:
+    local = open_store(BackupStore(kind="local", bucket=str(tmp_path_factory.mktemp("local") / "bucket")))
+    local.create_bucket()
+    return local
+
+
+@pytest.fixture(params=["local", "s3", "gcs"])
+def any_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """A store with an empty prefix of its own; the client is shared, making one takes longer than most tests."""
+    if request.param != "local":
+        for name, value in request.getfixturevalue(f"{request.param}_endpoint").environment.items():
+            monkeypatch.setenv(name, value)
+    shared: ObjectStore = request.getfixturevalue(f"{request.param}_store")
+    own = copy.copy(shared)
+    own.config = shared.config.model_copy(update={"prefix": f"t/{uuid.uuid4().hex}"})
+    return own
+
+
+def _opened(endpoint: Endpoint) -> ObjectStore:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in endpoint.environment.items():
+            patch.setenv(name, value)
+        opened = open_store(endpoint.config)
+        opened.create_bucket()
+        return opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    """A folder."""
+    local = open_store(BackupStore(kind="local", bucket=str(tmp_path / "bucket"), prefix="lake"))
+    local.create_bucket()
+    return local
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where `store` keeps its objects."""
+    return tmp_path / "bucket" / "lake"
+
+
+@pytest.fixture
+def bronze(tmp_path: Path) -> Bronze:
+    return Bronze(str(tmp_path / "bronze"))

@@ -1,0 +1,76 @@
+"""The stack's own S3 and GCS endpoints as processes of a test, on free ports, with a data folder that outlives them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.gcs import GcsEndpoint
+from cdc_assets.stack.components.s3 import S3Endpoint
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.site import Site
+from cdc_assets_tests.spark.jvm import free_port, locked_jars, until
+
+KINDS: dict[str, type[Component]] = {"s3": S3Endpoint, "gcs": GcsEndpoint}
+
+
+class Endpoint:
+    """A component of the stack that this test starts, kills and stops itself."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        if kind == "s3":
+            locked_jars("s3proxy")
+        home = Home(folder)
+        home.create()
+        (folder / "logs").mkdir(exist_ok=True)
+        self._component = KINDS[kind](Site(home, {kind: free_port()}))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def config(self) -> BackupStore:
+        return BackupStore(kind=self.kind, bucket="cdc-backup", endpoint=f"http://{self._component.address}")  # type: ignore[arg-type]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(self._component.addresses)
+
+    def start(self) -> None:
+        self._component.prepare()
+        log = self._component.log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._component.command(), stdout=output, stderr=output, env=self._component.environment()
+            )
+        until(self._answers, process=self._process, log=log, seconds=60)
+        self._component.settle()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed or tidied."""
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            self._component.probe()
+        except NotReadyError:
+            return False
+        return True
+
+
+@contextmanager
+def running(kind: str, folder: Path) -> Iterator[Endpoint]:
+    endpoint = Endpoint(kind, folder)
+    try:
+        endpoint.start()
+        yield endpoint
+    finally:
+        endpoint.kill()

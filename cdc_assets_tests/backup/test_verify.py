@@ -1,0 +1,186 @@
+"""Every kind of damage is found and named, and nothing else is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.backup import VerifyReport, backup_table, verify_backup
+from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, records
+
+HOUR = 3_600_000
+MANIFESTS = "shop/orders/_manifests"
+
+
+@pytest.fixture
+def filled(store: ObjectStore, bronze: Bronze) -> ObjectStore:
+    """Three batches: offsets 0-9, 10-19, 20-29."""
+    for n in range(3):
+        bronze.append("orders", records(10 * n, 10, timestamp=NOON + n * HOUR))
+        backup_table(store, source="shop", table="orders", bronze_path=bronze.path)
+    return store
+
+
+def check(store: ObjectStore, bronze: Bronze, *, deep: bool = False) -> VerifyReport:
+    return verify_backup(store, source="shop", table="orders", bronze_path=bronze.path, deep=deep)
+
+
+def object_of(root: Path, batch: int) -> tuple[Path, str]:
+    manifest = json.loads((root / MANIFESTS / f"0000-{batch * 10:020d}.json").read_bytes())
+    key = manifest["objects"][0]["key"]
+    return root / key, key
+
+
+def test_whole(filled: ObjectStore, bronze: Bronze) -> None:
+    for deep in (False, True):
+        assert check(filled, bronze, deep=deep) == VerifyReport(manifests=3, objects=3, records=30, differences=())
+
+
+def test_no_backup_yet(store: ObjectStore, bronze: Bronze) -> None:
+    assert check(store, bronze).ok
+    bronze.append("orders", records(0, 4))
+    report = check(store, bronze)
+    assert (report.ok, report.manifests, report.behind) == (True, 0, 4)
+
+
+def test_bronze_ahead_is_no_difference(filled: ObjectStore, bronze: Bronze) -> None:
+    bronze.append("orders", records(30, 7))
+    report = check(filled, bronze)
+    assert (report.differences, report.behind) == ((), 7)
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda path: path.unlink(), "{key} is missing (10 records, offsets 10 to 19)"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "{key} has {more} bytes, its manifest says {size}"),
+        (lambda path: path.write_bytes(b""), "{key} has 0 bytes, its manifest says {size}"),
+        (
+            lambda path: path.write_bytes(bytes([*path.read_bytes()[:-1], path.read_bytes()[-1] ^ 1])),
+            "{key} has another content than its manifest says: sha256 ",
+        ),
+    ],
+    ids=["missing", "longer", "empty", "one bit"],
+)
+def test_damaged_object(filled: ObjectStore, bronze: Bronze, root: Path, damage: Callable[[Path], object], expected: str) -> None:
+    path, key = object_of(root, 1)
+    size = path.stat().st_size
+    damage(path)
+    (difference,) = check(filled, bronze).differences
+    assert difference.startswith(expected.format(key=key, size=size, more=size + 1))
+
+
+@pytest.mark.parametrize("kind", ["s3", "gcs"])
+def test_same_size_other_content_is_seen_in_the_listing(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, bronze: Bronze
+) -> None:
+    import copy
+    import uuid
+
+    shared: ObjectStore = request.getfixturevalue(f"{kind}_store")
+    store = copy.copy(shared)
+    store.config = shared.config.model_copy(update={"prefix": uuid.uuid4().hex})
+    bronze.append("orders", records(0, 10))
+    backup_table(store, source="shop", table="orders", bronze_path=bronze.path)
+    (key,) = [item.key for item in store.list("shop/orders/") if item.key.endswith(".gz")]
+    assert check(store, bronze).ok
+    data = store.get(key)
+    store.put(key, data[:-1] + bytes([data[-1] ^ 1]))
+    (difference,) = check(store, bronze).differences
+    assert difference.startswith(f"{key} has another content")
+
+
+def test_extra_objects(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
+    path, key = object_of(root, 0)
+    folder = key.rsplit("/", 1)[0]
+    strays = {
+        f"{folder}/core.shop.public.orders+0+0+{3:020d}.json.gz",
+        f"{folder}/notes.txt",
+        "shop/orders/_manifests/notes.json",
+        "shop/orders/_plans/x",
+        "shop/orders/x",
+    }
+    for stray in strays:
+        filled.put(stray, path.read_bytes())
+    assert set(check(filled, bronze).differences) == {f"{stray} is in no manifest" for stray in strays}
+    # What a namesake has is none of ours.
+    filled.put("shop/orders2/x", b"")
+    assert len(check(filled, bronze).differences) == len(strays)
+
+
+def test_an_object_ahead_of_the_newest_manifest_is_a_batch_in_the_making(filled: ObjectStore, bronze: Bronze) -> None:
+    ahead = f"shop/orders/dt=2026-11-21/hr=20/core.shop.public.orders+0+0+{30:020d}.json.gz"
+    filled.put(ahead, gzip.compress(b""))
+    report = check(filled, bronze)
+    assert (report.differences, report.unfinished) == ((), (ahead,))
+
+
+def test_missing_manifest(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
+    _, orphan = object_of(root, 1)
+    key = f"{MANIFESTS}/0000-{10:020d}.json"
+    filled.delete(key)
+    after = f"{MANIFESTS}/0000-{20:020d}.json"
+    assert check(filled, bronze).differences == (
+        f"{after}: gap in partition 0: it begins at offset 20, the one before ended at 10",
+        f"{after}: the backup up to here has 20 records and ends at {{0: 30}}, it says 30 and {{0: 30}}",
+        f"{orphan} is in no manifest",
+    )
+
+
+def test_first_manifest_missing(filled: ObjectStore, bronze: Bronze) -> None:
+    filled.delete(f"{MANIFESTS}/0000-{0:020d}.json")
+    assert "begins at offset 10, the one before ended at 0" in check(filled, bronze).differences[0]
+
+
+def test_newest_manifest_missing_is_made_again(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
+    key = f"{MANIFESTS}/0000-{20:020d}.json"
+    before = (root / key).read_bytes()
+    filled.delete(key)
+    report = check(filled, bronze)
+    assert (report.ok, report.behind, len(report.unfinished)) == (True, 10, 1)
+    backup_table(filled, source="shop", table="orders", bronze_path=bronze.path)
+    assert (root / key).read_bytes() == before
+    assert check(filled, bronze) == VerifyReport(manifests=3, objects=3, records=30, differences=())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no manifest"),
+        (b"{}", "is no manifest"),
+        (b"[1]", "is no manifest"),
+        (b'{"kind":"manifest","cdc_assets":2}', "has manifest format 2, this version reads 1"),
+        (b'{"kind":"manifest","cdc_assets":1}', "is no manifest: KeyError"),
+        (b"\xff\xfe", "is no manifest"),
+    ],
+)
+def test_unreadable_manifest(filled: ObjectStore, bronze: Bronze, content: bytes, message: str) -> None:
+    key = f"{MANIFESTS}/0000-{10:020d}.json"
+    filled.put(key, content)
+    assert check(filled, bronze).differences[0].startswith(f"{key} {message}")
+
+
+def test_manifest_under_another_key(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
+    content = (root / MANIFESTS / f"0000-{0:020d}.json").read_bytes()
+    filled.put(f"{MANIFESTS}/0000-{15:020d}.json", content)
+    assert check(filled, bronze).differences == (
+        f"{MANIFESTS}/0000-{15:020d}.json holds the manifest of {MANIFESTS}/0000-{0:020d}.json",
+    )
+
+
+def test_rows_lost_or_doubled_in_bronze(filled: ObjectStore, bronze: Bronze) -> None:
+    from deltalake import DeltaTable
+
+    bronze.write("orders", [Rec(0, 5)])
+    assert check(filled, bronze).differences == (
+        "shop/orders: the backup holds 30 records up to {0: 30}, bronze has 31 rows there",
+    )
+    DeltaTable(bronze.path).delete("offset >= 4 and offset < 7")
+    assert check(filled, bronze).differences == (
+        "shop/orders: the backup holds 30 records up to {0: 30}, bronze has 27 rows there",
+    )
