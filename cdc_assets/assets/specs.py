@@ -10,12 +10,13 @@ import dagster as dg
 from cdc_assets import names, settings
 from cdc_assets.registry.models import Source, Table
 
+# A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
     "connector": {"debezium", "kafkaconnect", "postgresql"},
     "topic": {"kafka"},
     "mirror": {"kafka", "mirrormaker"},
-    "bronze": {"delta", "spark"},
-    "silver": {"delta", "spark"},
+    "bronze": {"bronze", "delta", "spark"},
+    "silver": {"delta", "silver", "spark"},
 }
 _DESCRIPTIONS: Mapping[str, str] = {
     "topic": "Change events of {table} on the core Kafka.",

@@ -59,10 +59,10 @@ def line_of(source: Source, table: Table, outcomes: Outcomes, *, lag_seconds: fl
 
 def print_table(console: Console, source: Source, lines: Sequence[Line]) -> None:
     """One source."""
-    table = RichTable(title=f"{source.name} ({source.database.dbname})", title_justify="left")
-    table.add_column("table")
-    for column in ("source rows", "topic", "mirror", "bronze", "silver rows", "backup objects", "lag s"):
-        table.add_column(column, justify="right")
+    table = RichTable(title=f"\n{source.name}", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("table", no_wrap=True)
+    for column in ("source", "topic", "mirror", "bronze", "silver", "objects", "lag s"):
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("checks")
     for line in lines:
         values = (line.source_rows, line.topic, line.mirror, line.bronze, line.silver_rows, line.objects)

@@ -23,10 +23,10 @@ topic/shop/lines <- connector/shop [kafka] checks: none
 topic/shop/orders <- connector/shop [kafka] checks: none
 mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: none
 mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: none
-bronze/shop/lines <- mirror/shop/lines [delta,spark] checks: record_parity
-bronze/shop/orders <- mirror/shop/orders [delta,spark] checks: record_parity
-silver/shop/lines <- bronze/shop/lines [delta,spark] checks: row_parity
-silver/shop/orders <- bronze/shop/orders [delta,spark] checks: row_parity
+bronze/shop/lines <- mirror/shop/lines [bronze,delta,spark] checks: record_parity
+bronze/shop/orders <- mirror/shop/orders [bronze,delta,spark] checks: record_parity
+silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: row_parity
+silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: row_parity
 backup/shop/lines <- bronze/shop/lines [s3] checks: manifest_parity
 backup/shop/orders <- bronze/shop/orders [s3] checks: manifest_parity
 """

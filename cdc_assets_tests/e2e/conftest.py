@@ -71,7 +71,9 @@ class Lakehouse:
 
 @pytest.fixture(scope="session")
 def lakehouse() -> Iterator[Lakehouse]:
-    home = Path(tempfile.mkdtemp(prefix="cdc-e2e-"))
+    # While writing tests: `CDC_TEST_HOME=.cdc pytest cdc_assets_tests/e2e` uses a stack that runs already.
+    given = os.environ.get("CDC_TEST_HOME")
+    home = Path(given).absolute() if given else Path(tempfile.mkdtemp(prefix="cdc-e2e-"))
     house = Lakehouse(home, "")
     try:
         result = house.cdc("up", timeout=1500, check=False)
@@ -80,5 +82,6 @@ def lakehouse() -> Iterator[Lakehouse]:
             pytest.fail(f"cdc up exited with {result.returncode}:\n{house.up_output[-8000:]}")
         yield house
     finally:
-        house.cdc("down", timeout=180, check=False)
-        shutil.rmtree(home, ignore_errors=True)
+        if not given:
+            house.cdc("down", timeout=180, check=False)
+            shutil.rmtree(home, ignore_errors=True)
