@@ -7,6 +7,7 @@ exactly-once producers leave control records behind (KIP-98), so records are cou
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class KafkaCluster:
         self.bootstrap = bootstrap
         self._timeout = timeout
         self._admin_client: Any = None
+        self._making_admin = threading.Lock()
         self._idle_readers: list[Any] = []
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
@@ -214,11 +216,12 @@ class KafkaCluster:
             raise KafkaError(f"Kafka at {self.bootstrap}: {error.args[0].str()}") from error
 
     def _admin(self) -> Any:
-        if self._admin_client is None:
-            from confluent_kafka.admin import AdminClient
+        from confluent_kafka.admin import AdminClient
 
-            self._admin_client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        return self._admin_client
+        with self._making_admin:  # tables are worked in threads: a second client would be destroyed while in use
+            if self._admin_client is None:
+                self._admin_client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            return self._admin_client
 
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer
