@@ -69,7 +69,7 @@ def _fetch(client: httpx.Client, jar: Jar, target: Path, url: str, progress: Pro
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     retrying = Retrying(
         stop=stop_after_attempt(_TRIES),
-        wait=wait_exponential_jitter(0.5, 8),
+        wait=wait_exponential_jitter(multiplier=0.5, max=8),
         retry=retry_if_exception_type((httpx.TransportError, _TryAgainError)),
         reraise=True,
     )
@@ -97,8 +97,9 @@ def _stream(client: httpx.Client, url: str, part: Path, progress: Progress | Non
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with client.stream("GET", url, headers=headers) as response:
-        if response.status_code in (408, 416, 425, 429) or response.status_code >= 500:
+        if response.status_code == 416:
             part.unlink(missing_ok=True)
+        if response.status_code in (408, 416, 425, 429) or response.status_code >= 500:
             raise _TryAgainError(f"HTTP {response.status_code}")
         response.raise_for_status()
         resumed = response.status_code == 206

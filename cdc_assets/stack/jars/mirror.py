@@ -35,7 +35,7 @@ def _maven_settings(file: Path) -> str | None:
         return None
     except ElementTree.ParseError as error:
         raise StackError("jars", f"{file} is not valid XML: {error}", "mend it, or set MAVEN_MIRROR_URL") from error
-    for mirror in root.iter("{*}mirror"):
+    for mirror in root.findall(".//{*}mirror"):
         fields = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in mirror}
         names = [name.strip() for name in fields.get("mirrorOf", "").split(",")]
         covers = {"central", "*", "external:*", "external:http:*"} & set(names)

@@ -1,0 +1,7 @@
+"""The stack for these tests."""
+
+from __future__ import annotations
+
+from cdc_assets_tests.stack_fixture import stack
+
+__all__ = ["stack"]

@@ -1,0 +1,72 @@
+"""Ports: chosen outside the range of outgoing connections, remembered, and a taken one named with its owner."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.stack.errors import PortTakenError, StackError
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.plan import choose, components, external_addresses
+from cdc_assets.stack.ports import assign
+
+
+def test_a_taken_port_is_named_with_its_owner() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(
+            PortTakenError, match=rf"core-kafka: port {port} is taken by python\S* \(pid {os.getpid()}: .*pytest"
+        ) as caught:
+            assign(["core-kafka"], {}, environment={"CDC_PORT_CORE_KAFKA": str(port)})
+        assert "CDC_PORT_CORE_KAFKA" in str(caught.value)
+        with pytest.raises(PortTakenError):
+            assign(["core-kafka"], {"core-kafka": port}, environment={})
+
+
+def test_chosen_ports_are_below_the_range_of_outgoing_connections() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = assign([f"p{n}" for n in range(50)], {}, environment={})
+    assert len(set(ports.values())) == 50
+    assert all(port < lowest for port in ports.values())
+
+
+@pytest.mark.parametrize("value", ["0", "65536", "http", "-1"])
+def test_no_port_is_an_error_with_the_variable(value: str) -> None:
+    with pytest.raises(StackError, match=f"CDC_PORT_S3={value} is not a port"):
+        assign(["s3"], {}, environment={"CDC_PORT_S3": value})
+
+
+def test_ports_and_brokers_are_remembered(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").create()
+    first = choose(home, brokers=3, environment={})
+    second = choose(home, environment={})
+    assert (second.ports, second.brokers) == (first.ports, 3)
+    with pytest.raises(StackError, match=r"was made with 3 broker\(s\) per cluster, not 1"):
+        choose(home, brokers=1, environment={})
+    with pytest.raises(StackError, match="1 or 3 brokers"):
+        choose(Home(tmp_path / "other").create(), brokers=2, environment={})
+
+
+def test_nothing_is_started_for_an_address_that_the_user_has_set(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").create()
+    given = {
+        "CDC_CORE_BOOTSTRAP": "kafka.example:9092",
+        "CDC_SPARK_REMOTE": "sc://spark.example:15002",
+        "AWS_ENDPOINT_URL_S3": "https://s3",
+    }
+    site = choose(home, environment=given)
+    started = {component.name: component for component in components(site)}
+    assert not {"core-kafka", "spark-connect", "s3"} & set(started)
+    assert {"lake-kafka", "core-connect", "gcs", "postgres"} <= set(started)
+    assert started["core-connect"].needs == ()
+    assert site.bootstrap("core") == "kafka.example:9092"
+
+
+def test_our_own_addresses_in_the_shell_are_not_the_users(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").create()
+    home.stack.write_text('{"environment": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}}', encoding="utf-8")
+    assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}) == {}
+    assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "other:1"}) == {"CDC_CORE_BOOTSTRAP": "other:1"}
