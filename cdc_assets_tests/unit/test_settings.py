@@ -1,0 +1,50 @@
+"""Addresses and secrets: the environment wins, then the running stack; what is missing says how to set it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdc_assets import settings
+from cdc_assets.errors import MissingAddressError, MissingSecretError
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    monkeypatch.delenv("CDC_CORE_BOOTSTRAP", raising=False)
+    return tmp_path
+
+
+def test_the_environment_wins_over_the_stack(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "stack.json").write_text(json.dumps({"environment": {"CDC_CORE_BOOTSTRAP": "stack:1"}}))
+    assert settings.address("CDC_CORE_BOOTSTRAP") == "stack:1"
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "mine:2")
+    assert settings.address("CDC_CORE_BOOTSTRAP") == "mine:2"
+
+
+def test_a_missing_address_says_what_it_is_and_what_to_do() -> None:
+    with pytest.raises(MissingAddressError, match=r"CDC_CORE_BOOTSTRAP .* core Kafka cluster .* \./cdc up"):
+        settings.address("CDC_CORE_BOOTSTRAP")
+
+
+def test_references_resolve_late_and_have_defaults() -> None:
+    assert settings.resolve("literal") == "literal"
+    assert settings.resolve(5432) == "5432"
+    assert settings.resolve(EnvRef(env="CDC_ABSENT", default="x")) == "x"
+    with pytest.raises(MissingAddressError, match="CDC_ABSENT"):
+        settings.resolve(EnvRef(env="CDC_ABSENT"))
+
+
+def test_a_secret_comes_from_its_variable_or_its_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = SecretRef(secret="shop-db.password")
+    with pytest.raises(MissingSecretError, match=r"CDC_SECRET_SHOP_DB_PASSWORD, the file .*secrets/shop-db\.password"):
+        settings.secret(reference)
+    (home / "secrets").mkdir()
+    (home / "secrets" / "shop-db.password").write_text("from-file\n")
+    assert settings.secret(reference) == "from-file"
+    monkeypatch.setenv("CDC_SECRET_SHOP_DB_PASSWORD", "from-variable")
+    assert settings.secret(reference) == "from-variable"
