@@ -64,7 +64,8 @@ def jar_sets() -> tuple[str, ...]:
 
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Addresses that the user has set, as opposed to those that `cdc env` has put there from our own stack."""
-    ours = read_json(home.stack).get("environment", {})
+    given_before = read_json(home.config).get("external", {})
+    ours = {k: v for k, v in read_json(home.stack).get("environment", {}).items() if given_before.get(k) != v}
     return {name: environment[name] for name in EXTERNAL if environment.get(name) and environment[name] != ours.get(name)}
 
 

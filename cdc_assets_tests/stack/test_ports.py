@@ -70,3 +70,6 @@ def test_our_own_addresses_in_the_shell_are_not_the_users(tmp_path: Path) -> Non
     home.stack.write_text('{"environment": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}}', encoding="utf-8")
     assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}) == {}
     assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "other:1"}) == {"CDC_CORE_BOOTSTRAP": "other:1"}
+    # What the user gave at the last start is in stack.json as well, and stays the user's.
+    home.config.write_text('{"external": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}}', encoding="utf-8")
+    assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}) == {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}

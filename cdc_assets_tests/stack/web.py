@@ -13,7 +13,7 @@ class Site:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        # Answers that come before the file itself, per path: a status, or the number of bytes after which the line breaks.
+        # Answers that come before the file itself, per path: a status (400 to 599), or after how many bytes the line breaks.
         self.failures: dict[str, list[int]] = {}
         self.requests: list[tuple[str, str | None, str | None]] = []
         self.url = ""
@@ -31,7 +31,7 @@ def serve() -> Iterator[Site]:
             content = site.files.get(self.path)
             failure = site.failures.get(self.path, [])
             step = failure.pop(0) if failure else None
-            if content is None or (step is not None and step >= 400):
+            if content is None or (step is not None and 400 <= step < 600):
                 self.send_response(404 if content is None else step or 404)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
