@@ -82,7 +82,7 @@ def _forgive(home: Home, pid: int) -> None:
         time.sleep(_POLL)
 
 
-def wait_healthy(home: Home, *, seen: Callable[[StackState], None], timeout: float = 300) -> StackState:
+def wait_healthy(home: Home, *, seen: Callable[[StackState], None], timeout: float = 480) -> StackState:
     """Until every component is healthy.
 
     Raises:

@@ -149,7 +149,7 @@ class SparkConnect(Component):
         command = [sys.executable, "-m", "cdc_assets.stack.components.spark_warm_up", self.remote, str(folder)]
         environment = {**self.environment(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         result = subprocess.run(
-            wrap(command), env=environment, capture_output=True, text=True, timeout=self.start_timeout, check=False
+            wrap(command), env=environment, capture_output=True, text=True, timeout=2 * self.start_timeout, check=False
         )
         if result.returncode:
             raise NotReadyError("a MERGE into a new table failed: " + (result.stderr.strip().splitlines() or ["no reason"])[-1])

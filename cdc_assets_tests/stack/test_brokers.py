@@ -1,0 +1,48 @@
+"""`--brokers 3`: a cluster whose topics survive the death of a broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.stack import start
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.plan import load
+from cdc_assets_tests.stack.test_supervisor import ELSEWHERE, state_of, until
+from cdc_assets_tests.stack_fixture import environment_of
+
+pytestmark = pytest.mark.stack
+
+
+def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    home = Home(tmp_path / "home")
+    with environment_of(home):
+        given = {**ELSEWHERE, "CDC_POSTGRES_HOST": "127.0.0.1", "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"}
+        os.environ.update({name: value for name, value in given.items() if name != "CDC_CORE_BOOTSTRAP"})
+        start.fetch_jars(start.missing_jars())
+        try:
+            start.start(home, brokers=3)
+            start.wait_healthy(home, seen=lambda _: None, timeout=180)
+            servers = load(home).bootstrap("core")
+            assert servers.count(",") == 2
+            admin = AdminClient({"bootstrap.servers": servers})
+            admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+            partition = admin.list_topics("t", timeout=30).topics["t"].partitions[0]
+            assert len(partition.replicas) == 3
+            leader = state_of(home, "core-kafka" if partition.leader == 1 else f"core-kafka-{partition.leader}")
+            assert leader.pid
+            os.kill(leader.pid, signal.SIGKILL)
+            producer = Producer({"bootstrap.servers": servers, "acks": "all", "message.timeout.ms": 60000})
+            errors: list[object] = []
+            producer.produce("t", b"written without the leader", on_delivery=lambda error, _: errors.append(error))
+            assert producer.flush(90) == 0
+            assert errors == [None]
+            until(lambda: state_of(home, leader.name).health == "healthy" and state_of(home, leader.name).restarts == 1, 120)
+        finally:
+            start.stop(home)
