@@ -9,15 +9,16 @@ committed); a range does not continue what is committed (RangeGapError) or comes
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark import envelope, kafka_ranges, positions
+from spark import bronze_counts, bronze_overlap, envelope, kafka_ranges, positions
+from spark.bronze_counts import counted, positioned
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
@@ -36,7 +37,6 @@ TABLE_PROPERTIES = {
 }
 ONE_FILE_UP_TO = 200_000
 Read = Callable[[Sequence[TopicRange]], DataFrame]
-Snapshots = dict[tuple[str, int], list[tuple[int, int]]]
 
 
 def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
@@ -52,24 +52,30 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
     """Append the records that `read` gives for the ranges not committed yet, in the columns of Spark's Kafka source."""
     started = time.monotonic()
     committed = folded_history(session, spec.path, fold)
+    if committed.overlaps:
+        committed = bronze_overlap.heal(session, spec.path, committed)
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
     if not todo:
         return _result(None, {}, [], started)
     filled = [t for t in todo if any(end > start for start, end in t.ranges.values())]
     if not filled:
-        shares = _shares(todo, [], {})
+        shares = bronze_counts.shares(todo, [], None)
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
     drafts = _drafts(read(filled), filled).persist()
     try:
-        groups = _counted(drafts, filled)
-        snapshots = _snapshots(groups, committed)
-        events = _positioned(drafts, snapshots)
-        highest = _highest_positions(events, groups)
-        shares = _shares(todo, groups, highest)
+        groups = counted(drafts, filled)
+        events = positioned(drafts, groups, _same_epochs(committed, filled))
+        shares = bronze_counts.shares(todo, groups, events)
         return _commit(session, spec, committed, events, shares, todo, started)
     finally:
         drafts.unpersist()
+
+
+def _same_epochs(committed: Committed, topics: Sequence[TopicRange]) -> Committed:
+    """What is committed of the incarnations that are being read; log positions of others mean nothing here."""
+    epochs = {t.topic: t.epoch for t in topics}
+    return replace(committed, topics={n: s for n, s in committed.topics.items() if s.epoch == epochs.get(n)})
 
 
 def _drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
@@ -93,91 +99,6 @@ def _drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
 
 def _by_topic(values: Mapping[str, object]) -> Column:
     return sf.create_map(*[sf.lit(x) for x in chain.from_iterable(values.items())])[sf.col("topic")]
-
-
-def _counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
-    """One row per topic, partition, kind and initial snapshot; this is where Kafka is really read."""
-    initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
-    unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()
-    grouped = drafts.groupBy("topic", "partition", "kind", initial.alias("initial")).agg(
-        sf.count("*").alias("records"),
-        sf.min("offset").alias("first_offset"),
-        sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
-        sf.count_if(unanchored).alias("unanchored"),
-        sf.max(_position(sf.coalesce(sf.col("last_commit"), sf.col("lsn")))).alias("highest"),
-    )
-    try:
-        return grouped.collect()
-    except PySparkException as error:
-        lost = kafka_ranges.lost_range(error, topics)
-        if lost is None:
-            raise
-        raise lost from error
-
-
-def _position(anchor: Column) -> Column:
-    return positions.position(epoch=sf.col("epoch"), anchor=anchor, op=sf.col("op"), lsn=sf.col("lsn"), offset=sf.col("offset"))
-
-
-def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
-    """Initial snapshots by partition, where a change needs one as its anchor; empty in nearly every batch."""
-    needing = {(g.topic, g.partition) for g in groups if g.unanchored}
-    found: Snapshots = defaultdict(list)
-    for topic, partition in needing:
-        state = committed.topics.get(topic)
-        if state is not None and partition in state.snapshots:
-            found[topic, partition].append((-1, state.snapshots[partition]))
-    for group in groups:
-        if group.initial is not None and (group.topic, group.partition) in needing:
-            found[group.topic, group.partition].append((group.first_offset, group.initial))
-    return dict(found)
-
-
-def _positioned(drafts: DataFrame, snapshots: Snapshots) -> DataFrame:
-    own = positions.anchored(
-        sf.col("lsn"),
-        topic=sf.col("topic"),
-        partition=sf.col("partition"),
-        offset=sf.col("offset"),
-        snapshots=snapshots,
-    )
-    return drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), own)))
-
-
-def _highest_positions(events: DataFrame, groups: Sequence[Row]) -> dict[tuple[str, int], str]:
-    rows: Sequence[Row] = groups
-    if any(g.unanchored for g in groups):
-        rows = events.groupBy("topic", "partition").agg(sf.max("position").alias("highest")).collect()
-    highest: dict[tuple[str, int], str] = {}
-    for row in rows:
-        if row.highest is not None:
-            place = (row.topic, row.partition)
-            highest[place] = max(highest.get(place, ""), row.highest)
-    return highest
-
-
-def _shares(todo: Sequence[TopicRange], groups: Sequence[Row], highest: Mapping[tuple[str, int], str]) -> dict[str, TopicCommit]:
-    shares = {}
-    for topic in todo:
-        own = [g for g in groups if g.topic == topic.topic]
-        by_op: Counter[str] = Counter()
-        snapshots: dict[int, int] = {}
-        for group in own:
-            by_op[group.kind] += group.records
-            if group.initial is not None:
-                snapshots[group.partition] = max(group.initial, snapshots.get(group.partition, 0))
-        shares[topic.topic] = TopicCommit(
-            table=topic.table,
-            topic_id=topic.topic_id,
-            epoch=topic.epoch,
-            ranges=dict(topic.ranges),
-            records=sum(by_op.values()),
-            by_op=dict(by_op),
-            max_position={p: highest[topic.topic, p] for p in topic.ranges if (topic.topic, p) in highest},
-            snapshots=snapshots,
-            min_timestamp=min((g.min_timestamp for g in own), default=None),
-        )
-    return shares
 
 
 def _commit(

@@ -13,116 +13,39 @@ never changes. Counts and positions are those of the epoch.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from spark.errors import CommitMetadataError, HistoryTooShortError
+from spark.topic_state import TopicCommit, TopicState
+
+__all__ = [
+    "Committed",
+    "Folded",
+    "Overlap",
+    "TopicCommit",
+    "TopicState",
+    "bronze_metadata",
+    "fold",
+    "fold_silver",
+    "parse",
+    "silver_metadata",
+    "surviving",
+]
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class TopicState:
-    """What a log has committed of one incarnation of one topic."""
+class Overlap:
+    """Offsets `[start, end)` that two appends hold both: a job was killed, but its write went on in the Spark server
+    and was committed after the next job's."""
 
-    table: str
-    topic_id: str
-    epoch: int
-    positions: dict[int, int]
-    records: int = 0
-    by_op: dict[str, int] = field(default_factory=dict)
-    max_position: dict[int, str] = field(default_factory=dict)
-    snapshots: dict[int, int] = field(default_factory=dict)
-    """Per partition, the LSN of the newest initial snapshot seen: see spark.positions."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {
-            "table": self.table,
-            "topic_id": self.topic_id,
-            "epoch": self.epoch,
-            "positions": _text_keys(self.positions),
-            "records": self.records,
-            "by_op": dict(self.by_op),
-            "max_position": _text_keys(self.max_position),
-            "snapshots": _text_keys(self.snapshots),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TopicState:
-        """From its JSON object."""
-        return cls(
-            table=data["table"],
-            topic_id=data["topic_id"],
-            epoch=data["epoch"],
-            positions=_int_keys(data["positions"]),
-            records=data.get("records", 0),
-            by_op=dict(data.get("by_op", {})),
-            max_position=_int_keys(data.get("max_position", {})),
-            snapshots=_int_keys(data.get("snapshots", {})),
-        )
-
-
-@dataclass(frozen=True)
-class TopicCommit:
-    """One append's share of one topic: ranges `[from, to)` per partition and what they held."""
-
-    table: str
-    topic_id: str
-    epoch: int
-    ranges: dict[int, tuple[int, int]]
-    records: int = 0
-    by_op: dict[str, int] = field(default_factory=dict)
-    max_position: dict[int, str] = field(default_factory=dict)
-    snapshots: dict[int, int] = field(default_factory=dict)
-    min_timestamp: int | None = None
-    """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {
-            "table": self.table,
-            "topic_id": self.topic_id,
-            "epoch": self.epoch,
-            "ranges": {str(p): list(r) for p, r in sorted(self.ranges.items())},
-            "records": self.records,
-            "by_op": dict(self.by_op),
-            "max_position": _text_keys(self.max_position),
-            "snapshots": _text_keys(self.snapshots),
-            "min_timestamp": self.min_timestamp,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TopicCommit:
-        """From its JSON object."""
-        return cls(
-            table=data["table"],
-            topic_id=data["topic_id"],
-            epoch=data["epoch"],
-            ranges={int(p): (r[0], r[1]) for p, r in data["ranges"].items()},
-            records=data.get("records", 0),
-            by_op=dict(data.get("by_op", {})),
-            max_position=_int_keys(data.get("max_position", {})),
-            snapshots=_int_keys(data.get("snapshots", {})),
-            min_timestamp=data.get("min_timestamp"),
-        )
-
-    def after(self, state: TopicState | None) -> TopicState:
-        """The topic's state once this append is added to it."""
-        if state is None or self.epoch > state.epoch:
-            state = TopicState(self.table, self.topic_id, self.epoch, {})
-        elif self.epoch < state.epoch:
-            return state
-        return replace(
-            state,
-            positions=_highest(state.positions, {p: r[1] for p, r in self.ranges.items()}),
-            records=state.records + self.records,
-            by_op=dict(Counter(state.by_op) + Counter(self.by_op)),
-            max_position=_highest(state.max_position, self.max_position),
-            snapshots=_highest(state.snapshots, self.snapshots),
-        )
+    topic: str
+    partition: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -134,6 +57,8 @@ class Committed:
     oldest_seen: int = -1
     appends: tuple[tuple[int, dict[str, TopicCommit]], ...] = ()
     """The appends that were read, newest first: `(version, {topic: share})`."""
+    overlaps: tuple[Overlap, ...] = ()
+    """What is in the table twice, until the next bronze job takes it out."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """The next offset to commit, None when nothing of the topic is committed."""
@@ -182,11 +107,30 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
         raise HistoryTooShortError(f"versions {base + 1}..{oldest - 1} are missing from the history; read further back")
     appends = tuple((v, {t: TopicCommit.from_dict(s) for t, s in d["topics"].items()}) for v, d in ours)
     topics = {t: TopicState.from_dict(s) for t, s in newest["committed"].items()}
+    overlaps: list[Overlap] = []
+    own = appends[0][1]
     for version, shares in reversed(appends):
         if base < version < newest_version:
             for topic, share in shares.items():
+                overlaps += _overlaps(topic, share, topics.get(topic), own.get(topic))
                 topics[topic] = share.after(topics.get(topic))
-    return Committed(version=tip, topics=topics, oldest_seen=oldest, appends=appends)
+    return Committed(tip, topics, oldest_seen=oldest, appends=appends, overlaps=tuple(overlaps))
+
+
+def _overlaps(topic: str, share: TopicCommit, state: TopicState | None, newest: TopicCommit | None) -> list[Overlap]:
+    """What of an append between base and newest is held twice: `state` is that of the base plus the newest's ranges."""
+    if state is None or state.epoch != share.epoch:
+        return []
+    found = []
+    for partition, (start, end) in share.ranges.items():
+        again = newest.ranges.get(partition) if newest else None
+        spans = [(again[0], again[1])] if again else []
+        done = again[0] if again else state.positions.get(partition, 0)
+        spans.append((0, done))
+        for low, high in spans:
+            if max(start, low) < min(end, high):
+                found.append(Overlap(topic, partition, max(start, low), min(end, high)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -210,7 +154,7 @@ def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]
             "operation_id": operation_id,
             "bronze_version": folded.bronze_version,
             "folded": {t: s.to_dict() for t, s in folded.topics.items()},
-            "max_position": {t: _text_keys(s.max_position) for t, s in folded.topics.items()},
+            "max_position": {t: s.to_dict()["max_position"] for t, s in folded.topics.items()},
             "snapshot": folded.snapshot,
             "counts": dict(counts),
         }
@@ -276,18 +220,6 @@ def parse(text: str | None, kind: str, version: int) -> dict[str, Any] | None:
             f"version {version} was written in metadata format {data['cdc_assets']}, this code reads {FORMAT}: upgrade it"
         )
     return data
-
-
-def _highest(left: Mapping[int, Any], right: Mapping[int, Any]) -> dict[int, Any]:
-    return {p: max(v for v in (left.get(p), right.get(p)) if v is not None) for p in sorted({*left, *right})}
-
-
-def _text_keys(values: Mapping[int, Any]) -> dict[str, Any]:
-    return {str(p): v for p, v in sorted(values.items())}
-
-
-def _int_keys(values: Mapping[str, Any]) -> dict[int, Any]:
-    return {int(p): v for p, v in values.items()}
 
 
 def _dump(data: dict[str, Any]) -> str:

@@ -39,6 +39,8 @@ def append(
 ) -> tuple[Commit, dict[str, int]]:
     """One commit: the new after-images, less what was delivered before, and less what a newer snapshot replaces."""
     events = table_events(session, spec, committed.version) if before is None else new_events(session, spec, committed, before)
+    # An offset is one record, however often bronze holds it (spark.bronze_overlap).
+    events = events.dropDuplicates(["topic", "partition", "offset", "position"])
     changes = _first_deliveries(decoded(events, spec), before.topics if before else {}).persist()
     try:
         facts = changes.agg(
@@ -68,12 +70,12 @@ def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> Da
     order = Window.partitionBy("topic", "partition").orderBy("offset")
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     place = without_offset(sf.col("_cdc_position"))
-    highest = by_partition({topic: state.max_position for topic, state in known.items()})
-    folded = sf.coalesce(without_offset(highest), sf.lit(""))
+    folded = sf.coalesce(without_offset(by_partition({t: s.max_position for t, s in known.items()})), sf.lit(""))
+    last = without_offset(by_partition({t: s.last_position for t, s in known.items()}))
     marked = changes.withColumn("place", place).withColumn(
         "highest", sf.greatest(folded, sf.coalesce(sf.max("place").over(earlier), sf.lit("")))
     )
-    repeating = sf.coalesce(sf.lag(sf.col("place") < sf.col("highest")).over(order), sf.lit(False))
+    repeating = sf.coalesce(sf.lag(sf.col("place") < sf.col("highest")).over(order), last < folded, sf.lit(False))
     replayed = (sf.col("place") < sf.col("highest")) | ((sf.col("place") == sf.col("highest")) & repeating)
     return marked.withColumn("replayed", replayed).drop("place", "highest")
 

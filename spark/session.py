@@ -21,6 +21,8 @@ def session_conf() -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.parquet.compression.codec": "zstd",
+        # INT96 would wrap around before 1677 and has no statistics.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.json.enableExactStringParsing": "true",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.skipRecordingEmptyCommits": "false",
@@ -36,7 +38,9 @@ def server_conf() -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.ui.enabled": "false",
         "spark.sql.adaptive.enabled": "true",
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+        # What a killed client had asked for is given up soon; the default is five minutes.
+        "spark.connect.execute.manager.detachedTimeout": "30s",
+        "spark.connect.execute.manager.maintenanceInterval": "10s",
         **session_conf(),
     }
 

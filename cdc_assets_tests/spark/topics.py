@@ -1,0 +1,82 @@
+"""Topics on a real broker, filled by transactional producers, for the tests of bronze."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from spark.specs import TopicRange
+
+
+@dataclass(frozen=True)
+class Broker:
+    bootstrap: str
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def topic(self, *, partitions: int = 1) -> str:
+        name = f"core.source.public.t{uuid.uuid4().hex[:8]}"
+        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+        deadline = time.monotonic() + 20
+        while not self._has_leader(name):
+            assert time.monotonic() < deadline, f"{name} has no leader"
+            time.sleep(0.02)
+        return name
+
+    def _has_leader(self, topic: str) -> bool:
+        found = self.admin.list_topics(topic, timeout=10).topics[topic]
+        return bool(found.partitions) and all(p.leader >= 0 for p in found.partitions.values())
+
+    def transaction(self, topic: str, values: Sequence[str], *, end: str = "commit", partition: int = 0) -> Producer:
+        """One transaction; `end` is commit, abort or open (then the producer must be kept)."""
+        start = self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": uuid.uuid4().hex})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        for number, value in enumerate(values):
+            producer.produce(topic, value.encode(), f'{{"id":{number}}}'.encode(), partition, headers=[("h", b"\x00\xff")])
+        producer.flush(20)
+        if end == "commit":
+            producer.commit_transaction(20)
+        elif end == "abort":
+            producer.abort_transaction(20)
+        if end != "open":
+            # The coordinator answers before its marker is in the partition.
+            self._wait_for(topic, partition, start + len(values) + 1)
+        return producer
+
+    def _wait_for(self, topic: str, partition: int, offset: int) -> None:
+        deadline = time.monotonic() + 20
+        while self.last_stable(topic, partition) < offset:
+            assert time.monotonic() < deadline, f"{topic}: the last stable offset does not reach {offset}"
+            time.sleep(0.02)
+
+    def last_stable(self, topic: str, partition: int = 0) -> int:
+        return self._end(topic, partition, IsolationLevel.READ_COMMITTED)
+
+    def _end(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
+        place = TopicPartition(topic, partition)
+        asked = self.admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation)
+        return int(asked[place].result(20).offset)
+
+    def commit(self, producer: Producer, topic: str) -> None:
+        """End a transaction that was left open."""
+        start = self._end(topic, 0, IsolationLevel.READ_UNCOMMITTED)
+        producer.commit_transaction(20)
+        self._wait_for(topic, 0, start + 1)
+
+    def delete_before(self, topic: str, offset: int) -> None:
+        place = TopicPartition(topic, 0, offset)
+        self.admin.delete_records([place])[place].result(20)
+
+    def range(self, topic: str, start: int = 0, end: int | None = None) -> TopicRange:
+        stop = self.last_stable(topic) if end is None else end
+        return TopicRange(topic.rpartition(".")[2], topic, "id-1", 0, {0: (start, stop)})

@@ -1,0 +1,128 @@
+"""What a batch holds, counted before it is committed, and the positions that depend on the batch's own snapshots.
+
+The batch is small groups here: one per topic, partition, kind of record and initial snapshot. Counting is what really
+reads Kafka, so this is where lost ranges show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as sf
+
+from spark import kafka_ranges, positions
+from spark.commits import Committed, TopicCommit
+from spark.specs import TopicRange
+
+Place = tuple[str, int]
+Snapshots = dict[Place, list[tuple[int, int]]]
+
+
+class Reach(NamedTuple):
+    """The highest position of a partition, and that of its last event."""
+
+    highest: str
+    last: str
+
+
+def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
+    """One row per topic, partition, kind and initial snapshot."""
+    initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
+    unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()
+    draft = drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), sf.col("lsn"))))
+    grouped = draft.groupBy("topic", "partition", "kind", initial.alias("initial")).agg(
+        sf.count("*").alias("records"),
+        sf.min("offset").alias("first_offset"),
+        sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
+        sf.count_if(unanchored).alias("unanchored"),
+        *_reach(),
+    )
+    try:
+        return grouped.collect()
+    except PySparkException as error:
+        lost = kafka_ranges.lost_range(error, topics)
+        if lost is None:
+            raise
+        raise lost from error
+
+
+def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> DataFrame:
+    """The batch with every event's final position."""
+    own = positions.anchored(
+        sf.col("lsn"),
+        topic=sf.col("topic"),
+        partition=sf.col("partition"),
+        offset=sf.col("offset"),
+        snapshots=_snapshots(groups, committed),
+    )
+    return drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), own)))
+
+
+def _position(anchor: Column) -> Column:
+    return positions.position(epoch=sf.col("epoch"), anchor=anchor, op=sf.col("op"), lsn=sf.col("lsn"), offset=sf.col("offset"))
+
+
+def _reach() -> list[Column]:
+    last = sf.max(sf.when(sf.col("position").isNotNull(), sf.struct("offset", "position")))
+    return [sf.max("position").alias("highest"), last.alias("last")]
+
+
+def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
+    """Initial snapshots by partition, where a change needs one as its anchor; empty in nearly every batch."""
+    needing = {(g.topic, g.partition) for g in groups if g.unanchored}
+    found: Snapshots = defaultdict(list)
+    for topic, partition in needing:
+        state = committed.topics.get(topic)
+        if state is not None and partition in state.snapshots:
+            found[topic, partition].append((-1, state.snapshots[partition]))
+    for group in groups:
+        if group.initial is not None and (group.topic, group.partition) in needing:
+            found[group.topic, group.partition].append((group.first_offset, group.initial))
+    return dict(found)
+
+
+def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[Place, Reach]:
+    rows: Sequence[Row] = groups
+    if events is not None and any(g.unanchored for g in groups):
+        # The drafts' positions were not final.
+        rows = events.groupBy("topic", "partition").agg(*_reach()).collect()
+    highest: dict[Place, str] = {}
+    last: dict[Place, tuple[int, str]] = {}
+    for row in rows:
+        if row.highest is not None:
+            place = (row.topic, row.partition)
+            highest[place] = max(highest.get(place, ""), row.highest)
+            last[place] = max(last.get(place, (-1, "")), (row.last.offset, row.last.position))
+    return {place: Reach(highest[place], last[place][1]) for place in highest}
+
+
+def shares(todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame | None) -> dict[str, TopicCommit]:
+    """Each topic's share of the append, as its commit will say it."""
+    reaches = _reaches(groups, events)
+    found = {}
+    for topic in todo:
+        own = [g for g in groups if g.topic == topic.topic]
+        by_op: Counter[str] = Counter()
+        snapshots: dict[int, int] = {}
+        for group in own:
+            by_op[group.kind] += group.records
+            if group.initial is not None:
+                snapshots[group.partition] = max(group.initial, snapshots.get(group.partition, 0))
+        reach = {p: reaches[topic.topic, p] for p in topic.ranges if (topic.topic, p) in reaches}
+        found[topic.topic] = TopicCommit(
+            table=topic.table,
+            topic_id=topic.topic_id,
+            epoch=topic.epoch,
+            ranges=dict(topic.ranges),
+            records=sum(by_op.values()),
+            by_op=dict(by_op),
+            max_position={p: r.highest for p, r in reach.items()},
+            last_position={p: r.last for p, r in reach.items()},
+            snapshots=snapshots,
+            min_timestamp=min((g.min_timestamp for g in own), default=None),
+        )
+    return found

@@ -1,0 +1,54 @@
+"""Takes out of bronze what two appends hold both.
+
+A killed job leaves its last write running in the Spark server, where it may be committed after the next job has
+appended the same ranges: Delta lets appends pass each other. Both commits say what they hold, so the fold sees the
+overlap; the next job removes the second copies (rows equal in every column) in one commit of its own, before
+anything else. Until then the copies harm no reader of ours: silver orders by position and takes each offset once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from spark import envelope
+from spark.commits import Committed, Overlap, bronze_metadata
+from spark.delta_log import commit_of
+from spark.identifiers import literal
+
+IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "value")
+
+
+def heal(session: SparkSession, path: str, committed: Committed) -> Committed:
+    """The log without the second copies, and what is committed then."""
+    rows = session.read.format("delta").option("versionAsOf", committed.version).load(path).where(_span(committed.overlaps))
+    kind = envelope.kind(sf.col("op"), sf.col("value"))
+    copies = rows.groupBy(*IDENTITY, kind.alias("kind")).agg((sf.count("*") - 1).alias("copies"))
+    surplus = copies.groupBy("topic", "kind").agg(sf.sum("copies").alias("copies")).collect()
+    removed: dict[str, Counter[str]] = {}
+    for row in surplus:
+        removed.setdefault(row.topic, Counter())[row.kind] += row.copies
+    topics = dict(committed.topics)
+    for topic, counts in removed.items():
+        state = topics[topic]
+        by_op = dict(Counter(state.by_op) - counts)
+        topics[topic] = replace(state, records=sum(by_op.values()), by_op=by_op)
+    clean = replace(committed, topics=topics, overlaps=(), appends=())
+    operation_id = f"overlap-{uuid.uuid4().hex}"
+    kept = rows.dropDuplicates(list(IDENTITY)).coalesce(1).sortWithinPartitions("table", "partition", "offset")
+    writer = kept.write.format("delta").mode("overwrite").option("replaceWhere", _span(committed.overlaps))
+    writer.option("userMetadata", bronze_metadata(operation_id, clean, {})).save(path)
+    commit = commit_of(session, path, operation_id)
+    return replace(clean, version=commit.version)
+
+
+def _span(overlaps: Sequence[Overlap]) -> str:
+    return " OR ".join(
+        f"(topic = {literal(o.topic)} AND partition = {o.partition} AND offset >= {o.start} AND offset < {o.end})"
+        for o in overlaps
+    )

@@ -1,0 +1,134 @@
+"""What a log says about one topic: the share of one append (TopicCommit), and the sum of all shares (TopicState).
+
+Pure data that travels as JSON in commit metadata; keys of partitions are numbers here and text there. Counts and
+positions are those of one epoch: a higher epoch starts from nothing, a lower one no longer counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """What a log has committed of one incarnation of one topic."""
+
+    table: str
+    topic_id: str
+    epoch: int
+    positions: dict[int, int]
+    records: int = 0
+    by_op: dict[str, int] = field(default_factory=dict)
+    max_position: dict[int, str] = field(default_factory=dict)
+    last_position: dict[int, str] = field(default_factory=dict)
+    """Per partition, the position of its last event: below `max_position` while a replay goes on."""
+    snapshots: dict[int, int] = field(default_factory=dict)
+    """Per partition, the LSN of the newest initial snapshot seen: see spark.positions."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "table": self.table,
+            "topic_id": self.topic_id,
+            "epoch": self.epoch,
+            "positions": _text_keys(self.positions),
+            "records": self.records,
+            "by_op": dict(self.by_op),
+            "max_position": _text_keys(self.max_position),
+            "last_position": _text_keys(self.last_position),
+            "snapshots": _text_keys(self.snapshots),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TopicState:
+        """From its JSON object."""
+        return cls(
+            table=data["table"],
+            topic_id=data["topic_id"],
+            epoch=data["epoch"],
+            positions=_int_keys(data["positions"]),
+            records=data.get("records", 0),
+            by_op=dict(data.get("by_op", {})),
+            max_position=_int_keys(data.get("max_position", {})),
+            last_position=_int_keys(data.get("last_position", {})),
+            snapshots=_int_keys(data.get("snapshots", {})),
+        )
+
+
+@dataclass(frozen=True)
+class TopicCommit:
+    """One append's share of one topic: ranges `[from, to)` per partition and what they held."""
+
+    table: str
+    topic_id: str
+    epoch: int
+    ranges: dict[int, tuple[int, int]]
+    records: int = 0
+    by_op: dict[str, int] = field(default_factory=dict)
+    max_position: dict[int, str] = field(default_factory=dict)
+    last_position: dict[int, str] = field(default_factory=dict)
+    snapshots: dict[int, int] = field(default_factory=dict)
+    min_timestamp: int | None = None
+    """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "table": self.table,
+            "topic_id": self.topic_id,
+            "epoch": self.epoch,
+            "ranges": {str(p): list(r) for p, r in sorted(self.ranges.items())},
+            "records": self.records,
+            "by_op": dict(self.by_op),
+            "max_position": _text_keys(self.max_position),
+            "last_position": _text_keys(self.last_position),
+            "snapshots": _text_keys(self.snapshots),
+            "min_timestamp": self.min_timestamp,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TopicCommit:
+        """From its JSON object."""
+        return cls(
+            table=data["table"],
+            topic_id=data["topic_id"],
+            epoch=data["epoch"],
+            ranges={int(p): (r[0], r[1]) for p, r in data["ranges"].items()},
+            records=data.get("records", 0),
+            by_op=dict(data.get("by_op", {})),
+            max_position=_int_keys(data.get("max_position", {})),
+            last_position=_int_keys(data.get("last_position", {})),
+            snapshots=_int_keys(data.get("snapshots", {})),
+            min_timestamp=data.get("min_timestamp"),
+        )
+
+    def after(self, state: TopicState | None) -> TopicState:
+        """The topic's state once this append is added to it."""
+        if state is None or self.epoch > state.epoch:
+            state = TopicState(self.table, self.topic_id, self.epoch, {})
+        elif self.epoch < state.epoch:
+            return state
+        return replace(
+            state,
+            positions=_highest(state.positions, {p: r[1] for p, r in self.ranges.items()}),
+            records=state.records + self.records,
+            by_op=dict(Counter(state.by_op) + Counter(self.by_op)),
+            max_position=_highest(state.max_position, self.max_position),
+            last_position={**state.last_position, **self.last_position},
+            snapshots=_highest(state.snapshots, self.snapshots),
+        )
+
+
+def _highest(left: Mapping[int, Any], right: Mapping[int, Any]) -> dict[int, Any]:
+    return {p: max(v for v in (left.get(p), right.get(p)) if v is not None) for p in sorted({*left, *right})}
+
+
+def _text_keys(values: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(p): v for p, v in sorted(values.items())}
+
+
+def _int_keys(values: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(p): v for p, v in values.items()}
