@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import typer
+from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.cli.progress import console
@@ -23,7 +25,9 @@ def run() -> None:
     # dagster.yaml refers to the password of Dagster's own database by this variable.
     os.environ.setdefault("CDC_DAGSTER_DB_PASSWORD", Home(settings.home()).private("dagster_db_password"))
     examples = {"world", "bank"} & {source.name for source in load_sources(settings.sources_folder())}
-    passed = run_main_job(console, burst=lambda: burst(examples))
+    # The counts are data: to stdout, and as wide as they are where no terminal sets a width.
+    tables = Console(width=None if sys.stdout.isatty() else 120)
+    passed = run_main_job(console, tables=tables, burst=lambda: burst(examples))
     console.print(f"Dagster   {settings.address('CDC_DAGSTER_URL')}")
     console.print(f"lake      {settings.lake()}")
     console.print("more      ./cdc status, ./cdc traffic --rate 50 --seconds 60, ./cdc down")

@@ -25,11 +25,12 @@ _CATCH_UP_TIMEOUT = 900.0
 _VOLUMETRY_TIMEOUT = 300.0
 
 
-def run_main_job(console: Console, *, burst: Callable[[], None]) -> bool:
+def run_main_job(console: Console, *, tables: Console, burst: Callable[[], None]) -> bool:
     """Carry, count, print; True when every check of every table passed.
 
     Args:
-        console: where progress and the tables go.
+        console: where progress goes.
+        tables: where the counts go.
         burst: writes a burst of live changes into the sources.
 
     Raises:
@@ -71,6 +72,6 @@ def run_main_job(console: Console, *, burst: Callable[[], None]) -> bool:
         lines = [
             line_of(source, table, outcomes, lag_seconds=reached.get((source.name, table_name(table)))) for table in source.tables
         ]
-        print_table(console, source, lines)
+        print_table(tables, source, lines)
         passed = passed and not any(line.failures for line in lines)
     return passed

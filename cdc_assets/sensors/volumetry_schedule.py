@@ -1,11 +1,11 @@
 """The volumetry checks on their declared rhythm: one job per source, one run for all its tables."""
 
-from __future__ import annotations
-
 import dagster as dg
 
+from cdc_assets import names
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import Source
+from cdc_assets.sensors.recent_runs import last_materialized
 
 
 def job_name(source: Source) -> str:
@@ -28,9 +28,17 @@ def build_volumetry_schedule(source: Source, job: dg.UnresolvedAssetJobDefinitio
     shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
     minutes = max(1, round(shortest.total_seconds() / 60))
     cron = f"*/{minutes} * * * *" if minutes < 60 else f"0 */{min(23, max(1, minutes // 60))} * * *"
-    return dg.ScheduleDefinition(
+
+    @dg.schedule(
         name=f"volumetry_{source.name}_schedule",
         job=job,
         cron_schedule=cron,
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
+    def volumetry(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        silver = (dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables)
+        if not any(last_materialized(context.instance, key) for key in silver):
+            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
+        return dg.RunRequest()
+
+    return volumetry
