@@ -86,10 +86,8 @@ class BronzeSlice:
                     value=value,
                 )
                 yield hour_folder(timestamp), partition, offset, "tombstone" if value is None else op or "unknown", line
-
-    def count(self, ranges: Ranges) -> int:
-        """How many rows."""
-        return int(self.dataset.count_rows(filter=self._filter(ranges)))
+        del table
+        pa.default_memory_pool().release_unused()
 
     def _filter(self, ranges: Ranges) -> Any:
         import pyarrow as pa

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
+from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
-from cdc_assets.backup.lines import compressed, same_lines
 from cdc_assets.backup.manifest import Manifest, ManifestObject, Plan
 from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
 from cdc_assets.errors import BackupError
@@ -23,8 +23,8 @@ from cdc_assets.resources.object_store import ObjectStore
 from spark.commits import TopicState
 
 MAX_RECORDS = 200_000
-# Of keys and values. A batch is in memory a few times over: as columns, as lines, as gzip.
-MAX_BYTES = 64 << 20
+# Of keys and values: a batch's columns are in memory, twice while they are sorted.
+MAX_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -163,17 +163,15 @@ class _Copy:
         return committed is not None and committed.version >= found.bronze_version
 
     def _write(self, plan: Plan, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
-        groups: dict[tuple[str, int], tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
+        groups: dict[tuple[str, int], HourObject] = defaultdict(HourObject)
         by_op: Counter[str] = Counter()
         for folder, partition, offset, kind, line in self.bronze.rows(plan.ranges):
-            offsets, lines = groups[folder, partition]
-            offsets.append(offset)
-            lines.append(line)
+            groups[folder, partition].add(offset, line)
             by_op[kind] += 1
         records = sum(by_op.values())
         if plan.complete and plan.bronze_version == self.version:
             self.assert_complete(at.records + records)
-        objects = [self._object(*place, *groups.pop(place)) for place in sorted(groups)]
+        objects = [self._object(*place, groups.pop(place)) for place in sorted(groups)]
         manifest = Manifest(
             plan=plan,
             records=records,
@@ -192,13 +190,13 @@ class _Copy:
             )
         return BackupPosition.after(manifest)
 
-    def _object(self, folder: str, partition: int, offsets: list[int], lines: list[bytes]) -> ManifestObject:
-        name = object_name(self.topic, self.state.epoch, partition, offsets[0])
+    def _object(self, folder: str, partition: int, hour: HourObject) -> ManifestObject:
+        name = object_name(self.topic, self.state.epoch, partition, hour.min_offset)
         key = f"{table_prefix(self.source, self.state.table)}{folder}/{name}"
-        data = compressed(lines)
+        data = hour.finish()
         if not self.store.put_if_absent(key, data):
             found = self.store.get(key)
-            if same_lines(found, lines):
+            if hour.has_same_lines(found):
                 data = found
             else:
                 self.store.put(key, data)  # damaged, and in no manifest: that would have been an earlier batch
@@ -207,10 +205,10 @@ class _Copy:
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
             md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
-            records=len(lines),
+            records=hour.records,
             partition=partition,
-            min_offset=offsets[0],
-            max_offset=offsets[-1],
+            min_offset=hour.min_offset,
+            max_offset=hour.max_offset,
         )
 
 

@@ -7,15 +7,10 @@ that a restore gives back the same bytes. Fields are sorted; `timestamp` is in m
 from __future__ import annotations
 
 import base64
-import gzip
-import io
 import json
-import zlib
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-_GZIP_LEVEL = 6
 _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -62,22 +57,6 @@ def _hour_folder(hour: int) -> str:
     # numpy's calendar, because Python's ends with the year 9999: a producer that sends microseconds is in the year 58,000.
     date, _, hour_of_day = str(np.datetime64(hour, "h")).partition("T")
     return f"dt={date}/hr={hour_of_day}"
-
-
-def compressed(lines: Sequence[bytes]) -> bytes:
-    """Gzip without a time stamp: the same lines give the same bytes."""
-    buffer = io.BytesIO()
-    with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as file:
-        file.write(b"".join(lines))
-    return buffer.getvalue()
-
-
-def same_lines(data: bytes, lines: Sequence[bytes]) -> bool:
-    """Does the object hold these lines? Another zlib may have packed the same lines differently."""
-    try:
-        return gzip.decompress(data) == b"".join(lines)
-    except (OSError, EOFError, zlib.error):
-        return False
 
 
 def _text(text: str | None) -> str:

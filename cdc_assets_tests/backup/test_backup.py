@@ -172,6 +172,28 @@ def test_a_lost_or_wrong_cache_is_not_believed(store: ObjectStore, bronze: Bronz
     assert run(store, bronze).manifests == 0
 
 
+def test_files_that_are_older_are_not_read_again(store: ObjectStore, bronze: Bronze, root: Path) -> None:
+    bronze.append("orders", records(0, 10))
+    run(store, bronze)
+    for old in Path(bronze.path).glob("*.parquet"):
+        old.unlink()
+    bronze.append("orders", records(10, 10, timestamp=NOON + HOUR))
+    assert run(store, bronze).records == 10
+    assert [r.offset for r in read_back(root, "shop", "orders")] == list(range(20))
+
+
+def test_a_batch_that_left_something_out_does_not_skip_files(store: ObjectStore, bronze: Bronze, root: Path) -> None:
+    # The second commit's records are older than the first one's, and the backup stops between the two.
+    bronze.append("orders", records(0, 600))
+    bronze.append("orders", records(600, 600, timestamp=NOON - HOUR))
+    with pytest.raises(KilledError):
+        run(FaultyStore(store, dies_at=5), bronze, max_records=500)
+    assert backup_position(store, source="shop", table="orders").positions == {0: 500}
+    bronze.append("orders", records(1200, 1, timestamp=NOON + HOUR))
+    run(store, bronze)
+    assert Counter(read_back(root, "shop", "orders")) == Counter(bronze.rows["orders"])
+
+
 def test_same_bytes_each_time(tmp_path: Path, store: ObjectStore, bronze: Bronze, root: Path) -> None:
     bronze.append("orders", records(0, 100))
     run(store, bronze)

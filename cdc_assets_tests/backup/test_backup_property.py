@@ -34,7 +34,7 @@ BACKUP = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.one_of(APPEND, BACKUP, BACKUP), min_size=1, max_size=10))
 def test_exactly_once_wherever_it_is_killed(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     with tempfile.TemporaryDirectory() as folder:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cdc_assets.errors import StoreError
 from cdc_assets.registry.backup_store import BackupStore
@@ -104,7 +107,26 @@ def test_bucket_is_made_once(any_store: ObjectStore) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/.", "a\0b", "a\nb", "a\\b", "C:\\a", "k" * 1100],
+    [
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        "..",
+        "../a",
+        "a/../b",
+        "a/..",
+        ".",
+        "./a",
+        "a/.",
+        "a\0b",
+        "a\nb",
+        "a\\b",
+        "C:\\a",
+        "k" * 1100,
+        "\ud800",
+    ],
 )
 def test_keys_cannot_leave_the_prefix(any_store: ObjectStore, key: str) -> None:
     for act in (any_store.get, any_store.delete, lambda k: any_store.put(k, b""), lambda k: any_store.put_if_absent(k, b"")):
@@ -114,9 +136,33 @@ def test_keys_cannot_leave_the_prefix(any_store: ObjectStore, key: str) -> None:
         list(any_store.list(key + "/"))
 
 
+@given(key=st.text(alphabet=st.one_of(st.sampled_from("./\\ab:\0\n~"), st.characters()), max_size=12))
+def test_whatever_key_is_taken_stays_inside(key: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(BackupStore(kind="local", bucket=f"{folder}/bucket", prefix="a/b"))
+        store.create_bucket()
+        try:
+            store.put(key, b"x")
+        except StoreError:
+            written = [path for path in Path(folder).rglob("*") if path.is_file()]
+            assert written == []
+            return
+        (path,) = (path for path in Path(folder).rglob("*") if path.is_file())
+        assert path.is_relative_to(Path(folder, "bucket", "a", "b"))
+        assert store.get(key) == b"x"
+        assert any(item.key == key for item in store.list(key.split("/")[0] + "/")) or "/" not in key
+
+
 def test_prefix_for_listing_ends_in_a_slash(any_store: ObjectStore) -> None:
     with pytest.raises(StoreError, match="slash"):
         list(any_store.list("shop/orders"))
+
+
+def test_a_name_too_long_for_the_folder_is_a_store_error(store: ObjectStore, tmp_path: Path) -> None:
+    for write in (store.put, store.put_if_absent):
+        with pytest.raises(StoreError, match="too long"):
+            write("shop/" + "k" * 300, b"")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_local_links_cannot_lead_out(store: ObjectStore, tmp_path: Path) -> None:

@@ -84,7 +84,11 @@ class ObjectStore(ABC):
         parts = key.split("/")
         if any(part in ("", ".", "..") for part in parts) or any(ord(c) < 32 or c in "\\\x7f" for c in key):
             raise StoreError(f"{key!r} is no key inside {self.url}")
-        if len(full.encode(errors="surrogatepass")) > _LONGEST_KEY:
+        try:
+            length = len(full.encode())
+        except UnicodeEncodeError as error:
+            raise StoreError(f"{key!r} is no key inside {self.url}: {error.reason}") from error
+        if length > _LONGEST_KEY:
             raise StoreError(f"{key!r} is too long for {self.url}: a key has at most {_LONGEST_KEY} bytes")
         return full
 

@@ -28,7 +28,11 @@ class LocalStore(ObjectStore):
         """Write an object, whether there is one or not."""
         target = self._path(key)
         try:
-            self._write(data, target).replace(target)
+            written = self._write(data, target)
+            try:
+                written.replace(target)
+            finally:
+                written.unlink(missing_ok=True)
             _sync_folder(target.parent)
         except OSError as error:
             raise self._error("write", key, error) from error
@@ -85,8 +89,12 @@ class LocalStore(ObjectStore):
     def _path(self, key: str) -> Path:
         root = self._root.resolve()
         path = root / self.full_key(key)
-        # Symbolic links: nothing that somebody put there may lead out of the folder.
-        if not path.parent.resolve().is_relative_to(root) or path.is_symlink():
+        try:
+            # Symbolic links: nothing that somebody put there may lead out of the folder.
+            leads_out = not path.parent.resolve().is_relative_to(root) or path.is_symlink()
+        except OSError as error:
+            raise self._error("find", key, error) from error
+        if leads_out:
             raise StoreError(f"{key!r} leads out of {self.url}")
         return path
 

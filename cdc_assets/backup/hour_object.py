@@ -1,0 +1,60 @@
+"""One object in the making: the lines of one hour and partition of a batch, compressed as they come."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import zlib
+from dataclasses import dataclass, field
+
+_LEVEL = 6
+# Below this the lines wait uncompressed: a compressor takes 256 KB, and timestamps may be spread over very many hours.
+_WAITING_BYTES = 1 << 18
+
+
+@dataclass
+class HourObject:
+    """Gzip without a time stamp, always cut into pieces alike: the same lines give the same bytes."""
+
+    records: int = 0
+    min_offset: int = -1
+    max_offset: int = -1
+    _waiting: list[bytes] = field(default_factory=list)
+    _waiting_bytes: int = 0
+    _packed: io.BytesIO = field(default_factory=io.BytesIO)
+    _packer: gzip.GzipFile | None = None
+    _content: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    def add(self, offset: int, line: bytes) -> None:
+        """The next line."""
+        if not self.records:
+            self.min_offset = offset
+        self.max_offset = offset
+        self.records += 1
+        self._waiting.append(line)
+        self._waiting_bytes += len(line)
+        if self._waiting_bytes >= _WAITING_BYTES:
+            self._pack()
+
+    def finish(self) -> bytes:
+        """The object; nothing can be added any more."""
+        self._pack()
+        assert self._packer is not None
+        self._packer.close()
+        return self._packed.getvalue()
+
+    def has_same_lines(self, data: bytes) -> bool:
+        """Does a stored object hold these lines? Another zlib may have packed them into other bytes."""
+        try:
+            return hashlib.sha256(gzip.decompress(data)).digest() == self._content.digest()
+        except (OSError, EOFError, zlib.error):
+            return False
+
+    def _pack(self) -> None:
+        if self._packer is None:
+            self._packer = gzip.GzipFile(filename="", fileobj=self._packed, mode="wb", compresslevel=_LEVEL, mtime=0)
+        piece = b"".join(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        self._content.update(piece)
+        self._packer.write(piece)
