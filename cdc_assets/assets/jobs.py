@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 TRANSPORT_JOB = "transport"
 VOLUMETRY_JOB = "volumetry"
 
 
-def build_overall_jobs() -> list[dg.UnresolvedAssetJobDefinition]:
+def build_overall_jobs() -> list[UnresolvedAssetJobDefinition]:
     """`transport` brings connectors, topics and mirrors to what is declared; `volumetry` runs every check."""
     layers = ("connector", "topic", "mirror")
     transport = dg.AssetSelection.tag("layer", layers[0])

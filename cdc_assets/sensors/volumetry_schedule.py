@@ -1,6 +1,7 @@
 """The volumetry checks on their declared rhythm: one job per source, one run for all its tables."""
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets import names
 from cdc_assets.checks.volumetry import build_volumetry_checks
@@ -13,7 +14,7 @@ def job_name(source: Source) -> str:
     return f"volumetry_{source.name}"
 
 
-def build_volumetry_job(source: Source) -> dg.UnresolvedAssetJobDefinition:
+def build_volumetry_job(source: Source) -> UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
     keys = build_volumetry_checks(source).check_keys
     return dg.define_asset_job(
@@ -23,7 +24,7 @@ def build_volumetry_job(source: Source) -> dg.UnresolvedAssetJobDefinition:
     )
 
 
-def build_volumetry_schedule(source: Source, job: dg.UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def build_volumetry_schedule(source: Source, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """At the shortest rhythm that a table of the source declares, in whole minutes."""
     shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
     minutes = max(1, round(shortest.total_seconds() / 60))
