@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -238,6 +239,17 @@ def test_two_backups_at_once_make_one(store: ObjectStore, bronze: Bronze, root: 
     assert sum(r.records for r in results) == 2700
     assert verify_backup(store, source="shop", table="orders", bronze_path=bronze.path, deep=True).differences == ()
     assert run(store, bronze).manifests == 0
+
+
+def test_a_race_of_several_backups_while_bronze_grows(any_store: ObjectStore, bronze: Bronze) -> None:
+    bronze.append("orders", records(0, 2000))
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(run, any_store, bronze, max_records=limit) for limit in (500, 700, 1000)]
+        bronze.append("orders", records(2000, 1500, timestamp=NOON + HOUR))
+        runs.append(pool.submit(run, any_store, bronze, max_records=900))
+        written = sum(each.result().records for each in runs)
+    report = verify_backup(any_store, source="shop", table="orders", bronze_path=bronze.path, deep=True)
+    assert (written, report.records, report.differences, report.unfinished) == (3500, 3500, (), ())
 
 
 def test_a_damaged_object_of_no_manifest_is_replaced(store: ObjectStore, bronze: Bronze, root: Path) -> None:
