@@ -83,7 +83,8 @@ def spark_connect(folder: Path) -> Iterator[str]:
         "org.apache.spark.deploy.SparkSubmit",
         class_path=spark_class_path(),
         heap_mb=1200,
-        options=OPTIONS,
+        # Small data, many plans: compiling them well costs more than running them.
+        options=[*OPTIONS, "-XX:TieredStopAtLevel=1"],
         arguments_file=folder / "spark.args",
     )
     command += ["--master", "local[2]", *(x for k, v in conf.items() for x in ("--conf", f"{k}={v}"))]

@@ -1,0 +1,124 @@
+"""Bronze in events/s and silver in seconds per small cycle, as ratios to a plain read in the same run.
+
+    python -m benchmarks.spark_jobs --remote sc://HOST:PORT --bootstrap HOST:PORT [--events 200000]
+
+Machines and neighbours differ; ratios travel. Fills a topic of its own with Debezium-shaped events, deletes it at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from spark import bronze, kafka_ranges, silver
+from spark.session import connect
+from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
+
+COLUMNS = (
+    Column("aid", "integer", False),
+    Column("bid", "integer"),
+    Column("abalance", "integer"),
+    Column("filler", "character(84)"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--remote", required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--events", type=int, default=200_000, help="events of the first load")
+    parser.add_argument("--cycles", type=int, default=5)
+    chosen = parser.parse_args()
+    topic = f"bench.public.accounts{uuid.uuid4().hex[:6]}"
+    admin = AdminClient({"bootstrap.servers": chosen.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    lake = Path(tempfile.mkdtemp(prefix="cdc-bench-"))
+    try:
+        measure(chosen, topic, admin, lake)
+    finally:
+        shutil.rmtree(lake)
+        admin.delete_topics([topic])[topic].result(30)
+
+
+def measure(chosen: argparse.Namespace, topic: str, admin: AdminClient, lake: Path) -> None:
+    session = connect(chosen.remote)
+    feed = Feed(chosen.bootstrap, topic)
+    path = str(lake / "bronze")
+    spec = SilverSpec("bench", "accounts", path, str(lake / "silver"), COLUMNS, ("aid",))
+
+    def append(start: int) -> int:
+        place = TopicPartition(topic, 0)
+        end = admin.list_offsets({place: OffsetSpec.latest()})[place].result(30).offset
+        asked = BronzeSpec(path, chosen.bootstrap, (TopicRange("accounts", topic, "id", 0, {0: (start, end)}),), uuid.uuid4().hex)
+        took = timed(lambda: bronze.run(session, asked))
+        plain = timed(lambda: kafka_ranges.read(session, asked, asked.topics).write.format("noop").mode("overwrite").save())
+        show(f"bronze {end - start:>7} events", took, plain, end - start)
+        return end
+
+    feed.send("r", range(chosen.events))
+    at = append(0)
+    took = timed(lambda: silver.run(session, spec))
+    plain = timed(lambda: session.read.format("delta").load(path).write.format("noop").mode("overwrite").save())
+    show(f"silver first load {chosen.events}", took, plain, chosen.events)
+    for size in (1_000, 10_000):
+        cycles = []
+        for _ in range(chosen.cycles):
+            feed.send("u", random.sample(range(chosen.events), size))
+            at = append(at)
+            cycles.append(timed(lambda: silver.run(session, spec)))
+        plain = timed(lambda: session.read.format("delta").load(spec.path).write.format("noop").mode("overwrite").save())
+        show(f"silver cycle of {size:>6} (median)", statistics.median(cycles), plain, size)
+    session.stop()
+
+
+class Feed:
+    """Events as Debezium writes them, positions rising."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 2_000_000})
+        self.topic = topic
+        self.lsn = 1_000_000
+
+    def send(self, op: str, keys: range | list[int]) -> None:
+        for key, value in self._events(op, keys):
+            self.producer.produce(self.topic, value, key)
+            self.producer.poll(0)
+        self.producer.flush()
+
+    def _events(self, op: str, keys: range | list[int]) -> Iterator[tuple[str, str]]:
+        for aid in keys:
+            self.lsn += 128
+            after = {"aid": aid, "bid": 1, "abalance": random.randrange(10_000), "filler": " " * 84}
+            source = {
+                **{"version": "3.7.0.Final", "connector": "postgresql", "name": "bench", "ts_ms": 1_790_000_000_000},
+                **{"snapshot": "false", "db": "bank", "sequence": json.dumps([str(self.lsn), str(self.lsn)]), "schema": "public"},
+                **{"table": "accounts", "txId": self.lsn // 512, "lsn": self.lsn, "ts_us": 1_790_000_000_000_000},
+            }
+            value = {"before": None, "after": after, "source": source, "transaction": None, "op": op, "ts_ms": 1_790_000_000_001}
+            yield json.dumps({"aid": aid}), json.dumps(value)
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def show(what: str, seconds: float, plain: float, events: int) -> None:
+    rate = f"{events / seconds:>9.0f} events/s"
+    print(f"{what:<34} {seconds:7.2f} s {rate}   plain read {plain:6.2f} s   ratio {seconds / plain:6.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
