@@ -83,8 +83,14 @@ def secret(reference: SecretRef) -> str:
 
 
 def export_stack_environment() -> None:
-    """Put what the stack says into this process's environment, where it is not set: for vendor SDKs."""
+    """Put what the stack says into this process's environment, where it is not set: for vendor SDKs.
+
+    The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it.
+    """
+    embedded_s3 = "AWS_ENDPOINT_URL_S3" not in os.environ
     for name, value in _stack_environment().items():
+        if embedded_s3 and name.startswith("AWS_"):
+            os.environ[name] = value
         os.environ.setdefault(name, value)
 
 

@@ -69,7 +69,7 @@ class Lakehouse:
         return Path(self.addresses["CDC_LAKE"]) / "silver" / source / table
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lakehouse() -> Iterator[Lakehouse]:
     # While writing tests: `CDC_TEST_HOME=.cdc pytest cdc_assets_tests/e2e` uses a stack that runs already.
     given = os.environ.get("CDC_TEST_HOME")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ def test_the_environment_wins_over_the_stack(home: Path, monkeypatch: pytest.Mon
     assert settings.address("CDC_CORE_BOOTSTRAP") == "stack:1"
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "mine:2")
     assert settings.address("CDC_CORE_BOOTSTRAP") == "mine:2"
+
+
+def test_the_embedded_s3_brings_its_own_credentials(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "embedded"}
+    (home / "stack.json").write_text(json.dumps({"environment": environment}))
+    for name in environment:
+        monkeypatch.setenv(name, "the user's")  # so that it is put back afterwards
+    settings.export_stack_environment()
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "the user's"
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    settings.export_stack_environment()
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "embedded"
 
 
 def test_a_missing_address_says_what_it_is_and_what_to_do() -> None:
