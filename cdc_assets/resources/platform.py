@@ -65,8 +65,11 @@ class Platform(dg.ConfigurableResource):
         """The object store of a backup."""
         from cdc_assets.resources.object_store import open_store
 
-        settings.export_stack_environment()
-        return open_store(config)
+        key = f"store {config!r}"
+        if key not in self._clients:
+            settings.export_stack_environment()
+            self._clients[key] = open_store(config)
+        return self._clients[key]
 
     def _kafka(self, bootstrap: str) -> KafkaCluster:
         return self._clients.setdefault(f"kafka {bootstrap}", KafkaCluster(bootstrap))
