@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +35,8 @@ def bronze_committed(path: str) -> Committed | None:
 
 def silver_committed(path: str) -> Folded | None:
     """What a silver table has folded; None when there is no table yet."""
-    table = _open(path)
-    if table is None:
-        return None
-    limit = _PAGE
-    while True:
-        commits = _commits(table, limit)
-        folded = fold_silver(commits)
-        if folded is not None or len(commits) < limit:
-            return folded
-        limit *= 4
+    state = silver_state(path)
+    return state.folded if state else None
 
 
 def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
@@ -66,11 +59,37 @@ def bronze_rows(path: str, version: int) -> dict[tuple[str, int], int]:
     return dict(counts)
 
 
-def silver_rows(path: str, *, version: int | None = None) -> int | None:
-    """Rows by the log's own statistics, deletion vectors taken off; None when there is no table yet."""
-    table = _open(path, version=version)
+@dataclass(frozen=True)
+class SilverState:
+    """A silver table at one version: what it has folded, and the rows that it holds then."""
+
+    folded: Folded | None
+    version: int
+    rows: int
+
+
+def silver_state(path: str) -> SilverState | None:
+    """Both of the newest version, whoever wrote it: damage that others did must show. None: there is no table yet."""
+    table = _open(path)
     if table is None:
         return None
+    limit = _PAGE
+    while True:
+        commits = _commits(table, limit)
+        folded = fold_silver(commits)
+        if folded is not None or len(commits) < limit:
+            return SilverState(folded, int(table.version()), _rows(table))
+        limit *= 4
+
+
+def silver_rows(path: str) -> int | None:
+    """Rows by the log's own statistics; None when there is no table yet."""
+    table = _open(path)
+    return None if table is None else _rows(table)
+
+
+def _rows(table: Any) -> int:
+    """Rows of the table's files, deletion vectors taken off."""
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=True))
@@ -80,14 +99,14 @@ def silver_rows(path: str, *, version: int | None = None) -> int | None:
     return int(records - removed)
 
 
-def _open(path: str, *, version: int | None = None) -> Any:
+def _open(path: str) -> Any:
     from deltalake import DeltaTable
 
     if "://" not in path and not (Path(path) / "_delta_log").is_dir():
         return None
     if not DeltaTable.is_deltatable(path):
         return None
-    return DeltaTable(path, version=version)
+    return DeltaTable(path)
 
 
 def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:

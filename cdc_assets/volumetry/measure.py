@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import Source, Table
-from cdc_assets.resources.delta_log import bronze_committed, bronze_rows, folded_positions, silver_committed, silver_rows
+from cdc_assets.resources.delta_log import bronze_committed, bronze_rows, folded_positions, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets.volumetry.row_count import RowCount, count_in_flight
@@ -70,18 +70,16 @@ def _count_rows_once(platform: Platform, source: Source, tables: Sequence[Table]
     # Silver first: whatever it has folded by now committed before the snapshot that is taken next.
     silver = {}
     for table in tables:
-        path = names.silver_path(platform.lake, source, table)
-        committed = silver_committed(path)
-        silver[table.name] = (committed, silver_rows(path, version=committed.version) if committed else 0)
+        silver[table.name] = silver_state(names.silver_path(platform.lake, source, table))
     snapshot, counts = platform.database(source).counts([table.id for table in tables])
     position = carry_to_lake(
         source, database=platform.database(source), core=platform.core_kafka(), lake=lake, lake_connect=platform.lake_connect()
     )
     results: dict[str, RowCount | CdcAssetsError] = {}
     for table in tables:
-        committed, rows = silver[table.name]
+        state = silver[table.name]
         topic = names.mirrored_topic(source, table)
-        folded = folded_positions(committed, topic)
+        folded = folded_positions(state.folded if state else None, topic)
         try:
             flight = count_in_flight(
                 lake,
@@ -96,8 +94,8 @@ def _count_rows_once(platform: Platform, source: Source, tables: Sequence[Table]
             continue
         results[names.table_name(table)] = RowCount(
             source_rows=counts[table.id],
-            silver_rows=rows or 0,
-            silver_version=committed.version if committed else None,
+            silver_rows=state.rows if state else 0,
+            silver_version=state.version if state else None,
             in_flight=flight.change,
             uncountable=flight.uncountable,
             snapshot=snapshot,
