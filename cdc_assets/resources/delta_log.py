@@ -35,8 +35,8 @@ def bronze_committed(path: str) -> Committed | None:
 
 def silver_committed(path: str) -> Folded | None:
     """What a silver table has folded; None when there is no table yet."""
-    state = silver_state(path)
-    return state.folded if state else None
+    table = _open(path)
+    return None if table is None else _folded(table)
 
 
 def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
@@ -71,21 +71,23 @@ class SilverState:
 def silver_state(path: str) -> SilverState | None:
     """Both of the newest version, whoever wrote it: damage that others did must show. None: there is no table yet."""
     table = _open(path)
-    if table is None:
-        return None
-    limit = _PAGE
-    while True:
-        commits = _commits(table, limit)
-        folded = fold_silver(commits)
-        if folded is not None or len(commits) < limit:
-            return SilverState(folded, int(table.version()), _rows(table))
-        limit *= 4
+    return None if table is None else SilverState(_folded(table), int(table.version()), _rows(table))
 
 
 def silver_rows(path: str) -> int | None:
     """Rows by the log's own statistics; None when there is no table yet."""
     table = _open(path)
     return None if table is None else _rows(table)
+
+
+def _folded(table: Any) -> Folded | None:
+    limit = _PAGE
+    while True:
+        commits = _commits(table, limit)
+        folded = fold_silver(commits)
+        if folded is not None or len(commits) < limit:
+            return folded
+        limit *= 4
 
 
 def _rows(table: Any) -> int:
