@@ -24,11 +24,11 @@ def bronze_committed(path: str) -> Committed | None:
         return None
     limit = _PAGE
     while True:
-        commits = _commits(table, limit)
+        commits, complete = _commits(table, limit)
         try:
             return fold(commits)
         except HistoryTooShortError:
-            if len(commits) < limit:
+            if complete:
                 raise
             limit *= 4
 
@@ -83,9 +83,9 @@ def silver_rows(path: str) -> int | None:
 def _folded(table: Any) -> Folded | None:
     limit = _PAGE
     while True:
-        commits = _commits(table, limit)
+        commits, complete = _commits(table, limit)
         folded = fold_silver(commits)
-        if folded is not None or len(commits) < limit:
+        if folded is not None or complete:
             return folded
         limit *= 4
 
@@ -111,8 +111,12 @@ def _open(path: str) -> Any:
     return DeltaTable(path)
 
 
-def _commits(table: Any, limit: int) -> list[tuple[int, str | None]]:
-    return surviving(table.history(limit))
+def _commits(table: Any, limit: int) -> tuple[list[tuple[int, str | None]], bool]:
+    """The newest commits, and whether these are all that the log has."""
+    # history() lists the log anew: a commit that came after the table was opened is not of the version looked at.
+    version = int(table.version())
+    entries = table.history(limit)
+    return surviving(e for e in entries if int(e["version"]) <= version), len(entries) < limit
 
 
 def bronze_rows_below(path: str, topic: str, positions: Mapping[int, int]) -> int:
