@@ -112,11 +112,17 @@ def _open(path: str) -> Any:
 
 
 def _commits(table: Any, limit: int) -> tuple[list[tuple[int, str | None]], bool]:
-    """The newest commits, and whether these are all that the log has."""
-    # history() lists the log anew: a commit that came after the table was opened is not of the version looked at.
-    version = int(table.version())
-    entries = table.history(limit)
-    return surviving(e for e in entries if int(e["version"]) <= version), len(entries) < limit
+    """The newest commits up to the opened version, and whether these are all that the log has.
+
+    history() lists the log anew but numbers its entries down from the opened version: a commit that came between
+    would shift every number. So it is asked again until no commit has come meanwhile; the table moves along.
+    """
+    while True:
+        version = table.version()
+        entries = table.history(limit)
+        table.update_incremental()
+        if table.version() == version:
+            return surviving(entries), len(entries) < limit
 
 
 def bronze_rows_below(path: str, topic: str, positions: Mapping[int, int]) -> int:
