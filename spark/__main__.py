@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jars", default="", help="comma-separated; only where spark-submit does not set them")
     chosen = parser.parse_args(arguments)
 
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     from spark import bronze, silver
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
             result = bronze.run(session, spec) if isinstance(spec, BronzeSpec) else silver.run(session, spec)
         finally:
             session.stop()
-    except (SparkJobError, PySparkException, OSError) as error:
+    except (SparkJobError, OSError, PySparkException, Py4JJavaError) as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         print(f"{chosen.job}: {lines[0] if lines else type(error).__name__}", file=sys.stderr)
         return 1

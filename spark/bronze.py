@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark import bronze_counts, bronze_overlap, envelope, kafka_ranges, positions
-from spark.bronze_counts import counted, positioned
+from spark.bronze_counts import counted, draft_position, positioned
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
@@ -83,7 +83,7 @@ def _drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
     parsed = records.withColumn("envelope", envelope.narrow(sf.col("value")))
     source, op = sf.col("envelope")["source"], sf.col("envelope")["op"]
     last_commit = positions.last_commit(source["sequence"])
-    return parsed.select(
+    drafts = parsed.select(
         _by_topic({t.topic: t.table for t in topics}).alias("table"),
         _by_topic({t.topic: t.epoch for t in topics}).alias("epoch"),
         *("topic", "partition", "offset", "timestamp", "headers", "key", "value"),
@@ -95,6 +95,7 @@ def _drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
         envelope.source_time(sf.col("envelope")).alias("source_ts"),
         source["snapshot"].alias("snapshot"),
     )
+    return drafts.withColumn("position", draft_position())
 
 
 def _by_topic(values: Mapping[str, object]) -> Column:

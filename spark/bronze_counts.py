@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
 from spark import kafka_ranges, positions
 from spark.commits import Committed, TopicCommit
+from spark.failures import SPARK_FAILURES
 from spark.specs import TopicRange
 
 Place = tuple[str, int]
@@ -33,8 +33,7 @@ def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
     """One row per topic, partition, kind and initial snapshot."""
     initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
     unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()
-    draft = drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), sf.col("lsn"))))
-    grouped = draft.groupBy("topic", "partition", "kind", initial.alias("initial")).agg(
+    grouped = drafts.groupBy("topic", "partition", "kind", initial.alias("initial")).agg(
         sf.count("*").alias("records"),
         sf.min("offset").alias("first_offset"),
         sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
@@ -43,22 +42,25 @@ def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
     )
     try:
         return grouped.collect()
-    except PySparkException as error:
+    except SPARK_FAILURES as error:
         lost = kafka_ranges.lost_range(error, topics)
         if lost is None:
             raise
         raise lost from error
 
 
+def draft_position() -> Column:
+    """The position that holds for every event but the changes of the first transaction after an initial snapshot."""
+    return _position(sf.coalesce(sf.col("last_commit"), sf.col("lsn")))
+
+
 def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> DataFrame:
     """The batch with every event's final position."""
-    own = positions.anchored(
-        sf.col("lsn"),
-        topic=sf.col("topic"),
-        partition=sf.col("partition"),
-        offset=sf.col("offset"),
-        snapshots=_snapshots(groups, committed),
-    )
+    snapshots = _snapshots(groups, committed)
+    if not snapshots:
+        return drafts
+    place = {name: sf.col(name) for name in ("topic", "partition", "offset")}
+    own = positions.anchored(sf.col("lsn"), **place, snapshots=snapshots)
     return drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), own)))
 
 

@@ -12,7 +12,6 @@ import base64
 import json
 from collections.abc import Sequence
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -152,7 +151,7 @@ def _problem(reason: Expression, **facts: Expression | str | None) -> Expression
     return sf.to_json(sf.struct("topic", "partition", "offset", "op", reason.alias("reason"), *named))
 
 
-def record_error(error: PySparkException, spec: SilverSpec) -> RecordError | None:
+def record_error(error: Exception, spec: SilverSpec) -> RecordError | None:
     """The error of a record that stopped the job from inside the query, or None."""
     text = str(error)
     start = text.find(MARK + "{")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from pyspark.errors import PySparkException
+from spark.failures import SPARK_FAILURES, described
 
 T = TypeVar("T")
 ATTEMPTS = 5
@@ -27,7 +27,7 @@ def retried(job: Callable[[], T]) -> T:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return job()
-        except PySparkException as error:
+        except SPARK_FAILURES as error:
             if attempt == ATTEMPTS or not is_conflict(error):
                 raise
             # Two jobs that collided must not meet again at the same moment.
@@ -35,7 +35,7 @@ def retried(job: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
-def is_conflict(error: PySparkException) -> bool:
+def is_conflict(error: Exception) -> bool:
     """Whether Delta refused the commit because another one came in between."""
-    text = f"{error.getCondition() or ''} {str(error)[:2000]}"
+    text = described(error)
     return any(name in text for name in CONFLICTS)

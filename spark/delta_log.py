@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark.commits import Folded, fold_silver, surviving
 from spark.errors import CommitNotFoundError, HistoryTooShortError
+from spark.failures import SPARK_FAILURES, described
 from spark.identifiers import table_at
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]
     statement = f"DESCRIBE HISTORY {table_at(path)}" + (f" LIMIT {limit}" if limit else "")
     try:
         rows = session.sql(statement).select(*FIELDS).collect()
-    except PySparkException as error:
+    except SPARK_FAILURES as error:
         if is_missing_table(error):
             return []
         raise
@@ -57,9 +57,9 @@ def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]
     return [Commit(r.version, r.operation, kept[r.version], dict(r.operationMetrics or {})) for r in rows]
 
 
-def is_missing_table(error: PySparkException) -> bool:
+def is_missing_table(error: Exception) -> bool:
     """Whether Spark says that there is no Delta table at the path."""
-    text = f"{error.getCondition() or ''} {error}"
+    text = described(error)
     return any(name in text for name in NOT_A_TABLE)
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.commits import Committed
@@ -103,7 +102,7 @@ def describe(topics: Sequence[TopicRange]) -> str:
     return ", ".join(parts)
 
 
-def lost_range(error: PySparkException, topics: Sequence[TopicRange]) -> SparkJobError | None:
+def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError | None:
     """The error to raise instead, when Spark says that records of a range are not to be had."""
     text = str(error)
     if not LOSS.search(text):

@@ -20,6 +20,7 @@ def session_conf() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.parquet.compression.codec": "zstd",
         # INT96 would wrap around before 1677 and has no statistics.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -69,8 +70,12 @@ def connect(remote: str) -> SparkSession:
     The metadata of a MERGE can only be set as a session setting: one session per worker thread, or two tables
     would sign each other's commits.
     """
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
     separator = ";" if "/;" in remote else "/;"
     session = SparkSession.builder.remote(f"{remote.rstrip('/')}{separator}session_id={uuid4()}").create()
+    # About half a minute; with the default a job would wait ten for a server that is gone.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
     for key, value in session_conf().items():
         session.conf.set(key, value)
     return session

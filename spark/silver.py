@@ -18,7 +18,6 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -29,6 +28,7 @@ from spark.changes import META, decoded, key_slots, record_error, slot
 from spark.commits import Committed, Folded, TopicState, fold, silver_metadata
 from spark.conflicts import retried
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
+from spark.failures import SPARK_FAILURES
 from spark.identifiers import quoted, table_at
 from spark.session import USER_METADATA
 from spark.specs import JobResult, SilverSpec
@@ -44,7 +44,7 @@ def run(session: SparkSession, spec: SilverSpec) -> JobResult:
     def job() -> JobResult:
         try:
             return _run(session, spec)
-        except PySparkException as error:
+        except SPARK_FAILURES as error:
             unfit = record_error(error, spec)
             if unfit is None:
                 raise

@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with spark_connect(tmp_path_factory.mktemp("spark")) as address:
+    with spark_connect(tmp_path_factory.mktemp("spark")) as (address, _):
         yield address
 
 

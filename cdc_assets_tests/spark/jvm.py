@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import ctypes
 import signal
 import socket
 import subprocess
@@ -55,18 +55,22 @@ def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], lo
 @contextmanager
 def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=_die_with_parent)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
 
 
+def _die_with_parent() -> None:
+    """Not even a killed test run leaves a JVM behind (PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 @contextmanager
-def spark_connect(folder: Path) -> Iterator[str]:
-    """A Spark Connect server with Delta; its `sc://` address."""
+def spark_connect(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A Spark Connect server with Delta: its `sc://` address, and what kills it."""
     from spark.session import server_conf
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +95,7 @@ def spark_connect(folder: Path) -> Iterator[str]:
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with running(command, log=log) as process:
         until(lambda: _accepts(port), process=process, log=log)
-        yield f"sc://127.0.0.1:{port}"
+        yield f"sc://127.0.0.1:{port}", process.kill
 
 
 @contextmanager

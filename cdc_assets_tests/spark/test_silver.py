@@ -1,0 +1,106 @@
+"""Silver around the fold: restores, limits, several writers at once, a server that dies, an empty table."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+from cdc_assets_tests.spark.jvm import spark_connect
+from cdc_assets_tests.spark.lake import Lake, rows, values
+from cdc_assets_tests.spark.test_bronze import committed
+from cdc_assets_tests.spark.test_types import event
+from spark.session import connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def found(path: str) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["v"]) for row in values(path))
+
+
+def test_rows_come_back_after_a_restore(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t")
+    for offset in range(3):
+        lake.put("t", event(offset, {"id": offset, "v": "x"}))
+        lake.append(lake.all_of("t"))
+        lake.fold(spec)
+    session.sql(f"RESTORE delta.`{spec.path}` TO VERSION AS OF 0").collect()
+    assert found(spec.path) == [(0, "x")]
+    assert lake.fold(spec).rows_inserted == 2
+    assert found(spec.path) == [(0, "x"), (1, "x"), (2, "x")]
+    session.sql(f"RESTORE delta.`{lake.bronze_path}` TO VERSION AS OF 1").collect()
+    assert lake.append(lake.all_of("t")).rows_inserted == 1
+    assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 1, 2]
+    assert lake.fold(spec).version is None
+
+
+def test_a_limit_folds_no_further(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t")
+    for offset, value in enumerate("ab"):
+        lake.put("t", event(offset, {"id": 1, "v": value}))
+        lake.append(lake.all_of("t"))
+    lake.fold(spec, limit=0)
+    assert found(spec.path) == [(1, "a")]
+    lake.fold(spec)
+    assert found(spec.path) == [(1, "b")]
+
+
+def test_an_empty_topic_makes_an_empty_table(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    assert lake.fold(lake.spec("t")).version is None
+    lake.append(lake.ranges("t", {0: 0}))
+    assert lake.fold(lake.spec("t")).version == 0
+    assert rows(lake.spec("t").path) == []
+
+
+def test_appends_of_different_tables_at_once(remote: str, session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    tables = ["a", "b", "c"]
+    for table in tables:
+        lake.put(table, *[event(offset, {"id": offset, "v": table}) for offset in range(6)])
+
+    def work(table: str) -> None:
+        own = connect(remote)
+        for end in (2, 4, 6):
+            lake.append(lake.ranges(table, {0: end}), session=own)
+        own.stop()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, tables))
+    state = committed(lake.bronze_path)
+    assert {t.table: (t.positions, t.records) for t in state.topics.values()} == {t: ({0: 6}, 6) for t in tables}
+    assert len(rows(lake.bronze_path)) == 18
+
+
+def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t")
+    lake.put("t", *[event(offset, {"id": offset % 50, "v": f"v{offset}"}) for offset in range(200)])
+    lake.append(lake.ranges("t", {0: 100}))
+    lake.fold(spec)
+    lake.append(lake.ranges("t", {0: 200}))
+    with spark_connect(tmp_path / "other") as (address, kill):
+        doomed = Lake(connect(address), tmp_path, log=lake.log)
+        before = len(list(Path(spec.path).glob("*.parquet")))
+        # Death comes once the MERGE has written a data file: before, at, or just after its commit.
+        threading.Thread(target=_once_it_writes, args=(Path(spec.path), before, kill), daemon=True).start()
+        with pytest.raises(PySparkException):
+            doomed.fold(spec)
+    lake.fold(spec)
+    assert found(spec.path) == sorted((offset % 50, f"v{offset}") for offset in range(150, 200))
+
+
+def _once_it_writes(table: Path, before: int, kill) -> None:
+    deadline = time.monotonic() + 60
+    while len(list(table.glob("*.parquet"))) <= before and time.monotonic() < deadline:
+        time.sleep(0.002)
+    kill()
