@@ -8,6 +8,7 @@ logs/ data/ run/ dagster/ lake/
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -117,10 +118,23 @@ def read_json(file: Path) -> dict[str, Any]:
         return {}
 
 
+def write_once(file: Path, text: str) -> str:
+    """The file's text: this one if there was none, whoever else is writing it at the same time."""
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        with contextlib.suppress(FileExistsError):
+            # Unlike a rename, a link never replaces what the other writer has made.
+            os.link(name, file)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return file.read_text(encoding="utf-8")
+
+
 def _generated(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         # Letters, digits, - and _ only, and no newline: Connect's provider hands the file on byte for byte.
-        write_private(file, secrets.token_urlsafe(24))
-        return file.read_text(encoding="utf-8")
+        return write_once(file, secrets.token_urlsafe(24))

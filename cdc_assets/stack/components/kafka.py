@@ -17,7 +17,7 @@ from typing_extensions import override
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.home import private_folder, write_once
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.site import Site, broker_names
 
@@ -71,9 +71,10 @@ class KafkaBroker(Component):
     def _cluster_id(self) -> str:
         # Of the cluster, not the broker: all brokers are formatted with the same.
         file = self.site.home.root / "data" / f"{self.cluster}-kafka.cluster-id"
-        if not file.exists():
-            write_private(file, base64.urlsafe_b64encode(b"k" + uuid.uuid4().bytes[1:]).decode().rstrip("="))
-        return file.read_text(encoding="utf-8")
+        if file.exists():
+            return file.read_text(encoding="utf-8")
+        # The brokers of a cluster are prepared at the same time: they must agree on one id.
+        return write_once(file, base64.urlsafe_b64encode(b"k" + uuid.uuid4().bytes[1:]).decode().rstrip("="))
 
     def _properties(self) -> dict[str, str]:
         brokers = self.site.brokers
