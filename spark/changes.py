@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark.column_types import LakeType, lake_type
 from spark.errors import RecordError, UnsupportedEventError
 from spark.specs import Column, SilverSpec
+from spark.types.registry import lake_type
+from spark.types.rule import LakeType
 
 CORRUPT = "cdc_corrupt"
 MARK = "CDC_RECORD:"

@@ -14,9 +14,9 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, values
 from spark.changes import META
-from spark.column_types import lake_type
 from spark.errors import ColumnTypeError, RecordError, SchemaMismatchError, UnsupportedEventError
 from spark.specs import Column
+from spark.types.registry import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
