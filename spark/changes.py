@@ -8,7 +8,6 @@ does not depend on how the records were cut into batches.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 
@@ -21,17 +20,10 @@ from spark.errors import RecordError, UnsupportedEventError
 from spark.specs import Column, SilverSpec
 from spark.types.registry import lake_type
 from spark.types.rule import LakeType
+from spark.unavailable import forms, null_may_mean_unchanged
 
 CORRUPT = "cdc_corrupt"
 MARK = "CDC_RECORD:"
-UNAVAILABLE = "__debezium_unavailable_value"
-UNAVAILABLE_FORMS = (
-    UNAVAILABLE,
-    base64.b64encode(UNAVAILABLE.encode()).decode(),
-    json.dumps([UNAVAILABLE]),
-    json.dumps([base64.b64encode(UNAVAILABLE.encode()).decode()]),
-    json.dumps([ord(c) for c in UNAVAILABLE], separators=(",", ":")),
-)
 META = ("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id")
 META_TYPES = {
     "_cdc_position": "string",
@@ -68,6 +60,7 @@ def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:
     image = parsed.select(
         *("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot"),
         _unreadable(spec).alias("unreadable"),
+        sf.coalesce(sf.col("value")["before"].isNotNull(), sf.lit(False)).alias("has_before"),
         *[_text(column, spec).alias(f"t{i}") for i, column in enumerate(spec.columns)],
     )
     typed = image.select("*", *[kind.convert(sf.col(f"t{i}")).alias(slot(i)) for i, kind in enumerate(lake_types(spec))])
@@ -136,11 +129,15 @@ def _unreadable(spec: SilverSpec) -> Expression:
 def _checked_op(spec: SilverSpec) -> Expression:
     """The op, or the job's end. It hangs on the op because every plan needs the op."""
     problems = [sf.when(sf.col("unreadable").isNotNull(), _problem(sf.col("unreadable")))]
+    unchanged = forms(spec.unavailable)
     for i, column in enumerate(spec.columns):
         text, typed = sf.col(f"t{i}"), sf.col(slot(i))
         kind = {"column": column.name, "type": column.source_type}
         unavailable = "the value is not in the event (unchanged TOAST): ALTER TABLE ... REPLICA IDENTITY FULL"
-        problems.append(sf.when(text.isin(*UNAVAILABLE_FORMS), _problem(sf.lit(unavailable), **kind, value=sf.lit(None))))
+        missing = text.isin(*unchanged)
+        if null_may_mean_unchanged(column):
+            missing = missing | (text.isNull() & (sf.col("op") == "u") & ~sf.col("has_before"))
+        problems.append(sf.when(missing, _problem(sf.lit(unavailable), **kind, value=sf.lit(None))))
         unfit = sf.lit("the value does not fit the column's type")
         problems.append(sf.when(text.isNotNull() & typed.isNull(), _problem(unfit, **kind, value=sf.left(text, sf.lit(200)))))
     problem = sf.coalesce(*problems)

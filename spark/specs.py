@@ -109,6 +109,8 @@ class SilverSpec:
     """Fold what bronze has committed for one table into its current state (no keys: append).
 
     `folded_limit` is the highest bronze version to fold; without it, everything that bronze has committed.
+    `unavailable` is the connector's `unavailable.value.placeholder`: what stands for a value that an update did not
+    change and the event does not hold; the default is Debezium's own.
     """
 
     source: str
@@ -118,6 +120,7 @@ class SilverSpec:
     columns: tuple[Column, ...]
     keys: tuple[str, ...] = ()
     folded_limit: int | None = None
+    unavailable: str = "__debezium_unavailable_value"
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

@@ -13,6 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
+from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.postgresql import CatalogueTable
@@ -74,6 +75,7 @@ def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) 
         path=names.silver_path(lake, source, table),
         columns=tuple(Column(c.name, c.type, c.nullable) for c in found.columns if c.name not in table.except_column_list),
         keys=table.keys or found.primary_key,
+        unavailable=UNAVAILABLE_VALUE,
     )
 
 

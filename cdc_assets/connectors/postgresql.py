@@ -45,9 +45,12 @@ def capture_config(source: Source) -> dict[str, str]:
         "decimal.handling.mode": "string",
         "time.precision.mode": "microseconds",
         "interval.handling.mode": "string",
-        "binary.handling.mode": "base64",
+        # In JSON the same base64 as the mode of that name, which sends NULL for an unchanged TOASTed bytea.
+        "binary.handling.mode": "bytes",
         "hstore.handling.mode": "json",
         "unavailable.value.placeholder": UNAVAILABLE_VALUE,
+        # The default leaves TRUNCATE out.
+        "skipped.operations": "none",
         "tombstones.on.delete": "true",
         "poll.interval.ms": "100",
         "exactly.once.support": "required",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets_tests.spark.capture import Record
 from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 
@@ -79,7 +80,7 @@ class Lake:
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)
-        return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys))
+        return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), unavailable=UNAVAILABLE_VALUE)
 
     def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
         from spark import silver

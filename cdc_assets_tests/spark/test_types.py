@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, values
 from spark.changes import META
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UTC = dt.timezone.utc
-PLACEHOLDER = "__debezium_unavailable_value"
+PLACEHOLDER = UNAVAILABLE_VALUE
 SENT: list[tuple[str, Any, Any]] = [
     ("boolean", True, True),
     ("smallint", -32768, -32768),

@@ -9,12 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import ConnectError, ConnectorFailedError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
 
 CANARY = "canary-3c1f"
 
@@ -46,6 +48,12 @@ def test_declared_keys_become_the_record_key(source: Source) -> None:
     table, columns = capture_config(source)["message.key.columns"].rsplit(":", 1)
     assert re.fullmatch(table, "odd.we.ird,name(x)")
     assert columns == "a,b"
+
+
+def test_silver_looks_for_the_placeholder_that_the_connector_sends(source: Source) -> None:
+    found = CatalogueTable(source.tables[0].id, (CatalogueColumn("id", "integer", nullable=False),), ("id",))
+    spec = silver_spec("/lake", source, source.tables[0], found)
+    assert spec.unavailable == capture_config(source)["unavailable.value.placeholder"]
 
 
 def test_no_secret_is_in_a_rendered_config(source: Source) -> None:

@@ -1,0 +1,170 @@
+"""PostgreSQL, one broker and a Connect worker with Debezium, from the stack's own components, for recording real events.
+
+A recording is what Debezium really sent: the oracle of the fold is then PostgreSQL itself, not a model of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.names import MARKER_PREFIX
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.connect import ConnectWorker
+from cdc_assets.stack.components.kafka import KafkaBroker
+from cdc_assets.stack.components.postgres import Postgres, ensure_database, ensure_role
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.identity import wrap
+from cdc_assets.stack.ports import HOST, assign
+from cdc_assets.stack.site import Site
+from cdc_assets_tests.spark.capture import Record
+from cdc_assets_tests.spark.jvm import locked_jars
+
+if TYPE_CHECKING:
+    import psycopg
+
+NAME = "live"
+
+
+@dataclass
+class LiveSource:
+    """A database called `live`, its connector once `capture` has been called, and what it has sent."""
+
+    postgres: Postgres
+    connect: ConnectClient
+    bootstrap: str
+    home: Home
+
+    def connection(self, *, autocommit: bool = True) -> psycopg.Connection:
+        return self.postgres.connect(NAME, autocommit=autocommit)
+
+    def capture(self, tables: Sequence[str | Mapping[str, object]], **overrides: str) -> None:
+        """Start the product's own connector on these tables; `overrides` change its config."""
+        declared = [{"name": t} if isinstance(t, str) else t for t in tables]
+        database = {
+            "kind": "postgresql",
+            "host": HOST,
+            "port": self.postgres.site.ports["postgres"],
+            "dbname": NAME,
+            "user": NAME,
+            "password": {"secret": NAME},
+        }
+        source = Source.model_validate({"source": NAME, "database": database, "tables": declared})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CDC_HOME", str(self.home.root))
+            patch.setenv("CDC_CONNECT_SECRETS", str(self.home.secrets))
+            config = {**capture_config(source), **{k.replace("__", "."): v for k, v in overrides.items()}}
+        self.connect.put_config(config["name"], config)
+        self.connect.wait_running(config["name"])
+
+    def delivered(self, *, seconds: float = 120) -> dict[str, dict[int, list[Record]]]:
+        """Every committed record of every table topic, once all that is committed in the database until now has come."""
+        mark = uuid.uuid4().hex
+        with self.connection() as connection:
+            connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (MARKER_PREFIX, mark))
+        deadline = time.monotonic() + seconds
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": mark,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            found: dict[str, dict[int, list[Record]]] = {}
+            self._assign(consumer)
+            marked, quiet = False, 0
+            while not (marked and quiet >= 3):
+                if time.monotonic() > deadline or self._failed():
+                    raise AssertionError(f"marker {mark}: {self.connect.status(f'{NAME}-capture')}; {sorted(found)}")
+                messages = consumer.consume(2000, 0.3)
+                if not messages and not marked:
+                    self._assign(consumer, keep=True)
+                quiet = 0 if messages else quiet + 1
+                for message in messages:
+                    if message.error():
+                        continue
+                    topic, value = message.topic() or "", message.value()
+                    if topic == f"{NAME}.message":
+                        content = json.loads(value or b"{}").get("message", {}).get("content") or ""
+                        marked = marked or base64.b64decode(content) == mark.encode()
+                        continue
+                    key = message.key()
+                    record = Record(message.offset() or 0, key.decode() if key else None, value.decode() if value else None)
+                    found.setdefault(topic, {}).setdefault(message.partition() or 0, []).append(record)
+            return found
+        finally:
+            consumer.close()
+
+    def _failed(self) -> bool:
+        status = self.connect.status(f"{NAME}-capture")
+        return status is None or status.failed
+
+    @staticmethod
+    def _assign(consumer: Consumer, *, keep: bool = False) -> None:
+        known = {(p.topic, p.partition) for p in consumer.assignment()} if keep else set()
+        topics = consumer.list_topics(timeout=20).topics
+        wanted = [(t, p) for t, about in topics.items() if t.startswith(f"{NAME}.") for p in about.partitions]
+        new = [TopicPartition(t, p, OFFSET_BEGINNING) for t, p in wanted if (t, p) not in known]
+        if new:
+            consumer.incremental_assign(new)
+
+
+@contextmanager
+def live_source(folder: Path) -> Iterator[LiveSource]:
+    """Started for one test session or one recording; gone afterwards."""
+    locked_jars("kafka"), locked_jars("debezium-postgres")
+    home = Home(folder / "home").create()
+    folder.chmod(0o755)
+    names = ("postgres", "core-kafka", "core-kafka-controller", "core-connect")
+    site = Site(home, assign(names, {}))
+    postgres, broker, worker = Postgres(site), KafkaBroker(site, "core", 1), ConnectWorker(site, "core")
+    with ExitStack() as stack:
+        for component in (postgres, broker, worker):
+            stack.enter_context(_running(component))
+        with postgres.connect() as connection:
+            ensure_role(connection, NAME, home.secret(NAME), "LOGIN SUPERUSER")
+            ensure_database(connection, NAME, owner=NAME)
+        yield LiveSource(postgres, ConnectClient(worker.url), site.bootstrap("core"), home)
+
+
+@contextmanager
+def _running(component: Component) -> Iterator[None]:
+    component.prepare()
+    with component.log.open("ab") as log:
+        command = wrap(component.command(), component.identity)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=component.environment(), cwd=component.run)
+    try:
+        deadline = time.monotonic() + component.start_timeout
+        while True:
+            try:
+                component.probe()
+                break
+            except NotReadyError as error:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError(f"{error}\n{component.log.read_text()[-3000:]}") from error
+                time.sleep(0.2)
+        yield
+    finally:
+        process.send_signal(component.stop_signal)
+        try:
+            process.wait(component.stop_timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
