@@ -12,13 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame, SparkSession
 
-from spark import bronze_counts, bronze_overlap, envelope, kafka_ranges, positions
-from spark.bronze_counts import counted, draft_position, positioned
+from spark import bronze_counts, bronze_drafts, bronze_overlap, kafka_ranges
+from spark.bronze_counts import counted, positioned
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
@@ -62,7 +60,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         shares = bronze_counts.shares(todo, [], None)
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
-    drafts = _drafts(read(filled), filled).persist()
+    drafts = bronze_drafts.drafts(read(filled), filled).persist()
     try:
         groups = counted(drafts, filled)
         events = positioned(drafts, groups, _same_epochs(committed, filled))
@@ -76,30 +74,6 @@ def _same_epochs(committed: Committed, topics: Sequence[TopicRange]) -> Committe
     """What is committed of the incarnations that are being read; log positions of others mean nothing here."""
     epochs = {t.topic: t.epoch for t in topics}
     return replace(committed, topics={n: s for n, s in committed.topics.items() if s.epoch == epochs.get(n)})
-
-
-def _drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
-    """The records with what their envelope says, before their position is final."""
-    parsed = records.withColumn("envelope", envelope.narrow(sf.col("value")))
-    source, op = sf.col("envelope")["source"], sf.col("envelope")["op"]
-    last_commit = positions.last_commit(source["sequence"])
-    drafts = parsed.select(
-        _by_topic({t.topic: t.table for t in topics}).alias("table"),
-        _by_topic({t.topic: t.epoch for t in topics}).alias("epoch"),
-        *("topic", "partition", "offset", "timestamp", "headers", "key", "value"),
-        op.alias("op"),
-        envelope.kind(op, sf.col("value")).alias("kind"),
-        last_commit.alias("last_commit"),
-        sf.coalesce(source["lsn"], positions.change_lsn(source["sequence"]), last_commit).alias("lsn"),
-        source["txId"].alias("tx_id"),
-        envelope.source_time(sf.col("envelope")).alias("source_ts"),
-        source["snapshot"].alias("snapshot"),
-    )
-    return drafts.withColumn("position", draft_position())
-
-
-def _by_topic(values: Mapping[str, object]) -> Column:
-    return sf.create_map(*[sf.lit(x) for x in chain.from_iterable(values.items())])[sf.col("topic")]
 
 
 def _commit(

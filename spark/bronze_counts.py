@@ -13,9 +13,10 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
-from spark import kafka_ranges, positions
+from spark import kafka_ranges
 from spark.commits import Committed, TopicCommit
 from spark.failures import SPARK_FAILURES
+from spark.positions import layout, postgresql
 from spark.specs import TopicRange
 
 Place = tuple[str, int]
@@ -49,23 +50,21 @@ def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
         raise lost from error
 
 
-def draft_position() -> Column:
-    """The position that holds for every event but the changes of the first transaction after an initial snapshot."""
-    return _position(sf.coalesce(sf.col("last_commit"), sf.col("lsn")))
-
-
 def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> DataFrame:
     """The batch with every event's final position."""
     snapshots = _snapshots(groups, committed)
     if not snapshots:
         return drafts
     place = {name: sf.col(name) for name in ("topic", "partition", "offset")}
-    own = positions.anchored(sf.col("lsn"), **place, snapshots=snapshots)
-    return drafts.withColumn("position", _position(sf.coalesce(sf.col("last_commit"), own)))
+    lsn = sf.col("lsn")
+    own = postgresql.anchored(lsn, **place, snapshots=snapshots)
+    final = postgresql.place(anchor=sf.coalesce(sf.col("last_commit"), own), op=sf.col("op"), lsn=lsn)
+    return drafts.withColumn("position", sf.when(lsn.isNotNull(), position(final)).otherwise(sf.col("position")))
 
 
-def _position(anchor: Column) -> Column:
-    return positions.position(epoch=sf.col("epoch"), anchor=anchor, op=sf.col("op"), lsn=sf.col("lsn"), offset=sf.col("offset"))
+def position(place: Column) -> Column:
+    """The position of a record of the batch whose place is known."""
+    return layout.position(epoch=sf.col("epoch"), place=place, offset=sf.col("offset"))
 
 
 def _reach() -> list[Column]:

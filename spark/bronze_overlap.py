@@ -16,9 +16,9 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark import envelope
 from spark.commits import Committed, Overlap, bronze_metadata
 from spark.delta_log import commit_of
+from spark.envelopes.envelope import kind
 from spark.identifiers import literal
 
 IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "value")
@@ -27,8 +27,8 @@ IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "val
 def heal(session: SparkSession, path: str, committed: Committed) -> Committed:
     """The log without the second copies, and what is committed then."""
     rows = session.read.format("delta").option("versionAsOf", committed.version).load(path).where(_span(committed.overlaps))
-    kind = envelope.kind(sf.col("op"), sf.col("value"))
-    copies = rows.groupBy(*IDENTITY, kind.alias("kind")).agg((sf.count("*") - 1).alias("copies"))
+    counted_as = kind(sf.col("op"), sf.col("value"))
+    copies = rows.groupBy(*IDENTITY, counted_as.alias("kind")).agg((sf.count("*") - 1).alias("copies"))
     surplus = copies.groupBy("topic", "kind").agg(sf.sum("copies").alias("copies")).collect()
     removed: dict[str, Counter[str]] = {}
     for row in surplus:

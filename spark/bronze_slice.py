@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.commits import Committed, Folded
-from spark.positions import epoch_prefix
+from spark.positions.layout import epoch_prefix
 from spark.specs import SilverSpec
 
 

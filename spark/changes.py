@@ -9,20 +9,18 @@ does not depend on how the records were cut into batches.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
 
+from spark.envelopes.leaves import leaf, leaves
 from spark.errors import RecordError, UnsupportedEventError
-from spark.specs import Column, SilverSpec
+from spark.specs import SilverSpec
 from spark.types.registry import lake_type
 from spark.types.rule import LakeType
 from spark.unavailable import forms, null_may_mean_unchanged
 
-CORRUPT = "cdc_corrupt"
 MARK = "CDC_RECORD:"
 META = ("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id")
 META_TYPES = {
@@ -51,19 +49,8 @@ def lake_types(spec: SilverSpec) -> list[LakeType]:
 
 def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """Typed changes of bronze rows (tombstones must be gone): c0.., the meta columns, topic, partition, offset."""
-    parsed = events.select(
-        *("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot"),
-        sf.col("key").isNotNull().alias("has_key"),
-        sf.from_json(sf.col("value").cast("string"), _envelope(spec), {"columnNameOfCorruptRecord": CORRUPT}).alias("value"),
-        sf.from_json(sf.col("key").cast("string"), _texts([c for c in spec.columns if c.name in spec.keys])).alias("key"),
-    )
-    image = parsed.select(
-        *("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot"),
-        _unreadable(spec).alias("unreadable"),
-        sf.coalesce(sf.col("value")["before"].isNotNull(), sf.lit(False)).alias("has_before"),
-        *[_text(column, spec).alias(f"t{i}") for i, column in enumerate(spec.columns)],
-    )
-    typed = image.select("*", *[kind.convert(sf.col(f"t{i}")).alias(slot(i)) for i, kind in enumerate(lake_types(spec))])
+    image = leaves(events, spec)
+    typed = image.select("*", *[kind.convert(sf.col(leaf(i))).alias(slot(i)) for i, kind in enumerate(lake_types(spec))])
     return typed.select(
         *("topic", "partition", "offset", "snapshot"),
         *[slot(i) for i in range(len(spec.columns))],
@@ -74,64 +61,12 @@ def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:
     )
 
 
-def _envelope(spec: SilverSpec) -> StructType:
-    keys = [c for c in spec.columns if c.name in spec.keys]
-    return StructType(
-        [
-            StructField("before", _texts(keys)),
-            StructField("after", _texts(spec.columns)),
-            StructField(CORRUPT, StringType()),
-        ]
-    )
-
-
-def _texts(columns: Sequence[Column]) -> StructType:
-    return StructType([StructField(column.name, StringType()) for column in columns])
-
-
-def _text(column: Column, spec: SilverSpec) -> Expression:
-    """The column's JSON leaf. A key column of a delete comes from the record's key, or else from the before-image."""
-    value, name = sf.col("value"), column.name
-    after = value.getField("after").getField(name)
-    if name not in spec.keys:
-        return after
-    return sf.coalesce(sf.col("key").getField(name), after, value.getField("before").getField(name))
-
-
-def _unreadable(spec: SilverSpec) -> Expression:
-    """Why the envelope cannot be folded, null where it can."""
-    op, value = sf.col("op"), sf.col("value")
-    reasons = [
-        (
-            op.isNull() | value.isNull() | value[CORRUPT].isNotNull(),
-            "the value is not a Debezium envelope in JSON",
-        ),
-        (op == "t", "TRUNCATE has no rule for this table yet: empty the table in the lake, then go on"),
-        (~op.isin("c", "u", "d", "r"), "the op is none of c, u, d, r"),
-        (sf.col("position").isNull(), "the source block has no log position (source.lsn, source.sequence)"),
-        (op.isin("c", "u", "r") & value["after"].isNull(), "the event has no after-image"),
-    ]
-    if spec.keys:
-        reasons.append((~sf.col("has_key") & value["after"].isNull() & value["before"].isNull(), "the event has no key"))
-    else:
-        reasons.append(
-            (
-                op.isin("u", "d"),
-                "the table has no key, so an update or delete has no row to go to: declare its keys",
-            )
-        )
-    answer = sf.lit(None).cast("string")
-    for condition, reason in reversed(reasons):
-        answer = sf.when(condition, reason).otherwise(answer)
-    return answer
-
-
 def _checked_op(spec: SilverSpec) -> Expression:
     """The op, or the job's end. It hangs on the op because every plan needs the op."""
     problems = [sf.when(sf.col("unreadable").isNotNull(), _problem(sf.col("unreadable")))]
     unchanged = forms(spec.unavailable)
     for i, column in enumerate(spec.columns):
-        text, typed = sf.col(f"t{i}"), sf.col(slot(i))
+        text, typed = sf.col(leaf(i)), sf.col(slot(i))
         kind = {"column": column.name, "type": column.source_type}
         unavailable = "the value is not in the event (unchanged TOAST): ALTER TABLE ... REPLICA IDENTITY FULL"
         missing = text.isin(*unchanged)

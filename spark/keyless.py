@@ -23,7 +23,7 @@ from spark.changes import decoded
 from spark.commits import Committed, Folded, TopicState, silver_metadata
 from spark.delta_log import Commit, commit_of
 from spark.identifiers import literal
-from spark.positions import snapshot_of, without_offset
+from spark.positions.layout import snapshot_of, without_offset
 from spark.specs import SilverSpec
 
 CONSTRAINT_CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"

@@ -44,13 +44,18 @@ def _build(cls: type[T], data: Mapping[str, Any]) -> T:
 
 @dataclass(frozen=True)
 class TopicRange:
-    """Offsets `[from, to)` per partition of one incarnation of one topic."""
+    """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
+
+    `envelope` is a name of spark.envelopes.registry, `connector` (the kind of source) one of spark.positions.registry.
+    """
 
     table: str
     topic: str
     topic_id: str
     epoch: int
     ranges: dict[int, tuple[int, int]]
+    envelope: str = "debezium-json"
+    connector: str = "postgresql"
 
     def __post_init__(self) -> None:
         if not 0 <= self.epoch <= MAX_EPOCH:
@@ -121,6 +126,8 @@ class SilverSpec:
     keys: tuple[str, ...] = ()
     folded_limit: int | None = None
     unavailable: str = "__debezium_unavailable_value"
+    envelope: str = "debezium-json"
+    connector: str = "postgresql"
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

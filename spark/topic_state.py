@@ -26,7 +26,7 @@ class TopicState:
     last_position: dict[int, str] = field(default_factory=dict)
     """Per partition, the position of its last event: below `max_position` while a replay goes on."""
     snapshots: dict[int, int] = field(default_factory=dict)
-    """Per partition, the LSN of the newest initial snapshot seen: see spark.positions."""
+    """Per partition, the LSN of the newest initial snapshot seen: see spark.positions.postgresql."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""

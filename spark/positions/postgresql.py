@@ -1,4 +1,4 @@
-"""The position of an event: one fixed-width string whose plain order is the order of truth for a key.
+"""PostgreSQL's positions: one fixed-width string whose plain order is the order of truth for a key.
 
     0000.000000000198a350.1.000000000198a3b8.0000000000000010
     epoch  anchor          |  lsn              offset in the topic partition     (each part hexadecimal)
@@ -49,28 +49,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-SNAPSHOT, STREAMED = "0", "1"
-EPOCH_WIDTH, NUMBER_WIDTH = 4, 16
-
-
-def snapshot_position(epoch: int, lsn: int) -> str:
-    """The lowest position that a row of the snapshot at `lsn` can have."""
-    return f"{epoch:04x}.{lsn:016x}.{SNAPSHOT}."
-
-
-def epoch_prefix(epoch: int) -> str:
-    """What all positions of an epoch begin with."""
-    return f"{epoch:04x}."
-
-
-def without_offset(position: Column) -> Column:
-    """The event's place in the source's log: equal for an event and its replay."""
-    return sf.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1 + NUMBER_WIDTH)
-
-
-def snapshot_of(position: Column) -> Column:
-    """The part that all rows of one snapshot share."""
-    return sf.substring(position, 1, EPOCH_WIDTH + 1 + NUMBER_WIDTH + 1 + 1 + 1)
+from spark.positions.connector import Connector, Field, Place
+from spark.positions.layout import NUMBER_WIDTH, hexadecimal, joined, kind
 
 
 def last_commit(sequence: Column) -> Column:
@@ -83,12 +63,16 @@ def change_lsn(sequence: Column) -> Column:
     return sf.regexp_extract(sequence, r'"?(\d+)"?\]$', 1).try_cast("bigint")
 
 
-def position(*, epoch: Column, anchor: Column, op: Column, lsn: Column, offset: Column) -> Column:
-    """Null where any part is: an event without a place in the log must not get an invented one."""
-    kind = sf.when(op == "r", SNAPSHOT).otherwise(STREAMED)
-    dot, number = sf.lit("."), NUMBER_WIDTH
-    parts = (_hex(epoch, EPOCH_WIDTH), _hex(anchor, number), kind, _hex(lsn, number), _hex(offset, number))
-    return sf.concat(*[piece for part in parts for piece in (dot, part)][1:])
+def of_source(field: Field, op: Column) -> Place:
+    """The place that holds for every event but the changes of the first transaction after an initial snapshot."""
+    commit = last_commit(field("sequence"))
+    lsn = sf.coalesce(field("lsn"), change_lsn(field("sequence")), commit)
+    return Place(place(anchor=sf.coalesce(commit, lsn), op=op, lsn=lsn), commit, lsn)
+
+
+def place(*, anchor: Column, op: Column, lsn: Column) -> Column:
+    """Null where any part is."""
+    return joined(hexadecimal(anchor, NUMBER_WIDTH), kind(op), hexadecimal(lsn, NUMBER_WIDTH))
 
 
 def anchored(
@@ -116,5 +100,10 @@ def anchored(
     return sf.when(lsn.isNotNull(), sf.greatest(lsn, newest))
 
 
-def _hex(number: Column, width: int) -> Column:
-    return sf.lpad(sf.lower(sf.hex(number.cast("bigint"))), width, "0")
+POSTGRESQL = Connector(
+    name="postgresql",
+    source={"lsn": "bigint", "sequence": "string", "txId": "string"},
+    needs="source.lsn, source.sequence",
+    place=of_source,
+    tx_id=lambda field: field("txId"),
+)

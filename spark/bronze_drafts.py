@@ -1,0 +1,66 @@
+"""The records of a batch with what their envelopes say of them, before the positions are final.
+
+One read may hold topics of several envelopes and kinds of sources: each record is parsed once, by its topic's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from spark.bronze_counts import position
+from spark.envelopes.envelope import Narrow, kind
+from spark.envelopes.registry import envelope
+from spark.positions.registry import connector
+from spark.specs import TopicRange
+
+
+def drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
+    """One row per record: bronze's columns, and what the positions still depend on."""
+    forms: dict[tuple[str, str], list[str]] = {}
+    for topic in topics:
+        forms.setdefault((topic.envelope, topic.connector), []).append(topic.topic)
+    said: list[tuple[list[str], Narrow]] = []
+    for number, ((form, source), names) in enumerate(forms.items()):
+        form_, source_ = envelope(form), connector(source)
+        parsed = form_.parsed(source_)
+        records = records.withColumn(f"parsed_{number}", parsed if len(forms) == 1 else sf.when(_among(names), parsed))
+        said.append((names, form_.narrow(sf.col(f"parsed_{number}"), source_)))
+
+    def of(path: str, missing: str = "string") -> Column:
+        values = [(names, attrgetter(path)(narrow)) for names, narrow in said]
+        given = [(names, value) for names, value in values if value is not None]
+        if len(given) == len(values) == 1:
+            return given[0][1]
+        answer = sf.lit(None).cast(missing)
+        for names, value in given:
+            answer = sf.when(_among(names), value).otherwise(answer)
+        return answer
+
+    op = of("op")
+    found = records.select(
+        _by_topic({t.topic: t.table for t in topics}).alias("table"),
+        _by_topic({t.topic: t.epoch for t in topics}).alias("epoch"),
+        *("topic", "partition", "offset", "timestamp", "headers", "key", "value"),
+        op.alias("op"),
+        kind(op, sf.col("value")).alias("kind"),
+        of("place.last_commit", "bigint").alias("last_commit"),
+        of("place.lsn", "bigint").alias("lsn"),
+        of("place.text").alias("place"),
+        of("tx_id").alias("tx_id"),
+        of("source_ts", "timestamp").alias("source_ts"),
+        of("snapshot").alias("snapshot"),
+    )
+    return found.withColumn("position", position(sf.col("place"))).drop("place")
+
+
+def _among(topics: Sequence[str]) -> Column:
+    return sf.col("topic").isin(*topics)
+
+
+def _by_topic(values: Mapping[str, object]) -> Column:
+    return sf.create_map(*[sf.lit(x) for x in chain.from_iterable(values.items())])[sf.col("topic")]

@@ -1,0 +1,75 @@
+"""The one interface of all envelopes.
+
+A record is read twice, each time for what is needed there: by bronze narrowly (`parsed`, `narrow`: what happened,
+when and where in the source's log), by silver for one table's row images (`images`). Nothing is dropped in either: a
+record that an envelope cannot read keeps its bytes, has a null op in bronze and a reason in silver.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark.positions.connector import Connector, Place
+from spark.specs import Column, SilverSpec
+
+TOMBSTONE, UNKNOWN = "tombstone", "unknown"
+
+
+class Narrow(NamedTuple):
+    """What bronze says of a record beside its bytes; each null where the record does not tell.
+
+    `op` is Debezium's letter: c, u, d, r (snapshot row), t (truncate), m (a message that is no row event).
+    """
+
+    op: Expression
+    source_ts: Expression
+    tx_id: Expression
+    snapshot: Expression
+    place: Place
+
+
+class Envelope(ABC):
+    """A format of records."""
+
+    name: str
+    form: str
+    """The format in words, for errors: `a Debezium envelope in JSON`."""
+
+    @abstractmethod
+    def parsed(self, connector: Connector) -> Expression:
+        """What `narrow` reads from, computed once per record from the columns `key`, `value` and `headers`."""
+
+    @abstractmethod
+    def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
+        """The narrow columns."""
+
+    @abstractmethod
+    def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
+        """Events (bronze rows) with the table's rows as texts, in these columns more:
+
+        `malformed boolean`; structs of strings named by the source's columns, each null where the event has none:
+        `row_key` and `row_before` (key columns), `row_after` (all columns); and `present array<boolean>`, one per
+        column: whether the after-image has the column at all (null: all of them).
+        """
+
+
+def kind(op: Expression, value: Expression) -> Expression:
+    """How a record is counted: by its op letter, as a tombstone, or as unknown."""
+    return sf.when(value.isNull(), TOMBSTONE).otherwise(sf.coalesce(op, sf.lit(UNKNOWN)))
+
+
+def key_columns(spec: SilverSpec) -> list[Column]:
+    """The spec's columns that are part of the key."""
+    return [c for c in spec.columns if c.name in spec.keys]
+
+
+def texts(columns: Sequence[Column]) -> StructType:
+    """The columns as strings."""
+    return StructType([StructField(column.name, StringType()) for column in columns])

@@ -1,0 +1,20 @@
+"""Envelopes by the name that a spec and a registry file use."""
+
+from __future__ import annotations
+
+from spark.envelopes.debezium_json import DebeziumJson
+from spark.envelopes.envelope import Envelope
+from spark.errors import SpecError
+
+ENVELOPES: dict[str, Envelope] = {e.name: e for e in (DebeziumJson(),)}
+
+
+def envelope(name: str) -> Envelope:
+    """The envelope of that name.
+
+    Raises:
+        SpecError: naming the known ones.
+    """
+    if name not in ENVELOPES:
+        raise SpecError(f"envelope {name!r} is not known; known are {', '.join(sorted(ENVELOPES))}")
+    return ENVELOPES[name]

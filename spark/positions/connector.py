@@ -1,0 +1,39 @@
+"""What a kind of source must say of itself, so that an envelope can read its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark.sql import Column
+
+Field = Callable[[str], Column]
+"""A field of the event's source block by its name, in the type that the connector declares for it."""
+
+
+class Place(NamedTuple):
+    """Where an event stands in its source's log: `<anchor>.<kind>.<order within it>`, null where that is unknown.
+
+    `last_commit` and `lsn` are PostgreSQL's: the places of some of its changes are final only once the whole batch is
+    known (spark.positions.postgresql).
+    """
+
+    text: Column
+    last_commit: Column | None = None
+    lsn: Column | None = None
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A kind of source.
+
+    `source` lists the fields that are read from Debezium's source block, with their Spark types; `needs` names for people those
+    without which an event has no position.
+    """
+
+    name: str
+    source: Mapping[str, str]
+    needs: str
+    place: Callable[[Field, Column], Place]
+    tx_id: Callable[[Field], Column]

@@ -1,0 +1,55 @@
+"""What the positions of all sources share: fixed-width parts, so that comparing texts compares every part as a number.
+
+    0000.<where in the source's log>.1.<order within that>.0000000000000010
+    epoch                            |                     offset in the topic partition
+                                     kind: 0 snapshot row, 1 streamed change
+
+A part is hexadecimal or decimal, lower case, padded with zeros to the width that its source fixes; no part but the
+kind is one character wide. Snapshot rows stand below all changes streamed after them and above all earlier ones.
+`epoch` comes first, for logs that start again (restore, failover, recreated topic); the offset decides what the log
+does not. Between the two stands the *place*: equal for an event and its replay.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+SNAPSHOT, STREAMED = "0", "1"
+EPOCH_WIDTH, NUMBER_WIDTH = 4, 16
+
+
+def epoch_prefix(epoch: int) -> str:
+    """What all positions of an epoch begin with."""
+    return f"{epoch:04x}."
+
+
+def without_offset(position: Column) -> Column:
+    """The event's place in the source's log: equal for an event and its replay."""
+    return sf.substring(position, sf.lit(1), sf.length(position) - (1 + NUMBER_WIDTH))
+
+
+def snapshot_of(position: Column) -> Column:
+    """The part that all rows of one snapshot share: up to and with the kind."""
+    return sf.nullif(sf.regexp_extract(position, r"^.*?\.[01]\.", 0), sf.lit(""))
+
+
+def position(*, epoch: Column, place: Column, offset: Column) -> Column:
+    """Null where the place is: an event without a place in the log must not get an invented one."""
+    return joined(hexadecimal(epoch, EPOCH_WIDTH), place, hexadecimal(offset, NUMBER_WIDTH))
+
+
+def kind(op: Column) -> Column:
+    """Snapshot row or streamed change."""
+    return sf.when(op == "r", SNAPSHOT).otherwise(STREAMED)
+
+
+def joined(*parts: Column) -> Column:
+    """The parts with dots between them; null where any is null."""
+    dot = sf.lit(".")
+    return sf.concat(*[piece for part in parts for piece in (dot, part)][1:])
+
+
+def hexadecimal(number: Column, width: int) -> Column:
+    """A whole number of up to 64 bits."""
+    return sf.lpad(sf.lower(sf.hex(number.cast("bigint"))), width, "0")
