@@ -16,14 +16,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.commits import Committed, Folded
+from spark.envelopes.registry import envelope
 from spark.positions.layout import epoch_prefix
+from spark.positions.registry import connector
 from spark.specs import SilverSpec
 
 
 def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
-    """Everything bronze holds of the table, tombstones aside: the delete before them says it all."""
+    """Everything bronze holds of the table, but messages that are no row events, and tombstones where the delete before
+    them says it all."""
     bronze = session.read.format("delta").option("versionAsOf", version).load(spec.bronze_path)
-    return bronze.where((sf.col("table") == spec.table) & sf.col("value").isNotNull())
+    rows = bronze.where((sf.col("table") == spec.table) & ~sf.col("op").eqNullSafe("m"))
+    if envelope(spec.envelope).tombstones_delete(connector(spec.connector)):
+        return rows
+    return rows.where(sf.col("value").isNotNull())
 
 
 def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, before: Folded) -> DataFrame:

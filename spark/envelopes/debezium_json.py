@@ -1,59 +1,82 @@
-"""Debezium's JSON envelope (schemas disabled).
+"""Debezium's JSON envelope (schemas disabled): `{"op": …, "before": …, "after": …, "source": …}`.
 
 A record is a tombstone (null value), an event, or `unknown`: bytes that are no JSON object or carry no op.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from spark.envelopes.envelope import Envelope, Narrow, key_columns, texts
+from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
 from spark.positions.connector import Connector
 from spark.specs import SilverSpec
 
-CORRUPT = "cdc_corrupt"
 SOURCE = {"ts_us": "bigint", "ts_ms": "bigint", "snapshot": "string"}
+TYPES = {"bigint": LongType(), "string": StringType()}
 
 
 class DebeziumJson(Envelope):
-    """`{"op": …, "before": …, "after": …, "source": …}`."""
+    """The whole envelope, as the JSON converter writes it without schemas."""
 
     name = "debezium-json"
     form = "a Debezium envelope in JSON"
 
+    def wrapped(self, payload: StructType) -> StructType:
+        """The document that has these fields in its payload."""
+        return payload
+
+    def payload(self, document: Expression) -> Expression:
+        """The payload of a document."""
+        return document
+
     def parsed(self, connector: Connector) -> Expression:
         """The envelope's op and source, narrowly."""
-        return sf.from_json(sf.col("value").cast("string"), narrow_schema(connector))
+        source = StructType(fields({**connector.source, **SOURCE}))
+        narrowly = StructType([StructField("op", StringType()), StructField("source", source)])
+        return sf.from_json(sf.col("value").cast("string"), self.wrapped(narrowly))
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """From op and the source block."""
-        return of_source_block(parsed["op"], parsed["source"], connector)
+        said = self.payload(parsed)
+        return of_source_block(said["op"], said["source"], connector)
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""
         keys = texts(key_columns(spec))
-        envelope = StructType(
-            [StructField("before", keys), StructField("after", texts(spec.columns)), StructField(CORRUPT, StringType())]
-        )
-        value = sf.from_json(sf.col("value").cast("string"), envelope, {"columnNameOfCorruptRecord": CORRUPT})
-        parsed = events.withColumns({"value": value, "row_key": sf.from_json(sf.col("key").cast("string"), keys)})
+        rows = StructType([StructField("before", keys), StructField("after", texts(spec.columns))])
+        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
+        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(rows)), "row_key": key})
+        payload = self.payload(sf.col("value"))
         return parsed.withColumns(
             {
-                "malformed": sf.col("value").isNull() | sf.col("value")[CORRUPT].isNotNull(),
-                "row_before": sf.col("value")["before"],
-                "row_after": sf.col("value")["after"],
+                "malformed": malformed(sf.col("value")),
+                "row_key": self.payload(sf.col("row_key")),
+                "row_before": payload["before"],
+                "row_after": payload["after"],
                 "present": sf.lit(None).cast("array<boolean>"),
             }
         )
 
 
-def narrow_schema(connector: Connector) -> str:
-    """The DDL of an envelope's op and of what of its source block is read."""
-    fields = ", ".join(f"{name}: {kind}" for name, kind in {**connector.source, **SOURCE}.items())
-    return f"op string, source struct<{fields}>"
+def document(value: Expression, schema: StructType) -> Expression:
+    """A JSON document's fields, and CORRUPT: its text where it is no object with such fields."""
+    strict = StructType([*schema, StructField(CORRUPT, StringType())])
+    return sf.from_json(value.cast("string"), strict, {"columnNameOfCorruptRecord": CORRUPT})
+
+
+def malformed(parsed: Expression) -> Expression:
+    """Whether a value is missing or could not be parsed."""
+    return parsed.isNull() | parsed[CORRUPT].isNotNull()
+
+
+def fields(types: Mapping[str, str]) -> list[StructField]:
+    """Struct fields from names and Spark types."""
+    return [StructField(name, TYPES[kind]) for name, kind in types.items()]
 
 
 def of_source_block(op: Expression, source: Expression, connector: Connector) -> Narrow:

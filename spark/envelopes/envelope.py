@@ -20,6 +20,8 @@ from spark.positions.connector import Connector, Place
 from spark.specs import Column, SilverSpec
 
 TOMBSTONE, UNKNOWN = "tombstone", "unknown"
+CORRUPT = "cdc_corrupt"
+"""Beside the fields of a parsed document: its text, where it could not be parsed."""
 
 
 class Narrow(NamedTuple):
@@ -41,6 +43,10 @@ class Envelope(ABC):
     name: str
     form: str
     """The format in words, for errors: `a Debezium envelope in JSON`."""
+
+    def tombstones_delete(self, connector: Connector) -> bool:
+        """Whether a null value is itself the delete, rather than what Debezium sends behind one."""
+        return False
 
     @abstractmethod
     def parsed(self, connector: Connector) -> Expression:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from spark.envelopes.debezium_json import DebeziumJson
+from spark.envelopes.debezium_json_schema import DebeziumJsonSchema
+from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped, DebeziumUnwrappedSchema
 from spark.envelopes.envelope import Envelope
 from spark.errors import SpecError
 
-ENVELOPES: dict[str, Envelope] = {e.name: e for e in (DebeziumJson(),)}
+KNOWN = (DebeziumJson(), DebeziumJsonSchema(), DebeziumUnwrapped(), DebeziumUnwrappedSchema())
+ENVELOPES: dict[str, Envelope] = {e.name: e for e in KNOWN}
 
 
 def envelope(name: str) -> Envelope:

@@ -53,3 +53,16 @@ def joined(*parts: Column) -> Column:
 def hexadecimal(number: Column, width: int) -> Column:
     """A whole number of up to 64 bits."""
     return sf.lpad(sf.lower(sf.hex(number.cast("bigint"))), width, "0")
+
+
+def decimal(text: Column, width: int) -> Column:
+    """A whole number of any length from its decimal digits; null for other text or more digits than fit."""
+    digits = sf.regexp_extract(sf.trim(text.cast("string")), r"^0*(\d{1," + str(width) + r"})$", 1)
+    return sf.lpad(sf.nullif(digits, sf.lit("")), width, "0")
+
+
+def segments(text: Column, *widths: int) -> Column:
+    """Hexadecimal numbers with separators, such as `0000002a:000004d0:0003`, each padded to its width; null for others."""
+    pattern = r"^\W*(?:0[xX])?" + r"\W".join(rf"0*([0-9a-fA-F]{{1,{width}}})" for width in widths) + r"\W*$"
+    parts = [sf.lower(sf.nullif(sf.regexp_extract(text, pattern, i + 1), sf.lit(""))) for i in range(len(widths))]
+    return sf.concat(*[sf.lpad(part, width, "0") for part, width in zip(parts, widths, strict=True)])

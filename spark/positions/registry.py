@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from spark.errors import SpecError
+from spark.positions.attunity import ATTUNITY
 from spark.positions.connector import Connector
+from spark.positions.mongodb import MONGODB
+from spark.positions.mysql import MARIADB, MYSQL
+from spark.positions.oracle import ORACLE
 from spark.positions.postgresql import POSTGRESQL
+from spark.positions.sqlserver import SQLSERVER
+from spark.positions.topic import TOPIC
 
-CONNECTORS = {c.name: c for c in (POSTGRESQL,)}
+CONNECTORS = {c.name: c for c in (POSTGRESQL, MYSQL, MARIADB, SQLSERVER, ORACLE, MONGODB, ATTUNITY, TOPIC)}
 
 
 def connector(name: str) -> Connector:

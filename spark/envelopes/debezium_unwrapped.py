@@ -1,0 +1,114 @@
+"""Debezium's events flattened by ExtractNewRecordState: the row itself, metadata beside it or in headers.
+
+What `add.fields` and `add.headers` give under their usual prefix is read wherever it is: `__op`, `__deleted`, and of
+the source block either `__lsn` or `__source_lsn`. Without `__op` an event is an update, which the fold takes for an
+insert where the row is new; a row of a snapshot is known by `__snapshot`.
+
+Deletes need `delete.tombstone.handling.mode=rewrite`: then they are rows with `__deleted`, and carry a position. In the
+other modes all that is left of a delete is a null value, which has no position; it counts as the delete for
+connector `topic` only, where positions are offsets.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark.envelopes.debezium_json import SOURCE, TYPES, document, malformed, of_source_block
+from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
+from spark.positions.connector import Connector
+from spark.positions.topic import TOPIC
+from spark.specs import SilverSpec
+
+PREFIX = "__"
+SNAPSHOT_MARKS = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental")
+
+
+class DebeziumUnwrapped(Envelope):
+    """Flattened rows as the JSON converter writes them without schemas."""
+
+    name = "debezium-unwrapped"
+    form = "a row in JSON, as ExtractNewRecordState writes it"
+
+    def tombstones_delete(self, connector: Connector) -> bool:
+        """Where positions are offsets; elsewhere a delete must be rewritten to have one."""
+        return connector is TOPIC
+
+    def wrapped(self, row: StructType) -> StructType:
+        """The document that holds this row."""
+        return row
+
+    def payload(self, document: Expression) -> Expression:
+        """The row of a document."""
+        return document
+
+    def parsed(self, connector: Connector) -> Expression:
+        """The metadata among the row's fields (`fields`, null where the value is no object) and in headers (`headers`)."""
+        kinds = {**connector.source, **SOURCE}
+        named = {f"{PREFIX}{part}{name}": kind for name, kind in kinds.items() for part in ("source_", "")}
+        schema = StructType([StructField(name, TYPES[kind]) for name, kind in named.items()])
+        marks = [StructField(f"{PREFIX}op", StringType()), StructField(f"{PREFIX}deleted", StringType())]
+        value = document(sf.col("value"), self.wrapped(StructType([*schema, *marks])))
+        headers = [_header(name).try_cast(kind).alias(name) for name, kind in named.items()]
+        own = sf.struct(*headers, _header(f"{PREFIX}op").alias(f"{PREFIX}op"))
+        return sf.struct(value.alias("fields"), own.alias("headers"), sf.col("value").isNull().alias("tombstone"))
+
+    def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
+        """From the metadata, wherever it is."""
+        row, headers = self.payload(parsed["fields"]), parsed["headers"]
+
+        def field(name: str) -> Expression:
+            places = [f"{PREFIX}source_{name}"] + ([] if name in ("ts_ms", "ts_us") else [f"{PREFIX}{name}"])
+            return sf.coalesce(*[source[place] for place in places for source in (row, headers)])
+
+        source = sf.struct(*[field(name).alias(name) for name in {**connector.source, **SOURCE}])
+        said = sf.coalesce(row[f"{PREFIX}op"], headers[f"{PREFIX}op"])
+        op = (
+            sf.when(parsed["tombstone"], sf.lit("d") if self.tombstones_delete(connector) else sf.lit(None))
+            .when(malformed(parsed["fields"]), sf.lit(None))
+            .when(row[f"{PREFIX}deleted"] == "true", "d")
+            .when(said.isNotNull(), said)
+            .when(field("snapshot").isin(*SNAPSHOT_MARKS), "r")
+            .otherwise("u")
+        )
+        return of_source_block(op, source, connector)
+
+    def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
+        """The row is the after-image, or of a delete the before-image; the key is the record's own."""
+        keys = texts(key_columns(spec))
+        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
+        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(texts(spec.columns))), "row_key": key})
+        row, gone = self.payload(sf.col("value")), sf.col("op") == "d"
+        before = sf.struct(*[row[name].alias(name) for name in keys.names]) if keys.names else sf.struct(sf.lit(0).alias("c"))
+        return parsed.withColumns(
+            {
+                "malformed": sf.coalesce(sf.col("value")[CORRUPT].isNotNull(), sf.lit(False)),
+                "row_key": self.payload(sf.col("row_key")),
+                "row_before": sf.when(gone & row.isNotNull(), before),
+                "row_after": sf.when(~gone, row),
+                "present": sf.lit(None).cast("array<boolean>"),
+            }
+        )
+
+
+class DebeziumUnwrappedSchema(DebeziumUnwrapped):
+    """Flattened rows under `payload`, as the JSON converter writes them with `schemas.enable=true`."""
+
+    name = "debezium-unwrapped-schema"
+    form = "a row in JSON with its schema, as ExtractNewRecordState writes it"
+
+    def wrapped(self, row: StructType) -> StructType:
+        """Under `payload`."""
+        return StructType([StructField("payload", row)])
+
+    def payload(self, document: Expression) -> Expression:
+        """What is under `payload`."""
+        return document["payload"]
+
+
+def _header(name: str) -> Expression:
+    """A header's text, as Connect's simple converter (bare) or the JSON converter (quoted) writes it."""
+    found = sf.try_element_at(sf.filter(sf.col("headers"), lambda header: header["key"] == name), sf.lit(-1))
+    return sf.regexp_replace(found["value"].cast("string"), '^"|"$', "")

@@ -1,0 +1,34 @@
+"""Positions of Attunity / Qlik Replicate: its change sequence, one decimal number for all tables of a task.
+
+    0000.0000020200520193227000000000000000000005.1.<offset>
+         changeSequence                           |
+
+The sequence is the commit's time and a counter (35 digits), monotonic per task. Rows of a full load (REFRESH) have
+none: they were read before the changes that follow were applied, and stand below all of them. So a table that is loaded
+again into the same topic needs a higher epoch, as does another task.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from spark.positions.connector import Connector, Field, Place
+from spark.positions.layout import decimal, joined, kind
+
+SEQUENCE_WIDTH = 40
+
+
+def of_source(field: Field, op: Column) -> Place:
+    """From changeSequence; a row of a full load stands at zero."""
+    sequence = sf.when(op == "r", sf.lit("0")).otherwise(field("changeSequence"))
+    return Place(joined(decimal(sequence, SEQUENCE_WIDTH), kind(op)))
+
+
+ATTUNITY = Connector(
+    name="attunity",
+    source={"changeSequence": "string", "transactionId": "string"},
+    needs="headers.changeSequence",
+    place=of_source,
+    tx_id=lambda field: field("transactionId"),
+)

@@ -1,0 +1,36 @@
+"""MySQL's and MariaDB's positions: binlog file number, position in the file, row in the event.
+
+    0000.0000000042.00000000000003de.1.00000003.<offset>
+         file       pos              | row           (file decimal, the others hexadecimal)
+
+The binlog is written at commit, so its order is commit order. File numbers are compared as numbers: after
+`binlog.999999` comes `binlog.1000000`. A snapshot's rows carry the place at which it was taken, and everything streamed
+afterwards lies behind it; rows of an incremental snapshot carry the place where their window closed, and what changed
+a key after they were read lies behind that.
+
+Another server (failover) has files and numbers of its own, and `server_id` has no order: such a change needs a higher
+epoch. GTIDs are kept as the transaction's id; their numbers grow per server (MySQL) or domain (MariaDB) and are no
+order across them.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from spark.positions.connector import Connector, Field, Place
+from spark.positions.layout import NUMBER_WIDTH, decimal, hexadecimal, joined, kind
+
+FILE_WIDTH, ROW_WIDTH = 10, 8
+
+
+def of_source(field: Field, op: Column) -> Place:
+    """From file, pos and row."""
+    number = decimal(sf.regexp_extract(field("file"), r"\.(\d+)$", 1), FILE_WIDTH)
+    row = hexadecimal(sf.coalesce(field("row"), sf.lit(0)), ROW_WIDTH)
+    return Place(joined(number, hexadecimal(field("pos"), NUMBER_WIDTH), kind(op), row))
+
+
+SOURCE = {"file": "string", "pos": "bigint", "row": "bigint", "gtid": "string"}
+MYSQL = Connector("mysql", SOURCE, "source.file, source.pos", of_source, lambda field: field("gtid"))
+MARIADB = Connector("mariadb", SOURCE, "source.file, source.pos", of_source, lambda field: field("gtid"))
