@@ -43,19 +43,22 @@ NAME = "live"
 
 @dataclass
 class LiveSource:
-    """A database called `live`, its connector once `capture` has been called, and what it has sent."""
+    """A database called `live`, its connector once `capture` has been called, and what it has sent.
+
+    Several connectors may capture the one database: `replace(live, name=...)` is another.
+    """
 
     postgres: Postgres
     connect: ConnectClient
     bootstrap: str
     home: Home
+    name: str = NAME
 
     def connection(self, *, autocommit: bool = True) -> psycopg.Connection:
         return self.postgres.connect(NAME, autocommit=autocommit)
 
-    def capture(self, tables: Sequence[str | Mapping[str, object]], **overrides: str) -> None:
-        """Start the product's own connector on these tables; `overrides` change its config."""
-        declared = [{"name": t} if isinstance(t, str) else t for t in tables]
+    def source(self, tables: Sequence[str | Mapping[str, object]]) -> Source:
+        """The registry's declaration of these tables."""
         database = {
             "kind": "postgresql",
             "host": HOST,
@@ -64,10 +67,21 @@ class LiveSource:
             "user": NAME,
             "password": {"secret": NAME},
         }
-        source = Source.model_validate({"source": NAME, "database": database, "tables": declared})
+        declared = [{"name": t} if isinstance(t, str) else t for t in tables]
+        return Source.model_validate({"source": self.name, "database": database, "tables": declared})
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """Where the product finds this home's secrets."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CDC_HOME", str(self.home.root))
             patch.setenv("CDC_CONNECT_SECRETS", str(self.home.secrets))
+            yield
+
+    def capture(self, tables: Sequence[str | Mapping[str, object]], **overrides: str) -> None:
+        """Start the product's own connector on these tables; `overrides` change its config."""
+        source = self.source(tables)
+        with self.settings():
             config = {**capture_config(source), **{k.replace("__", "."): v for k, v in overrides.items()}}
         self.connect.put_config(config["name"], config)
         self.connect.wait_running(config["name"])
@@ -92,7 +106,7 @@ class LiveSource:
             marked, quiet = False, 0
             while not (marked and quiet >= 3):
                 if time.monotonic() > deadline or self._failed():
-                    raise AssertionError(f"marker {mark}: {self.connect.status(f'{NAME}-capture')}; {sorted(found)}")
+                    raise AssertionError(f"marker {mark}: {self.connect.status(f'{self.name}-capture')}; {sorted(found)}")
                 messages = consumer.consume(2000, 0.3)
                 if not messages and not marked:
                     self._assign(consumer, keep=True)
@@ -101,7 +115,7 @@ class LiveSource:
                     if message.error():
                         continue
                     topic, value = message.topic() or "", message.value()
-                    if topic == f"{NAME}.message":
+                    if topic == f"{self.name}.message":
                         content = json.loads(value or b"{}").get("message", {}).get("content") or ""
                         marked = marked or base64.b64decode(content) == mark.encode()
                         continue
@@ -113,14 +127,13 @@ class LiveSource:
             consumer.close()
 
     def _failed(self) -> bool:
-        status = self.connect.status(f"{NAME}-capture")
+        status = self.connect.status(f"{self.name}-capture")
         return status is None or status.failed
 
-    @staticmethod
-    def _assign(consumer: Consumer, *, keep: bool = False) -> None:
+    def _assign(self, consumer: Consumer, *, keep: bool = False) -> None:
         known = {(p.topic, p.partition) for p in consumer.assignment()} if keep else set()
         topics = consumer.list_topics(timeout=20).topics
-        wanted = [(t, p) for t, about in topics.items() if t.startswith(f"{NAME}.") for p in about.partitions]
+        wanted = [(t, p) for t, about in topics.items() if t.startswith(f"{self.name}.") for p in about.partitions]
         new = [TopicPartition(t, p, OFFSET_BEGINNING) for t, p in wanted if (t, p) not in known]
         if new:
             consumer.incremental_assign(new)

@@ -102,11 +102,17 @@ class BronzeSpec:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the source, its type as PostgreSQL's format_type() writes it: `numeric(10,2)`, `text[]`."""
+    """A column of the source, its type as PostgreSQL's format_type() writes it: `numeric(10,2)`, `text[]`.
+
+    `kind` is what the catalogue says of a user-defined type (or array element): enum, composite, domain, range,
+    multirange, base; empty for PostgreSQL's own. `accepted`: the table takes what Debezium loses of this type.
+    """
 
     name: str
     source_type: str
     nullable: bool = True
+    kind: str = ""
+    accepted: bool = False
 
 
 @dataclass(frozen=True)

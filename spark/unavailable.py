@@ -10,8 +10,10 @@ Observed on Debezium 3.7.0.Final with PostgreSQL 18 and REPLICA IDENTITY DEFAULT
     bytea[]                                          [P's bytes in base64]
     integer[], bigint[], date[]                      the bytes of P as numbers
     uuid[]                                           [the name-based UUID of P]
-    any other array, bit, bit varying                null: not to be told from a real NULL
+    any other array, bit, path, polygon, multiranges,
+    composites and whatever comes as bytes of text   null: not to be told from a real NULL (spark.types tells which)
 
+In a NOT NULL column such a null stops the connector.
 With REPLICA IDENTITY FULL the old value is sent in all cases. (binary.handling.mode=base64 or hex sends null for
 bytea as well: that is why the connector uses `bytes`, which JSON carries as base64 all the same.)
 """
@@ -24,11 +26,7 @@ import json
 import uuid
 
 from spark.specs import Column
-
-MARKED_ELEMENTS = (
-    *("text", "character varying", "character", "bpchar", "json", "jsonb"),
-    *("integer", "bigint", "date", "uuid", "bytea"),
-)
+from spark.types.registry import lake_type
 
 
 def forms(placeholder: str) -> tuple[str, ...]:
@@ -43,8 +41,4 @@ def forms(placeholder: str) -> tuple[str, ...]:
 
 def null_may_mean_unchanged(column: Column) -> bool:
     """Whether Debezium sends NULL for an unchanged value of this type, so that NULL alone says nothing."""
-    name = column.source_type.strip()
-    if not name.endswith("]"):
-        return name.startswith("bit")
-    element = name.split("[", 1)[0].split("(", 1)[0].strip()
-    return element not in MARKED_ELEMENTS
+    return lake_type(column).null_if_unchanged

@@ -57,25 +57,25 @@ def build_silver_assets(source: Source) -> dg.AssetsDefinition:
 
 
 def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) -> SilverSpec:
-    """What the job needs, from the declaration and the catalogue.
-
-    Raises:
-        DatabaseError: for a column that Debezium leaves out of its events: it would be NULL without a word.
-    """
-    composite = [c.name for c in found.columns if c.composite and c.name not in table.except_column_list]
-    if composite:
-        raise DatabaseError(
-            f"{table.name}: composite column(s) {', '.join(composite)} are not captured by Debezium; "
-            "name them in the table's except_column_list"
-        )
+    """What the job needs, from the declaration and the catalogue."""
     return SilverSpec(
         source=source.name,
         table=names.table_name(table),
         bronze_path=names.bronze_path(lake, source),
         path=names.silver_path(lake, source, table),
-        columns=tuple(Column(c.name, c.type, c.nullable) for c in found.columns if c.name not in table.except_column_list),
+        columns=source_columns(table, found),
         keys=table.keys or found.primary_key,
         unavailable=UNAVAILABLE_VALUE,
+    )
+
+
+def source_columns(table: Table, found: CatalogueTable) -> tuple[Column, ...]:
+    """The captured columns with their types."""
+    accepted = frozenset(table.accept_inexact)
+    return tuple(
+        Column(c.name, c.type, c.nullable, c.kind, accepted=c.name in accepted)
+        for c in found.columns
+        if c.name not in table.except_column_list
     )
 
 

@@ -48,6 +48,8 @@ def capture_config(source: Source) -> dict[str, str]:
         # In JSON the same base64 as the mode of that name, which sends NULL for an unchanged TOASTed bytea.
         "binary.handling.mode": "bytes",
         "hstore.handling.mode": "json",
+        # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
+        "include.unknown.datatypes": "true",
         "unavailable.value.placeholder": UNAVAILABLE_VALUE,
         # The default leaves TRUNCATE out.
         "skipped.operations": "none",

@@ -98,11 +98,13 @@ class Table(Declared):
     """One captured table.
 
     `keys` declares the key of a table that has none in the database; without it such a table is appended.
+    `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and takes that.
     """
 
     name: str
     keys: tuple[str, ...] | None = None
     except_column_list: tuple[str, ...] = ()
+    accept_inexact: tuple[str, ...] = ()
     owners: tuple[Owner, ...] = ()
     description: str | None = None
     volumetry: Volumetry | None = None

@@ -8,17 +8,41 @@ from pyspark.sql import functions as sf
 from spark.types.numbers import BOOLEAN
 from spark.types.rule import LakeType, Rule, SourceType
 
+# PostgreSQL moves no value of up to 24 bytes out of its row, and 8 of them are the bits' header.
+LONGEST_IN_PLACE = 128
+
 
 def _binary(text: Expression) -> Expression:
     return sf.try_to_binary(text, sf.lit("base64"))
 
 
-def _bit(source: SourceType) -> LakeType | None:
-    return BOOLEAN if source.args == (1,) else None
+def _bit(source: SourceType) -> LakeType:
+    length = source.args[0] if source.args else 1
+    if length == 1:
+        return BOOLEAN
+
+    def convert(text: Expression) -> Expression:
+        """Debezium sends the bits as a little-endian number, without its leading zero bytes."""
+        digits = sf.hex(_binary(text))
+        count = sf.length(digits) / 2
+        octets = sf.transform(
+            sf.sequence(sf.lit(1), sf.greatest(count.cast("int"), sf.lit(1))),
+            lambda i: sf.lpad(sf.conv(sf.substr(digits, i * 2 - 1, sf.lit(2)), 16, 2), 8, "0"),
+        )
+        bits = sf.regexp_replace(sf.array_join(sf.reverse(octets), ""), "^0+", "")
+        fits = digits.isNotNull() & (sf.length(bits) <= length)
+        return sf.when(count == 0, "0" * length).when(fits, sf.lpad(bits, length, "0"))
+
+    return LakeType("string", convert, null_if_unchanged=length > LONGEST_IN_PLACE)
 
 
 RULES = (
     Rule(("bytea",), "binary", "The same bytes.", lambda _: LakeType("binary", _binary)),
-    Rule(("bit",), "boolean for bit(1)", "it has no exact lake type", _bit),
-    Rule(("bit varying",), "", "it has no exact lake type"),
+    Rule(
+        ("bit",),
+        "boolean, or string from bit(2) on",
+        "One bit is a boolean; more are written as PostgreSQL does: `0010`.",
+        _bit,
+    ),
+    Rule(("bit varying",), "", "Debezium leaves its leading zero bits out, and their number cannot be known"),
 )

@@ -8,6 +8,7 @@ from pyspark.sql import functions as sf
 from spark.types.rule import LakeType, Rule, SourceType, as_text, cast
 
 MAX_DIGITS = 38
+SPECIAL = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 
 
 def _boolean(text: Expression) -> Expression:
@@ -16,12 +17,23 @@ def _boolean(text: Expression) -> Expression:
 
 def numeric(source: SourceType) -> LakeType:
     """A decimal where Delta has one of that size, else the digits as text."""
-    precision, scale = (*source.args, 0)[:2] if source.args else (0, 0)
-    if not source.args or precision > MAX_DIGITS or not 0 <= scale <= precision:
-        return LakeType("string", lambda text: sf.when(text == "NAN", "NaN").otherwise(text))
+    if not source.args:
+        return LakeType("string", _digits)
+    precision, scale = (*source.args, 0)[:2]
+    # numeric(5,-2) has 7 digits before the point, numeric(3,5) has 5 after it.
+    precision, scale = (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
+    if precision > MAX_DIGITS:
+        return LakeType("string", _digits)
     digits = rf"^-?\d+(\.\d{{0,{scale}}}0*)?$"
     kind = f"decimal({precision},{scale})"
     return LakeType(kind, lambda text: sf.when(text.rlike(digits), text.try_cast(kind)))
+
+
+def _digits(text: Expression) -> Expression:
+    answer = text
+    for sent, shown in SPECIAL.items():
+        answer = sf.when(text == sent, shown).otherwise(answer)
+    return answer
 
 
 BOOLEAN = LakeType("boolean", _boolean)
@@ -36,9 +48,9 @@ RULES = (
     Rule(
         ("numeric",),
         "decimal(p,s) or string",
-        "A decimal with 1 to 38 digits and a scale within them is exact in Delta. One without declared size, with more digits "
-        "or with a negative scale is kept as its digits. NaN has no decimal: such a record is unfit.",
+        "A decimal of up to 38 digits is exact in Delta; a scale below 0 or above the precision widens it. Without declared "
+        "size, or with more digits, the digits are kept as text, NaN and infinities too. NaN in a decimal: the record is unfit.",
         numeric,
     ),
-    Rule(("money",), "string", "Its fraction digits depend on the server's locale.", as_text),
+    Rule(("money",), "string", "The amount's digits; how many are fractions depends on the server's locale.", as_text),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark.types.rule import Rule, as_text
+from spark.types.rule import Rule, as_text, long_bytes_as_text
 
 RULES = (
     Rule(
@@ -13,7 +13,8 @@ RULES = (
     ),
     Rule(
         ("int4multirange", "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange"),
-        "",
-        "it has no exact lake type",
+        "string",
+        "PostgreSQL's own form; Debezium sends its bytes (include.unknown.datatypes).",
+        long_bytes_as_text,
     ),
 )

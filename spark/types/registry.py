@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from spark.errors import ColumnTypeError
 from spark.specs import Column
-from spark.types import binary, geometric, numbers, ranges, temporal, text, user_defined
-from spark.types.arrays import array_of
+from spark.types import arrays, binary, geometric, numbers, ranges, temporal, text, user_defined
 from spark.types.rule import LakeType, Rule, SourceType
 
 FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
@@ -16,8 +15,10 @@ FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("Ranges", ranges.RULES),
     ("Geometry", geometric.RULES),
     ("User-defined", user_defined.RULES),
+    ("Arrays", arrays.RULES),
 )
-_BY_NAME = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types}
+_BUILT_IN = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if not rule.extension}
+_EXTENSION = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if rule.extension}
 
 
 def lake_type(column: Column) -> LakeType:
@@ -26,25 +27,30 @@ def lake_type(column: Column) -> LakeType:
     Raises:
         ColumnTypeError: naming the column, its type and the way out.
     """
-    source = SourceType.parse(column.source_type)
+    source = SourceType.parse(column.source_type, column.kind, accepted=column.accepted)
     if source is None:
         raise _refused(column, "it is not a type that format_type() writes")
-    scalar = _scalar(column, source)
-    return array_of(scalar) if source.array else scalar
-
-
-def _scalar(column: Column, source: SourceType) -> LakeType:
-    rule = _BY_NAME.get(source.name) or _BY_NAME.get(source.bare)
-    if rule is None:
-        return user_defined.ANY_OTHER
-    found = rule.build(source) if rule.build else None
-    if found is None:
+    rule = _rule(column, source)
+    element = rule.build(source) if rule.build else None
+    if element is None:
         raise _refused(column, rule.why)
+    loses = arrays.losses(source) if source.array else rule.loses
+    if loses is None:
+        raise _refused(column, "Debezium leaves arrays of it out, or sends NULL for them")
+    if loses and not column.accepted:
+        raise _refused(column, f"Debezium loses {loses}", ", or accept that (accept_inexact)")
+    return arrays.array_of(source, element) if source.array else element
+
+
+def _rule(column: Column, source: SourceType) -> Rule:
+    found = _BUILT_IN.get(source.name) or _EXTENSION.get(source.bare) or user_defined.BY_KIND.get(source.kind)
+    if found is None:
+        raise _refused(column, "the catalogue does not say what kind of type it is")
     return found
 
 
-def _refused(column: Column, reason: str) -> ColumnTypeError:
+def _refused(column: Column, reason: str, way_out: str = "") -> ColumnTypeError:
     return ColumnTypeError(
-        f"column {column.name!r} has type {column.source_type}: {reason}; leave the column out (except_column_list) or "
-        "capture a cast of it"
+        f"column {column.name!r} has type {column.source_type}: {reason}; leave the column out (except_column_list), "
+        f"capture a cast of it{way_out}"
     )

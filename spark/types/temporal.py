@@ -1,6 +1,6 @@
 """Dates, times, moments and intervals.
 
-Spark's calendar has the years 1 to 9999: a record with a date outside them, or at infinity, is unfit (Debezium 3.7
+Spark's calendar has the years 1 to 9999: a record with a date outside them, or at infinity, is unfit (Debezium
 sends wrapped-around integers for those).
 """
 
@@ -14,6 +14,7 @@ from spark.types.rule import LakeType, Rule, as_text
 FIRST_DAY, LAST_DAY = -719162, 2932896
 FIRST_MICRO, LAST_MICRO = -62135596800000000, 253402300799999999
 DAY_MICROS = 86_400_000_000
+ZERO = "P0Y0M0DT0H0M0S"
 
 
 def _date(text: Expression) -> Expression:
@@ -46,7 +47,13 @@ def _time(text: Expression) -> Expression:
 
 _CALENDAR = "Years 1 to 9999; a record outside them or at infinity is unfit."
 RULES = (
-    Rule(("date",), "date", _CALENDAR, lambda _: LakeType("date", _date)),
+    Rule(
+        ("date",),
+        "date",
+        f"{_CALENDAR} A snapshot shows years BC as AD and 5 to 14 October 1582 ten days late: the connector is not started "
+        "on a table that holds one.",
+        lambda _: LakeType("date", _date),
+    ),
     Rule(
         ("timestamp without time zone",),
         "timestamp_ntz",
@@ -65,6 +72,18 @@ RULES = (
         "Delta has no time of day; `HH:MM:SS.ffffff` sorts as the time does, and 24:00 is one.",
         lambda _: LakeType("string", _time),
     ),
-    Rule(("time with time zone",), "string", "Delta has no time of day.", as_text),
-    Rule(("interval",), "string", "ISO 8601: months, days and seconds stay apart, as PostgreSQL keeps them.", as_text),
+    Rule(
+        ("time with time zone",),
+        "string",
+        "Delta has no time of day; the time in UTC.",
+        as_text,
+        loses="the offset (the time is sent in UTC), 24:00 (sent as 00:00), values whose offset has seconds (sent as NULL)",
+    ),
+    Rule(
+        ("interval", "interval year to month", "interval day to second"),
+        "string",
+        "ISO 8601: months, days and seconds stay apart, as PostgreSQL keeps them. Debezium sends infinity as zero, so a "
+        "record with a zero interval is unfit, unless the table's `accept_inexact` names the column.",
+        lambda source: LakeType("string", lambda text: text if source.accepted else sf.when(text != ZERO, text)),
+    ),
 )

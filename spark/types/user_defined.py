@@ -1,12 +1,19 @@
-"""Types that users define. A domain is its base type (the catalogue query resolves it) and never comes here."""
+"""Types that users and extensions define; the catalogue says of which kind one is.
+
+A domain is its base type (the catalogue query resolves it) and only comes here as an array's element.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import functions as sf
+from spark.types.rule import Rule, as_text, long_bytes_as_text
 
-from spark.types.rule import LakeType, Rule
-
-RULES = (Rule(("record",), "", "it has no exact lake type"),)
-
-# An enum's label is text; a composite arrives as an object and is refused.
-ANY_OTHER = LakeType("string", lambda text: sf.when(~text.startswith("{"), text))
+_TEXT = "PostgreSQL's text; Debezium sends its bytes (include.unknown.datatypes)."
+BY_KIND = {
+    "enum": Rule(("any enum",), "string", "The label.", as_text),
+    "composite": Rule(("any composite",), "string", f"{_TEXT} `(1,x)`", long_bytes_as_text),
+    "range": Rule(("any other range",), "string", _TEXT, long_bytes_as_text),
+    "multirange": Rule(("any other multirange",), "string", _TEXT, long_bytes_as_text),
+    "base": Rule(("any other base type",), "string", _TEXT, long_bytes_as_text),
+    "domain": Rule(("any domain",), "as its base type", "A domain only adds constraints.", long_bytes_as_text),
+}
+RULES = tuple(BY_KIND.values())

@@ -21,19 +21,23 @@ from cdc_assets.registry.models import Database
 
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
-       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position, base.typtype
+       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position, base.kind
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
 CROSS JOIN LATERAL (
   -- Debezium sends a domain's value as its base type, however deep the domains are nested.
   WITH RECURSIVE resolved AS (
-    SELECT t.typtype, format_type(a.atttypid, a.atttypmod) AS type, t.typbasetype, t.typtypmod
+    SELECT t.oid, t.typtype, format_type(a.atttypid, a.atttypmod) AS type, t.typbasetype, t.typtypmod
     FROM pg_type t WHERE t.oid = a.atttypid
     UNION ALL
-    SELECT t.typtype, format_type(t.oid, r.typtypmod), t.typbasetype, t.typtypmod
+    SELECT t.oid, t.typtype, format_type(t.oid, r.typtypmod), t.typbasetype, t.typtypmod
     FROM resolved r JOIN pg_type t ON t.oid = r.typbasetype WHERE r.typtype = 'd'
-  ) SELECT type, typtype FROM resolved WHERE typtype <> 'd'
+  ) SELECT type, CASE WHEN own.oid >= 16384 THEN CASE own.typtype WHEN 'e' THEN 'enum' WHEN 'c' THEN 'composite'
+      WHEN 'd' THEN 'domain' WHEN 'r' THEN 'range' WHEN 'm' THEN 'multirange' ELSE 'base' END ELSE '' END AS kind
+    FROM resolved JOIN pg_type found ON found.oid = resolved.oid
+    JOIN pg_type own ON own.oid = CASE WHEN found.typcategory = 'A' THEN found.typelem ELSE found.oid END
+    WHERE resolved.typtype <> 'd'
 ) base
 WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 ORDER BY 1, 2, a.attnum
@@ -42,12 +46,16 @@ ORDER BY 1, 2, a.attnum
 
 @dataclass(frozen=True)
 class CatalogueColumn:
-    """A column as the catalogue has it; `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`."""
+    """A column as the catalogue has it; `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`.
+
+    `kind` is empty for PostgreSQL's own types; for others (or an array's element): enum, composite, domain, range,
+    multirange, base.
+    """
 
     name: str
     type: str
     nullable: bool
-    composite: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ class PostgresDatabase:
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], row[4], row[6] == "c") for row in columns),
+                columns=tuple(CatalogueColumn(row[2], row[3], row[4], row[6]) for row in columns),
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
             )
             for table, columns in grouped.items()

@@ -1,0 +1,153 @@
+"""The type torture table, live: PostgreSQL to Debezium to silver, by snapshot and by stream. PostgreSQL is the oracle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_assets.assets.silver import source_columns
+from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.registry.models import Table
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.spark.capture import Record
+from cdc_assets_tests.spark.lake import Lake, values
+from cdc_assets_tests.spark.type_oracle import same
+from cdc_assets_tests.spark.type_values import EXACT, LOST, REFUSED, SETUP, UNFIT
+from spark.errors import ColumnTypeError
+from spark.specs import Column
+from spark.types.registry import lake_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAMED = 10_000
+Values = Mapping[str, tuple[str, ...]]
+
+
+@dataclass
+class Captured:
+    """Tables of one value per row and column: `texts` of the database, `records` of Debezium, by table."""
+
+    live: LiveSource
+    texts: dict[str, dict[int, tuple[str, str]]]
+    records: dict[str, dict[int, list[Record]]]
+
+    def columns(self, table: str, *, accept: bool = False) -> tuple[Column, ...]:
+        """As the product reads them from the catalogue."""
+        source = self.live.source([f"public.{table}"])
+        with self.live.settings():
+            found = PostgresDatabase(source.database).tables([parse_table(f"public.{table}")])
+        (catalogue,) = found.values()
+        declared = Table(name=f"public.{table}", accept_inexact=tuple(c.name for c in catalogue.columns) if accept else ())
+        return source_columns(declared, catalogue)
+
+    def sent(self, table: str) -> Iterator[tuple[int, str, Any]]:
+        """Row, column and JSON leaf of each event."""
+        for records in self.records[table].values():
+            for record in records:
+                after = json.loads(record.value or "")["after"]
+                column, _ = self.texts[table][after["id"] % STREAMED]
+                yield after["id"], column, after[column]
+
+
+def _fill(live: LiveSource, table: str, chosen: Values) -> dict[int, tuple[str, str]]:
+    """One row per value, in the column of its type: row -> column and the database's own text."""
+    texts: dict[int, tuple[str, str]] = {}
+    with live.connection() as connection:
+        columns = "".join(f", c{i} {kind}" for i, kind in enumerate(chosen))
+        connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY{columns})".encode())
+        for i, sqls in enumerate(chosen.values()):
+            for sql in sqls:
+                number = len(texts) + 1
+                query = f"INSERT INTO {table} (id, c{i}) VALUES ({number}, {sql}) RETURNING c{i}::text"
+                row = connection.execute(query.encode()).fetchone()
+                assert row is not None
+                texts[number] = (f"c{i}", row[0])
+    return texts
+
+
+@pytest.fixture(scope="module")
+def captured(live: LiveSource) -> Captured:
+    own = replace(live, name="types")
+    with own.connection() as connection:
+        for statement in SETUP:
+            connection.execute(statement.encode())
+        connection.execute(f"CREATE TABLE refused ({', '.join(f'c{i} {kind}' for i, kind in enumerate(REFUSED))})".encode())
+    tables: dict[str, Values] = {"exact": EXACT, "unfit": UNFIT, "lost": LOST}
+    texts = {name: _fill(own, name, chosen) for name, chosen in tables.items()}
+    own.capture([f"public.{name}" for name in tables])
+    own.delivered()
+    with own.connection() as connection:
+        for name, rows in texts.items():
+            for number, (column, _) in rows.items():
+                copy = f"INSERT INTO {name} (id, {column}) SELECT id + {STREAMED}, {column} FROM {name} WHERE id = {number}"
+                connection.execute(copy.encode())
+    found = own.delivered()
+    return Captured(own, texts, {name: found[f"types.public.{name}"] for name in tables})
+
+
+def test_every_exact_value_arrives(captured: Captured, session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    for partition, records in captured.records["exact"].items():
+        lake.put("exact", *records, partition=partition)
+    lake.append(lake.all_of("exact"))
+    spec = lake.spec("exact", captured.columns("exact"))
+    lake.fold(spec)
+    found = {row["id"]: row for row in values(spec.path)}
+    texts = captured.texts["exact"]
+    assert sorted(found) == sorted([*texts, *(number + STREAMED for number in texts)])
+    types = dict(zip((f"c{i}" for i in range(len(EXACT))), EXACT, strict=True))
+    with captured.live.connection() as connection:
+        wrong = [
+            f"{types[column]} {'streamed' if number > STREAMED else 'read'}: {row[column]!r} for {text[:100]}"
+            for number, row in found.items()
+            for column, text in [texts[number % STREAMED]]
+            if not same(connection, types[column], row[column], text)
+        ]
+    assert not wrong, "\n".join(wrong)
+    other = [(n, types[c], v) for n, row in found.items() for c, v in row.items() if c not in ("id", texts[n % STREAMED][0])]
+    assert [where for where in other if where[2] is not None] == []
+
+
+def test_no_unfit_value_converts(captured: Captured, session: SparkSession) -> None:
+    kinds = {c.name: c for c in captured.columns("unfit")}
+    converted = _converted(session, kinds, list(captured.sent("unfit")))
+    assert [c for c in converted if c[2] is not None] == []
+    assert len(converted) == 2 * len(captured.texts["unfit"])
+
+
+def test_what_is_lost_is_refused_unless_accepted(captured: Captured, session: SparkSession) -> None:
+    for column in captured.columns("lost")[1:]:
+        if column.source_type != "interval":
+            with pytest.raises(ColumnTypeError, match="Debezium loses .*accept_inexact"):
+                lake_type(column)
+    kinds = {c.name: c for c in captured.columns("lost", accept=True)}
+    converted = _converted(session, kinds, list(captured.sent("lost")))
+    with captured.live.connection() as connection:
+        for number, name, value in converted:
+            text = captured.texts["lost"][number % STREAMED][1]
+            assert not same(connection, kinds[name].source_type, value, text), f"{kinds[name].source_type} {text} is exact now"
+
+
+def test_refused_by_name(captured: Captured) -> None:
+    for column in captured.columns("refused", accept=True):
+        with pytest.raises(ColumnTypeError, match=rf"column '{column.name}' has type .*except_column_list"):
+            lake_type(column)
+
+
+def _converted(
+    session: SparkSession, kinds: Mapping[str, Column], sent: Sequence[tuple[int, str, Any]]
+) -> list[tuple[int, str, Any]]:
+    """Row, column and typed value, through the conversions alone."""
+    from pyspark.sql import functions as sf
+
+    leaves = [(n, name, leaf if isinstance(leaf, str) or leaf is None else json.dumps(leaf)) for n, name, leaf in sent]
+    frame = session.createDataFrame(leaves, "n int, name string, leaf string")
+    typed = [sf.when(sf.col("name") == name, lake_type(kind).convert(sf.col("leaf"))).alias(name) for name, kind in kinds.items()]
+    return [(row["n"], row["name"], row[row["name"]]) for row in frame.select("n", "name", *typed).collect()]
