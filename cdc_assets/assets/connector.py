@@ -3,6 +3,7 @@
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.assets.capturable import refuse_inexact
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.postgresql import capture_config
@@ -22,7 +23,10 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
             raise dg.Failure(
                 f"{database.place} has no table {', '.join(missing)}; correct the names in the registry, or create the tables"
             )
-        applied = apply_connector(platform.core_connect(), capture_config(source))
+        connect, config = platform.core_connect(), capture_config(source)
+        is_new = connect.config(config["name"]) is None
+        refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
+        applied = apply_connector(connect, config)
         context.log.info("%s: %s", applied.name, applied.summary)
         return dg.MaterializeResult(
             metadata={

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.assets.columns import source_columns
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
@@ -20,7 +21,7 @@ from cdc_assets.resources.databases.postgresql import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from spark.specs import Column, JobResult, SilverSpec
+from spark.specs import JobResult, SilverSpec
 
 
 def build_silver_assets(source: Source) -> dg.AssetsDefinition:
@@ -66,16 +67,6 @@ def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) 
         columns=source_columns(table, found),
         keys=table.keys or found.primary_key,
         unavailable=UNAVAILABLE_VALUE,
-    )
-
-
-def source_columns(table: Table, found: CatalogueTable) -> tuple[Column, ...]:
-    """The captured columns with their types."""
-    accepted = frozenset(table.accept_inexact)
-    return tuple(
-        Column(c.name, c.type, c.nullable, c.kind, accepted=c.name in accepted)
-        for c in found.columns
-        if c.name not in table.except_column_list
     )
 
 

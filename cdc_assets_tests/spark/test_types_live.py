@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.assets.silver import source_columns
+from cdc_assets.assets.capturable import refuse_inexact
+from cdc_assets.assets.columns import source_columns
+from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
@@ -139,6 +141,23 @@ def test_refused_by_name(captured: Captured) -> None:
     for column in captured.columns("refused", accept=True):
         with pytest.raises(ColumnTypeError, match=rf"column '{column.name}' has type .*except_column_list"):
             lake_type(column)
+
+
+def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured) -> None:
+    live = captured.live
+    with live.connection() as connection:
+        connection.execute("CREATE TABLE days (id int PRIMARY KEY, fine date, gone date, old date, at timetz)")
+        connection.execute("INSERT INTO days VALUES (1, 'infinity', '1582-10-05', '0001-01-01 BC'), (2, '1582-10-15', NULL, NULL)")
+    source = live.source(["public.days"])
+    with live.settings():
+        database = PostgresDatabase(source.database)
+        found = database.tables([parse_table("public.days")])
+        with pytest.raises(DatabaseError) as refused:
+            refuse_inexact(database, source, found, snapshot=True)
+        named = [word for word in ("'fine'", "'gone'", "'old'", "'at'") if word in str(refused.value)]
+        assert named == ["'gone'", "'old'", "'at'"]
+        accepting = live.source([{"name": "public.days", "accept_inexact": ["gone", "old", "at"]}])
+        refuse_inexact(database, accepting, found, snapshot=True)
 
 
 def _converted(

@@ -52,8 +52,8 @@ RULES = (
         "other. Lower bounds are not kept.",
     ),
     *(
-        Rule((f"{name}[]",), "array<element>", "The elements, as above.", loses=loses)
-        for name, loses in (*_LOSES.items(), ("any other type that is sent", _BY_NULL))
+        Rule((name,), "array<element>", "The elements, as above.", loses=loses)
+        for name, loses in (*((f"{name}[]", loses) for name, loses in _LOSES.items()), ("any other array", _BY_NULL))
     ),
     Rule(tuple(f"{name}[]" for name in sorted(_NOT_SENT)), "", "Debezium leaves arrays of it out, or sends NULL for them"),
 )

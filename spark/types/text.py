@@ -17,7 +17,8 @@ RULES = (
     Rule(("json", "jsonb"), "string", "The document's own text: numbers keep all their digits.", as_text),
     Rule(("hstore",), "string", "A JSON object of texts and nulls.", as_text, extension=True),
     Rule(("ltree",), "string", "Its own text form.", as_text, extension=True),
-    Rule(("tsvector", "xml"), "string", "Their own text form.", as_text),
+    Rule(("tsvector",), "string", "Its own text form.", as_text),
+    Rule(("xml",), "string", "Its own text (not measured: the embedded PostgreSQL has no libxml).", as_text),
     Rule(("inet", "cidr", "macaddr", "macaddr8"), "string", "Their own text form.", as_text),
     Rule(
         (

@@ -121,6 +121,23 @@ class PostgresDatabase:
             for table, columns in grouped.items()
         }
 
+    def misread_dates(self, table: TableId, columns: Sequence[str]) -> list[str]:
+        """The date columns that hold a day which Debezium reads wrongly in a snapshot; one pass over the table.
+
+        The driver's java.sql.Date has no era, and its calendar lacks the ten days after 4 October 1582.
+        """
+        from psycopg import sql
+
+        if not columns:
+            return []
+        misread = "bool_or(isfinite({c}) AND ({c} < '0001-01-01' OR {c} BETWEEN '1582-10-05' AND '1582-10-14'))"
+        tests = sql.SQL(", ").join(sql.SQL(misread).format(c=sql.Identifier(name)) for name in columns)
+        with self._connect() as connection:
+            row = connection.execute(
+                sql.SQL("SELECT {} FROM {}").format(tests, sql.Identifier(table.schema, table.table))
+            ).fetchone()
+        return [name for name, found in zip(columns, row or (), strict=True) if found]
+
     def counts(self, ids: Sequence[TableId]) -> tuple[Snapshot, dict[TableId, int]]:
         """`count(*)` of each table at one and the same snapshot, in a read-only transaction."""
         from psycopg import IsolationLevel, sql

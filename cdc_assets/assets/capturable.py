@@ -1,0 +1,43 @@
+"""What a connector would capture wrongly, found before it starts: types without an exact form, dates that a snapshot misreads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdc_assets.assets.columns import source_columns
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.postgresql import CatalogueTable, PostgresDatabase
+
+
+def refuse_inexact(
+    database: PostgresDatabase, source: Source, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
+) -> None:
+    """Every finding of every table at once.
+
+    `snapshot`: the connector is about to read the tables, so their dates are looked at too (one pass over each table
+    that has a date column).
+
+    Raises:
+        DatabaseError: naming tables, columns, and what to do about each.
+    """
+    from spark.errors import ColumnTypeError
+    from spark.types.registry import lake_type
+
+    findings = []
+    for table in source.tables:
+        columns = source_columns(table, found[table.id])
+        for column in columns:
+            try:
+                lake_type(column)
+            except ColumnTypeError as error:
+                findings.append(f"{table.name} {error}")
+        dates = [c.name for c in columns if c.source_type == "date" and not c.accepted] if snapshot else []
+        findings += [
+            f"{table.name} column {name!r} holds a date BC or of 5 to 14 October 1582, which a snapshot reads as another day; "
+            "correct those rows, leave the column out (except_column_list), or accept that (accept_inexact)"
+            for name in database.misread_dates(table.id, dates)
+        ]
+    if findings:
+        raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))

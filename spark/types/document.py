@@ -1,0 +1,45 @@
+"""docs/types.md, written from the rules: `python -m spark.types.document > docs/types.md`."""
+
+from __future__ import annotations
+
+from spark.types.registry import FAMILIES
+from spark.types.rule import Rule
+
+HEAD = """\
+# Column types
+
+What each PostgreSQL type becomes in silver, and why. Written by `python -m spark.types.document` from `spark/types/`, one
+module per family. Measured live by `cdc_assets_tests/spark/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18, each value
+both in the snapshot and as a change), with PostgreSQL as the judge of whether silver's value is its own.
+
+- **exact**: silver has the database's value. A value that the lake type cannot hold makes its record *unfit*: it is reported with
+  topic, partition, offset, column and value, and never becomes NULL, 0 or a rounded number.
+- **accept**: Debezium changes some values so that nobody can tell any more. The column is refused until the table's
+  `accept_inexact` names it.
+- **refused**: no lake type; name the column in `except_column_list`, or capture a cast of it.
+
+A domain is its base type. A value that PostgreSQL has TOASTed and an UPDATE has not changed: see `spark/unavailable.py`.
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    return HEAD + "".join(_family(name, rules) for name, rules in FAMILIES)
+
+
+def _family(name: str, rules: tuple[Rule, ...]) -> str:
+    rows = "".join(_row(rule) for rule in rules)
+    return f"\n## {name}\n\n| PostgreSQL | Delta | | Why |\n|---|---|---|---|\n{rows}"
+
+
+def _row(rule: Rule) -> str:
+    types = ", ".join(f"`{name}`" for name in rule.types)
+    if rule.loses:
+        return f"| {types} | {rule.lake} | accept | {rule.why} Lost: {rule.loses}. |\n"
+    if not rule.lake:
+        return f"| {types} | | refused | {rule.why[0].upper()}{rule.why[1:]}. |\n"
+    return f"| {types} | {rule.lake} | exact | {rule.why} |\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
