@@ -45,6 +45,7 @@ class Lake:
     epoch: int = 0
     topic_id: str = "topic-id"
     log: dict[str, dict[int, list[Record]]] = field(default_factory=dict)
+    form: tuple[str, str] = ("debezium-json", "postgresql")
 
     @property
     def bronze_path(self) -> str:
@@ -55,7 +56,7 @@ class Lake:
 
     def ranges(self, table: str, ends: dict[int, int], *, start: int = 0) -> TopicRange:
         topic = f"core.source.public.{table}"
-        return TopicRange(table, topic, self.topic_id, self.epoch, {p: (start, end) for p, end in ends.items()})
+        return TopicRange(table, topic, self.topic_id, self.epoch, {p: (start, end) for p, end in ends.items()}, *self.form)
 
     def append(self, *ranges: TopicRange, operation_id: str | None = None, session: SparkSession | None = None) -> JobResult:
         """Bronze up to these offsets, through the job's own code from the point where Kafka has been read."""
@@ -80,7 +81,8 @@ class Lake:
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)
-        return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), unavailable=UNAVAILABLE_VALUE)
+        form = {"envelope": self.form[0], "connector": self.form[1], "unavailable": UNAVAILABLE_VALUE}
+        return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), **form)
 
     def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
         from spark import silver

@@ -54,7 +54,7 @@ class DebeziumJson(Envelope):
         payload = self.payload(sf.col("value"))
         return parsed.withColumns(
             {
-                "malformed": malformed(sf.col("value")),
+                "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}"),
                 "row_key": self.payload(sf.col("row_key")),
                 "row_before": payload["before"],
                 "row_after": payload["after"],

@@ -84,7 +84,7 @@ class DebeziumUnwrapped(Envelope):
         before = sf.struct(*[row[name].alias(name) for name in keys.names]) if keys.names else sf.struct(sf.lit(0).alias("c"))
         return parsed.withColumns(
             {
-                "malformed": sf.coalesce(sf.col("value")[CORRUPT].isNotNull(), sf.lit(False)),
+                "unfit": sf.when(sf.col("value")[CORRUPT].isNotNull(), f"the value is not {self.form}"),
                 "row_key": self.payload(sf.col("row_key")),
                 "row_before": sf.when(gone & row.isNotNull(), before),
                 "row_after": sf.when(~gone, row),

@@ -60,9 +60,10 @@ class Envelope(ABC):
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Events (bronze rows) with the table's rows as texts, in these columns more:
 
-        `malformed boolean`; structs of strings named by the source's columns, each null where the event has none:
-        `row_key` and `row_before` (key columns), `row_after` (all columns); and `present array<boolean>`, one per
-        column: whether the after-image has the column at all (null: all of them).
+        `unfit string`, why the record cannot be read, or null; structs of strings named by the source's columns, each
+        null where the event has none: `row_key` and `row_before` (key columns), `row_after` (all columns); and
+        `present array<boolean>`, one per column: whether the after-image has the column at all (null: all of them).
+        An event that changes two rows may become two, with an `op` of its own each.
         """
 
 

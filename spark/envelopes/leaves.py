@@ -47,8 +47,9 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
     """Why the envelope cannot be folded, null where it can."""
     op, before, after = sf.col("op"), sf.col("row_before"), sf.col("row_after")
     needs = connector(spec.connector).needs
-    reasons = [
-        (op.isNull() | sf.col("malformed"), f"the value is not {form.form}"),
+    reasons: list[tuple[Expression, str | Expression]] = [
+        (op.isNull(), f"the value is not {form.form}"),
+        (sf.col("unfit").isNotNull(), sf.col("unfit")),
         (op == "t", "TRUNCATE has no rule for this table yet: empty the table in the lake, then go on"),
         (~op.isin("c", "u", "d", "r"), "the op is none of c, u, d, r"),
         (sf.col("position").isNull(), f"the source block has no log position ({needs})"),

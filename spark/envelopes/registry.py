@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from spark.envelopes.attunity_json import AttunityJson
 from spark.envelopes.debezium_json import DebeziumJson
 from spark.envelopes.debezium_json_schema import DebeziumJsonSchema
+from spark.envelopes.debezium_mongodb import DebeziumMongodb
 from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped, DebeziumUnwrappedSchema
 from spark.envelopes.envelope import Envelope
+from spark.envelopes.event_json import EventJson
+from spark.envelopes.plain_json import PlainJson
 from spark.errors import SpecError
 
-KNOWN = (DebeziumJson(), DebeziumJsonSchema(), DebeziumUnwrapped(), DebeziumUnwrappedSchema())
+KNOWN: tuple[Envelope, ...] = (
+    DebeziumJson(),
+    DebeziumJsonSchema(),
+    DebeziumUnwrapped(),
+    DebeziumUnwrappedSchema(),
+    DebeziumMongodb(),
+    AttunityJson(),
+    EventJson(),
+    PlainJson(),
+)
 ENVELOPES: dict[str, Envelope] = {e.name: e for e in KNOWN}
 
 

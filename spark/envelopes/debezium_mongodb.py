@@ -1,0 +1,93 @@
+"""Debezium's MongoDB events in JSON: documents are JSON texts inside the envelope, `{"after": "{\\"_id\\": …}", …}`.
+
+A document's top-level fields are the row's columns and `_id` is the key; MongoDB's typed values (`{"$oid": "…"}`,
+`{"$numberLong": "5"}`, `{"$date": 0}`) become their bare value. A field that a full document lacks is NULL.
+
+Where the event has no full document (capture mode `change_streams`, or the document was deleted before it was looked
+up), an update holds only `updateDescription`: the fields set and removed. What it does not name is absent, not NULL. A
+change inside a field (`a.b`, a truncated array) cannot be told from the event alone: it is unfit, and
+`capture.mode=change_streams_update_full` is the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+
+from spark.envelopes.debezium_json import DebeziumJson, document, malformed
+from spark.envelopes.envelope import key_columns
+from spark.specs import Column, SilverSpec
+
+ID = "_id"
+TEXT, FIELDS = StringType(), MapType(StringType(), StringType())
+TRUNCATED = StructType([StructField("field", TEXT)])
+DESCRIPTION = StructType(
+    [
+        StructField("updatedFields", TEXT),
+        StructField("removedFields", ArrayType(TEXT)),
+        StructField("truncatedArrays", ArrayType(TRUNCATED)),
+    ]
+)
+IMAGES = StructType([StructField("before", TEXT), StructField("after", TEXT), StructField("updateDescription", DESCRIPTION)])
+TYPED = r'^\{\s*"\$(?:oid|numberLong|numberInt|numberDouble|numberDecimal|date|uuid|symbol)"\s*:\s*"?([^"{}]*)"?\s*\}$'
+INSIDE = "the update changes the inside of a field, and the event has no full document: capture.mode=change_streams_update_full"
+
+
+class DebeziumMongodb(DebeziumJson):
+    """The envelope of the MongoDB connector."""
+
+    name = "debezium-mongodb"
+    form = "a Debezium envelope of MongoDB in JSON"
+
+    def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
+        """Rows from full documents, or partial ones from what an update names."""
+        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(StructType([StructField("id", TEXT)])))
+        # The key holds the id as JSON inside JSON: `"abc"`, `1004`, `{"$oid": "…"}`.
+        id_ = sf.from_json(sf.concat(sf.lit('{"id":'), self.payload(key)["id"], sf.lit("}")), StructType([StructField("id", TEXT)]))
+        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(IMAGES)), "id": id_["id"]})
+        said = self.payload(sf.col("value"))
+        change = said["updateDescription"]
+        parsed = parsed.withColumns(
+            {
+                "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}"),
+                "whole": sf.from_json(said["after"], FIELDS),
+                "gone": sf.from_json(said["before"], FIELDS),
+                "set": sf.from_json(change["updatedFields"], FIELDS),
+                "removed": sf.coalesce(change["removedFields"], sf.array().cast("array<string>")),
+                "cut": sf.coalesce(sf.size(change["truncatedArrays"]) > 0, sf.lit(False)),
+            }
+        )
+        partial = sf.col("whole").isNull() & (sf.col("op") == "u") & sf.col("set").isNotNull()
+        paths = sf.concat(sf.map_keys(sf.col("set")), sf.col("removed"))
+        inside = sf.col("cut") | sf.exists(paths, lambda path: path.contains("."))
+        keys, whole, named = key_columns(spec), sf.col("whole"), sf.col("set")
+        present = sf.array(*[_present(c, named) for c in spec.columns])
+        return parsed.withColumns(
+            {
+                "unfit": sf.coalesce(sf.col("unfit"), sf.when(partial & inside, INSIDE)),
+                "row_key": _row(keys, lambda c: sf.col("id") if c.name == ID else sf.lit(None).cast("string")),
+                "row_before": sf.when(sf.col("gone").isNotNull(), _row(keys, lambda c: sf.col("gone")[c.name])),
+                "row_after": sf.when(whole.isNotNull(), _row(spec.columns, lambda c: whole[c.name])).when(
+                    partial, _row(spec.columns, lambda c: named[c.name])
+                ),
+                "present": sf.when(partial, present),
+            }
+        )
+
+
+def _present(column: Column, named: Expression) -> Expression:
+    return sf.lit(column.name == ID) | sf.map_contains_key(named, column.name) | sf.array_contains(sf.col("removed"), column.name)
+
+
+def _row(columns: Sequence[Column], value: Callable[[Column], Expression]) -> Expression:
+    fields = [_bare(value(c)).alias(c.name) for c in columns]
+    return sf.struct(*fields) if fields else sf.struct(sf.lit(1).alias("_"))
+
+
+def _bare(text: Expression) -> Expression:
+    found = sf.regexp_extract(text, TYPED, 1)
+    return sf.when(found != "", found).otherwise(text)
