@@ -124,9 +124,21 @@ def test_an_update_of_the_key_moves_the_row(session: SparkSession) -> None:
 
 def test_what_is_no_data_message(session: SparkSession) -> None:
     strange = {**INSERTED, "operation": "UPSERT"}
-    sent = [message({}, None, kind="MD"), message(strange, JOMBANG), {"op": "c"}, "x", message({**INSERTED, "changeSequence": "?"}, JOMBANG)]
+    sent = [
+        message({}, None, kind="MD"),
+        message(strange, JOMBANG),
+        {"op": "c"},
+        "x",
+        message({**INSERTED, "changeSequence": "?"}, JOMBANG),
+    ]
     found = leaves_of(session, FORM, CITY, ["ID"], [Sent(value) for value in sent])
     unfit = "the value is not a data message of Attunity Replicate in JSON"
-    reasons = ["the op is none of c, u, d, r", unfit, unfit, unfit, "the source block has no log position (headers.changeSequence)"]
+    reasons = [
+        "the op is none of c, u, d, r",
+        unfit,
+        unfit,
+        unfit,
+        "the source block has no log position (headers.changeSequence)",
+    ]
     assert [f["unreadable"] for f in found] == reasons
     assert [f["op"] for f in found] == ["m", None, None, None, "c"]

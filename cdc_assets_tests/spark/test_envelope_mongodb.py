@@ -40,7 +40,7 @@ def test_documents(session: SparkSession) -> None:
             sent("u", OID, before={"_id": OID}, after=DOCUMENT, updateDescription=described({"n": 1})),
             sent("d", OID, before=DOCUMENT),
             sent("d", 1004),
-            sent("c", "a\"b", after={"_id": "a\"b"}),
+            sent("c", 'a"b', after={"_id": 'a"b'}),
         ],
     )
     assert [f["unreadable"] for f in found] == [None] * 5

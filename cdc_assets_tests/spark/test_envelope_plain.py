@@ -15,12 +15,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SENSOR = (Column("sensor", "text"), Column("value", "double precision"))
-EVENT = (Column("ID", "uuid"), Column("Type", "text"), Column("Version", "integer"), Column("city", "text"), Column("data", "jsonb"))
+EVENT = (
+    Column("ID", "uuid"),
+    Column("Type", "text"),
+    Column("Version", "integer"),
+    Column("city", "text"),
+    Column("data", "jsonb"),
+)
 
 
 def test_sensor_readings_are_appended(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path, form=("json", "topic"))
-    readings: list[dict[str, Any]] = [{"sensor": "a", "value": 21.5}, {"sensor": "a", "value": 21.5}, {"value": None, "unit": "C"}]
+    readings: list[dict[str, Any]] = [
+        {"sensor": "a", "value": 21.5},
+        {"sensor": "a", "value": 21.5},
+        {"value": None, "unit": "C"},
+    ]
     lake.put("readings", *[Record(i, None, json.dumps(r)) for i, r in enumerate(readings)])
     spec = lake.spec("readings", SENSOR, [])
     for end in (1, 3):
@@ -40,7 +50,13 @@ def test_rows_by_key(session: SparkSession) -> None:
 
 def test_events(session: SparkSession) -> None:
     own = {"ID": "e-1", "Version": 2, "Source": "shop", "Type": "order", "Data": {"city": "São Carlos", "n": [1]}}
-    cloud = {"specversion": "1.0", "id": "e-2", "type": "x", "time": "2020-05-20T19:32:27Z", "data": {"city": "Bauru", "ID": "own"}}
+    cloud = {
+        "specversion": "1.0",
+        "id": "e-2",
+        "type": "x",
+        "time": "2020-05-20T19:32:27Z",
+        "data": {"city": "Bauru", "ID": "own"},
+    }
     found = leaves_of(session, ("event-json", "topic"), EVENT, [], [Sent(own), Sent(cloud), Sent({"ID": "e-3"}), Sent("x")])
     assert found[0]["row"] == {
         **{"ID": "e-1", "Type": "order", "Version": "2", "city": "São Carlos", "data": '{"city":"São Carlos","n":[1]}'},

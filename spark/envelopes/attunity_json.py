@@ -48,7 +48,9 @@ class AttunityJson(Envelope):
         time = headers["timestamp"]
         return Narrow(
             op=sf.when(parsed["magic"] == "atMSG", sf.when(parsed["type"] == "MD", "m").otherwise(op)),
-            source_ts=sf.coalesce(sf.timestamp_millis(time.try_cast("bigint")), sf.concat(time, sf.lit("Z")).try_cast("timestamp")),
+            source_ts=sf.coalesce(
+                sf.timestamp_millis(time.try_cast("bigint")), sf.concat(time, sf.lit("Z")).try_cast("timestamp")
+            ),
             tx_id=connector.tx_id(lambda name: headers[name]),
             snapshot=sf.when(headers["operation"] == "REFRESH", "true").otherwise("false"),
             place=connector.place(lambda name: headers[name], op),

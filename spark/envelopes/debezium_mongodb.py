@@ -47,7 +47,9 @@ class DebeziumMongodb(DebeziumJson):
         """Rows from full documents, or partial ones from what an update names."""
         key = sf.from_json(sf.col("key").cast("string"), self.wrapped(StructType([StructField("id", TEXT)])))
         # The key holds the id as JSON inside JSON: `"abc"`, `1004`, `{"$oid": "…"}`.
-        id_ = sf.from_json(sf.concat(sf.lit('{"id":'), self.payload(key)["id"], sf.lit("}")), StructType([StructField("id", TEXT)]))
+        id_ = sf.from_json(
+            sf.concat(sf.lit('{"id":'), self.payload(key)["id"], sf.lit("}")), StructType([StructField("id", TEXT)])
+        )
         parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(IMAGES)), "id": id_["id"]})
         said = self.payload(sf.col("value"))
         change = said["updateDescription"]
