@@ -69,7 +69,7 @@ def _checked_op(spec: SilverSpec) -> Expression:
         text, typed = sf.col(leaf(i)), sf.col(slot(i))
         kind = {"column": column.name, "type": column.source_type}
         unavailable = "the value is not in the event (unchanged TOAST): ALTER TABLE ... REPLICA IDENTITY FULL"
-        missing = text.isin(*unchanged)
+        missing = text.isin(*unchanged) | ~sf.coalesce(sf.get("present", sf.lit(i)), sf.lit(True))
         if null_may_mean_unchanged(column):
             missing = missing | (text.isNull() & (sf.col("op") == "u") & ~sf.col("has_before"))
         problems.append(sf.when(missing, _problem(sf.lit(unavailable), **kind, value=sf.lit(None))))

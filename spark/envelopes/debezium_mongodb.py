@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark.envelopes.debezium_json import DebeziumJson, document, malformed
 from spark.envelopes.envelope import key_columns
 from spark.specs import Column, SilverSpec
 
 ID = "_id"
-TEXT, FIELDS = StringType(), MapType(StringType(), StringType())
+TEXT, FIELDS = StringType(), "map<string,string>"
 TRUNCATED = StructType([StructField("field", TEXT)])
 DESCRIPTION = StructType(
     [

@@ -11,7 +11,6 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import MapType, StringType
 
 from spark.envelopes.envelope import Envelope, Narrow, key_columns, texts
 from spark.envelopes.plain_json import arrival
@@ -19,7 +18,7 @@ from spark.positions.connector import Connector
 from spark.specs import Column, SilverSpec
 
 OUTER = ("id", "version", "specversion", "source", "type", "time", "data")
-FIELDS = MapType(StringType(), StringType())
+FIELDS = "map<string,string>"
 
 
 class EventJson(Envelope):
