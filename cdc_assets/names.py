@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 
-from cdc_assets.registry.models import Source, Table, short_table_name
+from cdc_assets.registry.models import BaseSource, Source, Table, short_table_name
+from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup")
 MARKER_PREFIX = "cdc_assets"
 
 
-def asset_key(layer: str, source: Source, table: Table | None = None) -> tuple[str, ...]:
+def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
     """`(layer, source, table)`, or `(connector, source)`: a layer and a source can each be selected."""
     return (layer, source.name) if table is None else (layer, source.name, table_name(table))
 
@@ -25,12 +26,12 @@ def table_name(table: Table) -> str:
     return short_table_name(table.id)
 
 
-def connector_name(source: Source) -> str:
+def connector_name(source: BaseSource) -> str:
     """The Debezium connector on the core Connect cluster."""
     return f"{source.name}-capture"
 
 
-def mirror_connector_name(source: Source) -> str:
+def mirror_connector_name(source: BaseSource) -> str:
     """The MirrorSourceConnector on the lake's Connect cluster."""
     return f"{source.name}-mirror"
 
@@ -45,27 +46,36 @@ def publication_name(source: Source) -> str:
     return source.capture.publication or f"cdc_{source.name}"
 
 
-def topic(source: Source, table: Table) -> str:
-    """The topic on the core cluster."""
+def topic(source: BaseSource, table: Table) -> str:
+    """The topic on the core cluster, or where an application fills it."""
+    if isinstance(table, TopicTable):
+        return table.topic
     return _topic_safe(f"{source.name}.{table.id.schema}.{table.id.table}")
 
 
-def marker_topic(source: Source) -> str:
+def marker_topic(source: BaseSource) -> str:
     """Where Debezium puts logical decoding messages: our log-position markers and heartbeats."""
     return f"{source.name}.message"
 
 
-def mirrored_topic(source: Source, table: Table) -> str:
+def mirrored_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
+    if not is_mirrored(source):
+        return topic(source, table)
     return f"{CORE_ALIAS}.{topic(source, table)}"
 
 
-def bronze_path(lake: str, source: Source) -> str:
+def is_mirrored(source: BaseSource) -> bool:
+    """Whether the source's topics are on the core cluster, so that the lake's hold copies."""
+    return not (isinstance(source, TopicSource) and source.cluster == "lake")
+
+
+def bronze_path(lake: str, source: BaseSource) -> str:
     """The source's change log: one Delta table."""
     return f"{lake.rstrip('/')}/bronze/{source.name}"
 
 
-def silver_path(lake: str, source: Source, table: Table) -> str:
+def silver_path(lake: str, source: BaseSource, table: Table) -> str:
     """The table's current state."""
     return f"{lake.rstrip('/')}/silver/{source.name}/{table_name(table)}"
 

@@ -20,6 +20,7 @@ from spark.bronze_counts import counted, positioned
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
+from spark.envelopes.registry import envelope
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 SCHEMA = (
@@ -60,7 +61,11 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         shares = bronze_counts.shares(todo, [], None)
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
-    drafts = bronze_drafts.drafts(read(filled), filled).persist()
+    records = read(filled)
+    ahead = any(envelope(t.envelope).looks_ahead for t in filled)
+    if ahead:
+        records = records.persist()
+    drafts = bronze_drafts.drafts(records, filled).persist()
     try:
         groups = counted(drafts, filled)
         events = positioned(drafts, groups, _same_epochs(committed, filled))
@@ -68,6 +73,8 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         return _commit(session, spec, committed, events, shares, todo, started)
     finally:
         drafts.unpersist()
+        if ahead:
+            records.unpersist()
 
 
 def _same_epochs(committed: Committed, topics: Sequence[TopicRange]) -> Committed:

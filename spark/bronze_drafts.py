@@ -21,12 +21,12 @@ from spark.specs import TopicRange
 
 def drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
     """One row per record: bronze's columns, and what the positions still depend on."""
-    forms: dict[tuple[str, str], list[str]] = {}
+    forms: dict[tuple[str, str, str | None], list[str]] = {}
     for topic in topics:
-        forms.setdefault((topic.envelope, topic.connector), []).append(topic.topic)
+        forms.setdefault((topic.envelope, topic.connector, topic.schema_registry), []).append(topic.topic)
     said: list[tuple[list[str], Narrow]] = []
-    for number, ((form, source), names) in enumerate(forms.items()):
-        form_, source_ = envelope(form), connector(source)
+    for number, ((form, source, registry), names) in enumerate(forms.items()):
+        form_, source_ = envelope(form).prepared(records.where(_among(names)), registry), connector(source)
         parsed = form_.parsed(source_)
         records = records.withColumn(f"parsed_{number}", parsed if len(forms) == 1 else sf.when(_among(names), parsed))
         said.append((names, form_.narrow(sf.col(f"parsed_{number}"), source_)))

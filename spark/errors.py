@@ -11,6 +11,10 @@ class SpecError(SparkJobError):
     """A spec cannot be read, or asks for something impossible."""
 
 
+class SchemaRegistryError(SparkJobError):
+    """A schema registry does not answer, or has no schema that can be read here."""
+
+
 class CommitMetadataError(SparkJobError):
     """The metadata of a Delta commit cannot be read, or contradicts another commit."""
 

@@ -47,6 +47,7 @@ class TopicRange:
     """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
 
     `envelope` is a name of spark.envelopes.registry, `connector` (the kind of source) one of spark.positions.registry.
+    `schema_registry` is the address of the registry, for envelopes in Avro.
     """
 
     table: str
@@ -56,6 +57,7 @@ class TopicRange:
     ranges: dict[int, tuple[int, int]]
     envelope: str = "debezium-json"
     connector: str = "postgresql"
+    schema_registry: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.epoch <= MAX_EPOCH:
@@ -134,6 +136,7 @@ class SilverSpec:
     unavailable: str = "__debezium_unavailable_value"
     envelope: str = "debezium-json"
     connector: str = "postgresql"
+    schema_registry: str | None = None
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

@@ -8,7 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cdc_assets.backup import BackupResult
 
 
-def build_backup_assets(source: Source) -> dg.AssetsDefinition:
+def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source; the source declares where to."""
     if source.backup is None:
         raise ValueError(f"source {source.name} declares no backup")

@@ -13,9 +13,10 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import Ranges, batches, pending_ranges, width
 from cdc_assets.assets.each_table import selected_tables
+from cdc_assets.assets.record_form import record_form
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.errors import CdcAssetsError, TableFailuresError, TopicGapError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
@@ -24,7 +25,7 @@ from spark.commits import TopicState as TopicCommitted
 from spark.specs import BronzeSpec, TopicRange
 
 
-def build_bronze_assets(source: Source) -> dg.AssetsDefinition:
+def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
@@ -41,7 +42,7 @@ def build_bronze_assets(source: Source) -> dg.AssetsDefinition:
 
 
 def append_news(
-    context: dg.AssetExecutionContext, platform: Platform, source: Source, tables: list[Table]
+    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table]
 ) -> Iterator[dg.MaterializeResult]:
     """Append what the tables' topics hold beyond bronze, up to the last stable offsets of this moment."""
     from spark import bronze as bronze_job
@@ -70,7 +71,10 @@ def append_news(
             path=path,
             bootstrap=platform.lake_kafka().bootstrap,
             topics=tuple(
-                TopicRange(names.table_name(topics[topic]), topic, states[topic].topic_id, 0, ranges)
+                TopicRange(
+                    *(names.table_name(topics[topic]), topic, states[topic].topic_id, 0, ranges),
+                    **record_form(source, topics[topic]),
+                )
                 for topic, ranges in parts.items()
             ),
             operation_id=f"{context.run.run_id}:{uuid.uuid4().hex[:8]}",

@@ -1,12 +1,14 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
-connector → topic → mirror → bronze → silver, and bronze → backup.
+connector → topic → mirror → bronze → silver, and bronze → backup. A source of topics has no connector, and no mirror
+where its topics are on the lake's own cluster.
 """
 
 from __future__ import annotations
 
 import dagster as dg
 
+from cdc_assets import names
 from cdc_assets.assets.backup import build_backup_assets
 from cdc_assets.assets.bronze import build_bronze_assets
 from cdc_assets.assets.connector import build_connector_asset
@@ -14,20 +16,18 @@ from cdc_assets.assets.mirrors import build_mirror_assets
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
 
 
-def build_source_defs(source: Source) -> dg.Definitions:
+def build_source_defs(source: BaseSource) -> dg.Definitions:
     """The asset chains, checks, sensor and schedule of one source."""
-    chain = [
-        build_connector_asset(source),
-        build_topic_assets(source),
-        build_mirror_assets(source),
-        build_bronze_assets(source),
-        build_silver_assets(source),
-    ]
+    chain = [build_connector_asset(source)] if isinstance(source, Source) else []
+    chain.append(build_topic_assets(source))
+    if names.is_mirrored(source):
+        chain.append(build_mirror_assets(source))
+    chain += [build_bronze_assets(source), build_silver_assets(source)]
     if source.backup is not None:
         chain.append(build_backup_assets(source))
     job = build_volumetry_job(source)

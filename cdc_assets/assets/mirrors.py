@@ -16,7 +16,7 @@ from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake, mirrored_up_to
@@ -26,7 +26,7 @@ _TOPIC_DEADLINE_SECONDS = 120.0
 _CARRY_DEADLINE_SECONDS = 3600.0
 
 
-def build_mirror_assets(source: Source) -> dg.AssetsDefinition:
+def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source: they share one MirrorSourceConnector."""
 
     @dg.multi_asset(
@@ -50,7 +50,7 @@ def build_mirror_assets(source: Source) -> dg.AssetsDefinition:
         started = time.monotonic()
         reached = carry_to_lake(
             source,
-            database=platform.database(source),
+            database=platform.database_if_any(source),
             core=core,
             lake=lake,
             lake_connect=connect,

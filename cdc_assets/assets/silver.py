@@ -2,7 +2,7 @@
 
 All tables of the step are worked at the same time, each in a Spark Connect session of its own. Column types
 come from the source's catalogue, one query for all tables; when the source cannot be asked, silver waits, since
-a guess about types would be a guess about data.
+a guess about types would be a guess about data. A source of topics declares them.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,11 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.columns import source_columns
 from cdc_assets.assets.each_table import each_table, selected_tables
+from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.postgresql import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
@@ -24,7 +25,7 @@ from cdc_assets.resources.table_lock import table_lock
 from spark.specs import JobResult, SilverSpec
 
 
-def build_silver_assets(source: Source) -> dg.AssetsDefinition:
+def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
@@ -34,12 +35,12 @@ def build_silver_assets(source: Source) -> dg.AssetsDefinition:
         from spark import silver as silver_job
 
         tables = selected_tables(context, "silver", source)
-        catalogue = platform.database(source).tables([table.id for table in tables])
+        catalogue = catalogue_of(platform, source, tables)
         has_bronze = bronze_committed(names.bronze_path(platform.lake, source)) is not None
 
         def fold(table: Table) -> "JobResult | None":
             if table.id not in catalogue:
-                raise DatabaseError(f"{platform.database(source).place} has no table {table.name} any more")
+                raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
             if not has_bronze:
                 return None
             with table_lock("silver", source.name, names.table_name(table)):
@@ -57,7 +58,7 @@ def build_silver_assets(source: Source) -> dg.AssetsDefinition:
     return silver
 
 
-def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) -> SilverSpec:
+def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> SilverSpec:
     """What the job needs, from the declaration and the catalogue."""
     return SilverSpec(
         source=source.name,
@@ -67,10 +68,11 @@ def silver_spec(lake: str, source: Source, table: Table, found: CatalogueTable) 
         columns=source_columns(table, found),
         keys=table.keys or found.primary_key,
         unavailable=UNAVAILABLE_VALUE,
+        **record_form(source, table),
     )
 
 
-def _metadata(lake: str, source: Source, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
+def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     bronze = dg.AssetKey(names.asset_key("bronze", source, table))
     columns = [c for c in found.columns if c.name not in table.except_column_list]
     return {

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names, settings
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
@@ -25,6 +25,13 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "silver": "{table} as it is in the source, at a log position.",
     "backup": "Bronze batches of {table} as gzip JSON lines, with a manifest each.",
 }
+_OF_TOPICS: Mapping[str, str] = {
+    **_DESCRIPTIONS,
+    "topic": "Records of {table}, as others write them.",
+    "mirror": "The same records on the lake's Kafka, copied by MirrorMaker 2, exactly once.",
+    "bronze": "Every record of {table}, raw, each once: a slice of the source's log.",
+    "silver": "{table} as its records say.",
+}
 
 
 def connector_spec(source: Source) -> dg.AssetSpec:
@@ -40,16 +47,16 @@ def connector_spec(source: Source) -> dg.AssetSpec:
     )
 
 
-def table_spec(layer: str, source: Source, table: Table) -> dg.AssetSpec:
+def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
     """One link of one table's chain, downstream of the link before it."""
-    upstream = _upstream_key(layer, source, table)
+    upstream = _upstream_keys(layer, source, table)
     freshness = (table.freshness or source.freshness) if layer == "silver" else None
-    description = _DESCRIPTIONS[layer].format(table=table.name)
+    description = (_DESCRIPTIONS if isinstance(source, Source) else _OF_TOPICS)[layer].format(table=table.name)
     if layer == "silver" and table.description:
         description = f"{table.description} {description}"
     return dg.AssetSpec(
         dg.AssetKey(names.asset_key(layer, source, table)),
-        deps=[dg.AssetKey(upstream)],
+        deps=[dg.AssetKey(key) for key in upstream],
         description=description,
         group_name=source.name,
         kinds=KINDS[layer] if layer != "backup" else {_store_kind(source)},
@@ -63,17 +70,20 @@ def table_spec(layer: str, source: Source, table: Table) -> dg.AssetSpec:
     )
 
 
-def _upstream_key(layer: str, source: Source, table: Table) -> tuple[str, ...]:
-    before = {"topic": "connector", "mirror": "topic", "bronze": "mirror", "silver": "bronze", "backup": "bronze"}[layer]
-    return names.asset_key(before, source, None if before == "connector" else table)
+def _upstream_keys(layer: str, source: BaseSource, table: Table) -> list[tuple[str, ...]]:
+    if layer == "topic":
+        return [names.asset_key("connector", source)] if isinstance(source, Source) else []
+    copied = "mirror" if names.is_mirrored(source) else "topic"
+    before = {"mirror": "topic", "bronze": copied, "silver": "bronze", "backup": "bronze"}[layer]
+    return [names.asset_key(before, source, table)]
 
 
-def _store_kind(source: Source) -> str:
+def _store_kind(source: BaseSource) -> str:
     kind = source.backup.store.kind if source.backup else "local"
     return {"s3": "s3", "gcs": "gcs"}.get(kind, "files")
 
 
-def _metadata(layer: str, source: Source, table: Table) -> dict[str, Any]:
+def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
     lake = settings.lake()
     if layer == "topic":
         return {"dagster/storage_kind": "kafka", "cdc/topic": names.topic(source, table)}

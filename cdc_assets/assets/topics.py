@@ -10,39 +10,44 @@ from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.postgresql import retention_ms
 from cdc_assets.registry.durations import format_duration
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 
 _TOPIC_DEADLINE_SECONDS = 30.0
 
 
-def build_topic_assets(source: Source) -> dg.AssetsDefinition:
+def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
         specs=[table_spec("topic", source, table) for table in source.tables], name=f"topic_{source.name}", can_subset=True
     )
     def topic(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        core = platform.core_kafka()
+        cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
 
         def ensure(table: Table) -> TopicState:
             name = names.topic(source, table)
-            core.ensure_topic(
-                name,
-                partitions=source.topics.partitions,
-                retention_ms=int(retention_ms(source)),
-                replication_factor=source.topics.replication_factor,
-            )
-            return core.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS)
+            if isinstance(source, Source):  # a topic of others is theirs to make and to keep
+                cluster.ensure_topic(
+                    name,
+                    partitions=source.topics.partitions,
+                    retention_ms=int(retention_ms(source)),
+                    replication_factor=source.topics.replication_factor,
+                )
+            return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS)
 
         for table, state in each_table("topic", selected_tables(context, "topic", source), ensure):
             yield dg.MaterializeResult(
                 asset_key=dg.AssetKey(names.asset_key("topic", source, table)),
-                metadata={**topic_metadata(state), "cdc/retention": format_duration(source.topics.retention)},
+                metadata={**topic_metadata(state), **_retention(source)},
             )
 
     return topic
+
+
+def _retention(source: BaseSource) -> dict[str, str]:
+    return {"cdc/retention": format_duration(source.topics.retention)} if isinstance(source, Source) else {}
 
 
 def topic_metadata(state: TopicState) -> dict[str, Any]:

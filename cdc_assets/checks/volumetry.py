@@ -7,6 +7,8 @@
 | silver | row_parity | rows: source = silver, at one snapshot of the source |
 | backup | manifest_parity | manifests, objects and bronze |
 
+A source of topics has no connector to check and no rows to compare with.
+
 All are blocking, so that `dagster asset materialize` ends non-zero when one fails.
 """
 
@@ -19,7 +21,7 @@ from cdc_assets import names
 from cdc_assets.checks import evidence
 from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import measure_rows, measure_transport
 
@@ -38,15 +40,16 @@ def check_name(layer: str) -> str:
     ]
 
 
-def check_key(layer: str, source: Source, table: Table | None = None) -> dg.AssetCheckKey:
+def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
     """The key of the volumetry check of one asset."""
     return dg.AssetCheckKey(dg.AssetKey(names.asset_key(layer, source, table)), check_name(layer))
 
 
-def build_volumetry_checks(source: Source) -> dg.AssetChecksDefinition:
+def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all checks of the source."""
-    keys = [check_key("connector", source)]
-    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    with_database = isinstance(source, Source)
+    keys = [check_key("connector", source)] if with_database else []
+    layers = (*(("bronze", "silver") if with_database else ("bronze",)), *(("backup",) if source.backup else ()))
     keys += [check_key(layer, source, table) for layer in layers for table in source.tables]
     specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=True) for key in keys]
 
@@ -58,7 +61,7 @@ def build_volumetry_checks(source: Source) -> dg.AssetChecksDefinition:
         chosen = {layer: [t for t in source.tables if check_key(layer, source, t) in wanted] for layer in layers}
         if chosen["bronze"]:
             yield from _bronze(context, platform, source, chosen["bronze"])
-        if chosen["silver"]:
+        if isinstance(source, Source) and chosen["silver"]:
             yield from _silver(platform, source, chosen["silver"])
         for table in chosen.get("backup", []):
             yield _backup(platform, source, table)
@@ -66,13 +69,13 @@ def build_volumetry_checks(source: Source) -> dg.AssetChecksDefinition:
     return volumetry
 
 
-def _connector(platform: Platform, source: Source) -> dg.AssetCheckResult:
+def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
     name = names.connector_name(source)
     return _result(check_key("connector", source), *evidence.of_connector(name, platform.core_connect().status(name)))
 
 
 def _bronze(
-    context: dg.AssetCheckExecutionContext, platform: Platform, source: Source, tables: list[Table]
+    context: dg.AssetCheckExecutionContext, platform: Platform, source: BaseSource, tables: list[Table]
 ) -> Iterator[dg.AssetCheckResult]:
     previous = {
         names.table_name(table): tallies
@@ -93,7 +96,7 @@ def _silver(platform: Platform, source: Source, tables: list[Table]) -> Iterator
         yield _result(check_key("silver", source, table), *evidence.of_rows(measured[names.table_name(table)]))
 
 
-def _backup(platform: Platform, source: Source, table: Table) -> dg.AssetCheckResult:
+def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetCheckResult:
     from cdc_assets.backup import verify_backup
 
     assert source.backup is not None

@@ -12,7 +12,7 @@ from rich.console import Console
 from cdc_assets import settings
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
 
 
@@ -48,7 +48,7 @@ def wait(
         print(f"caught up after {seconds} s")
 
 
-def choose(sources: tuple[Source, ...], wanted: list[str] | None) -> tuple[Source, ...]:
+def choose(sources: tuple[BaseSource, ...], wanted: list[str] | None) -> tuple[BaseSource, ...]:
     """The sources named, or all.
 
     Raises:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 
 from cdc_assets import names, settings
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource
 
 
-def mirror_config(source: Source) -> dict[str, str]:
+def mirror_config(source: BaseSource) -> dict[str, str]:
     """The connector's whole config, for exactly the declared tables' topics."""
     core = settings.address("CDC_CORE_BOOTSTRAP")
     lake = settings.address("CDC_LAKE_BOOTSTRAP")

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 from cdc_assets import names
 from cdc_assets.main_job.dagster_runs import CheckOutcome
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 
 Outcomes = Mapping[tuple[tuple[str, ...], str], CheckOutcome]
 
@@ -30,13 +30,14 @@ class Line:
     failures: tuple[str, ...]
 
 
-def line_of(source: Source, table: Table, outcomes: Outcomes, *, lag_seconds: float | None) -> Line:
+def line_of(source: BaseSource, table: Table, outcomes: Outcomes, *, lag_seconds: float | None) -> Line:
     """What the checks of one table say."""
     found = {
         layer: outcomes.get((names.asset_key(layer, source, table), check))
         for layer, check in (("bronze", "record_parity"), ("silver", "row_parity"), ("backup", "manifest_parity"))
     }
-    expected = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    rows = ("silver",) if isinstance(source, Source) else ()
+    expected = ("bronze", *rows, *(("backup",) if source.backup else ()))
     failures = []
     for layer in expected:
         outcome = found[layer]
@@ -57,7 +58,7 @@ def line_of(source: Source, table: Table, outcomes: Outcomes, *, lag_seconds: fl
     )
 
 
-def print_table(console: Console, source: Source, lines: Sequence[Line]) -> None:
+def print_table(console: Console, source: BaseSource, lines: Sequence[Line]) -> None:
     """One source."""
     table = RichTable(title=f"\n{source.name}", title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("table", no_wrap=True)

@@ -18,12 +18,14 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc_assets.registry.accepted import accepted_values
 from cdc_assets.registry.errors import Finding, RegistryError
-from cdc_assets.registry.models import Source, short_table_name
+from cdc_assets.registry.models import BaseSource, Source, short_table_name
+from cdc_assets.registry.topic_source import TopicSource
 
 Loc = tuple[int | str, ...]
+_KINDS: dict[str, type[BaseSource]] = {"database": Source, "topics": TopicSource}
 
 
-def load_sources(folder: Path) -> tuple[Source, ...]:
+def load_sources(folder: Path) -> tuple[BaseSource, ...]:
     """All sources declared in `folder` (`*.yaml`, `*.yml`), by name.
 
     Raises:
@@ -34,7 +36,7 @@ def load_sources(folder: Path) -> tuple[Source, ...]:
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     if not files:
         raise RegistryError([Finding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])
-    sources: list[Source] = []
+    sources: list[BaseSource] = []
     findings: list[Finding] = []
     seen: dict[str, Path] = {}
     for file in files:
@@ -53,15 +55,19 @@ def load_sources(folder: Path) -> tuple[Source, ...]:
     return tuple(sorted(sources, key=lambda source: source.name))
 
 
-def load_source(file: Path) -> Source:
+def load_source(file: Path) -> BaseSource:
     """One registry file.
 
     Raises:
         RegistryError: with every finding in it.
     """
     document = _parse(file)
+    kind = document.get("kind", "database")
+    if kind not in _KINDS:
+        message = f"no such kind, got {kind!r}; accepted: {', '.join(_KINDS)}"
+        raise RegistryError([Finding(file, _line_of(document, ("kind",)), "kind", message)])
     try:
-        source = Source.model_validate(document)
+        source = _model(document).model_validate(document)
     except ValidationError as error:
         raise RegistryError(_explain(file, document, error)) from None
     collisions = list(_collisions(file, document, source))
@@ -94,6 +100,10 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
     return document
 
 
+def _model(document: Any) -> type[BaseSource]:
+    return _KINDS[document.get("kind", "database")]
+
+
 def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]:
     findings: dict[str, Finding] = {}
     for item in error.errors(include_url=False):
@@ -104,7 +114,7 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]
             message = "unknown key"
         elif item["type"] != "missing" and not isinstance(item["input"], (dict, BaseModel)):
             message = f"{message}, got {item['input']!r}"
-        accepted = accepted_values(Source, item["loc"], item["type"])
+        accepted = accepted_values(_model(document), item["loc"], item["type"])
         if accepted:
             message = f"{message}; accepted: {accepted}"
         findings.setdefault(f"{path}:{item['type']}", Finding(file, _line_of(document, loc), path, message))
@@ -152,7 +162,7 @@ def _holds(node: Any, part: int | str) -> bool:
     return isinstance(node, list) and isinstance(part, int) and part < len(node)
 
 
-def _collisions(file: Path, document: Any, source: Source) -> Iterable[Finding]:
+def _collisions(file: Path, document: Any, source: BaseSource) -> Iterable[Finding]:
     """Tables declared twice, and different tables whose derived names are the same."""
     by_short: dict[str, list[int]] = defaultdict(list)
     for index, table in enumerate(source.tables):

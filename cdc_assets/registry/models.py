@@ -129,14 +129,12 @@ class Table(Declared):
         return self
 
 
-class Source(Declared):
-    """One source database and its captured tables: one file of the registry."""
+class BaseSource(Declared):
+    """What every kind of source has: one file of the registry. See Source and topic_source.TopicSource."""
 
     source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str | None = None
     owners: tuple[Owner, ...] = ()
-    database: Database
-    capture: Capture = Capture()
     topics: Topics = Topics()
     batching: Batching = Batching()
     backup: Backup | None = None
@@ -160,6 +158,14 @@ class Source(Declared):
                 return table
         known = ", ".join(short_table_name(table.id) for table in self.tables)
         raise KeyError(f"source {self.source!r} has no table {short_name!r}; it has: {known}")
+
+
+class Source(BaseSource):
+    """A source database and its captured tables."""
+
+    kind: Literal["database"] = "database"
+    database: Database
+    capture: Capture = Capture()
 
 
 def short_table_name(table: TableId) -> str:

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from cdc_assets import settings
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.kafka import KafkaCluster
@@ -60,6 +60,10 @@ class Platform(dg.ConfigurableResource):
     def database(self, source: Source) -> PostgresDatabase:
         """The source's database."""
         return PostgresDatabase(source.database)
+
+    def database_if_any(self, source: BaseSource) -> PostgresDatabase | None:
+        """The source's database; None for a source of topics."""
+        return self.database(source) if isinstance(source, Source) else None
 
     def store(self, config: BackupStore) -> Any:
         """The object store of a backup."""

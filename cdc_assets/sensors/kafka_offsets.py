@@ -13,7 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import pending_ranges, width
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.news import TableNews, Waiting, decide
@@ -24,12 +24,12 @@ SOURCE_TAG = "cdc/source"
 TABLES_TAG = "cdc/tables"
 
 
-def sensor_name(source: Source) -> str:
+def sensor_name(source: BaseSource) -> str:
     """The name of the source's offsets sensor."""
     return f"offsets_{source.name}"
 
 
-def build_offsets_sensor(source: Source) -> dg.SensorDefinition:
+def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
     """Requests bronze, silver and backup of the tables that have news."""
     layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
     targets = dg.AssetSelection.assets(
@@ -95,7 +95,7 @@ def _why_nothing(news: list[TableNews], busy: frozenset[str], problems: list[str
 
 
 def read_news(
-    instance: dg.DagsterInstance, platform: Platform, source: Source, *, now: float
+    instance: dg.DagsterInstance, platform: Platform, source: BaseSource, *, now: float
 ) -> tuple[list[TableNews], list[str]]:
     """What every table has waiting, and what stands in the way of telling.
 
@@ -129,14 +129,14 @@ def read_news(
     return news, problems
 
 
-def _silver_behind(platform: Platform, source: Source, table: Table, records: int) -> bool:
+def _silver_behind(platform: Platform, source: BaseSource, table: Table, records: int) -> bool:
     """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold."""
     silver = silver_committed(names.silver_path(platform.lake, source, table))
     folded = silver.topics.get(names.mirrored_topic(source, table)) if silver else None
     return (folded.records if folded else 0) < records
 
 
-def _backup_behind(instance: dg.DagsterInstance, source: Source, table: Table, records: int) -> bool:
+def _backup_behind(instance: dg.DagsterInstance, source: BaseSource, table: Table, records: int) -> bool:
     if source.backup is None:
         return False
     last = instance.get_latest_materialization_event(dg.AssetKey(names.asset_key("backup", source, table)))
@@ -145,7 +145,7 @@ def _backup_behind(instance: dg.DagsterInstance, source: Source, table: Table, r
     return due and int(str(copied)) < records
 
 
-def _stale(instance: dg.DagsterInstance, source: Source, table: Table, now: float) -> bool:
+def _stale(instance: dg.DagsterInstance, source: BaseSource, table: Table, now: float) -> bool:
     """Half of the freshness window has passed without a run: an idle table is confirmed to be up to date."""
     window = (table.freshness or source.freshness).fail_after.total_seconds()
     last = last_materialized(instance, dg.AssetKey(names.asset_key("silver", source, table)))

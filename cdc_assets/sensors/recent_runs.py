@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource
 
 _UNDER_WAY = [
     DagsterRunStatus.QUEUED,
@@ -18,13 +18,13 @@ _FIRST_PAUSE_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 300.0
 
 
-def busy_tables(instance: dg.DagsterInstance, source: Source) -> frozenset[str]:
+def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> frozenset[str]:
     """Tables in a sensor's run that has not ended."""
     runs = instance.get_runs(filters=RunsFilter(statuses=_UNDER_WAY, tags={"cdc/source": source.name}))
     return frozenset(table for run in runs for table in run.tags.get("cdc/tables", "").split(",") if table)
 
 
-def failure_pause(instance: dg.DagsterInstance, source: Source, *, now: float) -> float:
+def failure_pause(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> float:
     """Seconds to wait after runs that failed one after the other: 5, 10, 20 … at most 300; 0 when the last succeeded."""
     records = instance.get_run_records(filters=RunsFilter(tags={"cdc/source": source.name}), limit=8)
     failures, ended = 0, None

@@ -5,16 +5,16 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from cdc_assets import names
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.sensors.recent_runs import last_materialized
 
 
-def job_name(source: Source) -> str:
+def job_name(source: BaseSource) -> str:
     """The job that runs all volumetry checks of a source."""
     return f"volumetry_{source.name}"
 
 
-def build_volumetry_job(source: Source) -> UnresolvedAssetJobDefinition:
+def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
     keys = build_volumetry_checks(source).check_keys
     return dg.define_asset_job(
@@ -24,7 +24,7 @@ def build_volumetry_job(source: Source) -> UnresolvedAssetJobDefinition:
     )
 
 
-def build_volumetry_schedule(source: Source, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """At the shortest rhythm that a table of the source declares, in whole minutes."""
     shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
     minutes = max(1, round(shortest.total_seconds() / 60))

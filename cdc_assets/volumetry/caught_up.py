@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, folded_positions, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
@@ -28,7 +28,7 @@ class Behind:
 
 def wait_caught_up(
     platform: Platform,
-    sources: tuple[Source, ...],
+    sources: tuple[BaseSource, ...],
     *,
     timeout: float,
     with_backup: bool = False,
@@ -43,7 +43,7 @@ def wait_caught_up(
     positions = {
         source.name: carry_to_lake(
             source,
-            database=platform.database(source),
+            database=platform.database_if_any(source),
             core=platform.core_kafka(),
             lake=platform.lake_kafka(),
             lake_connect=platform.lake_connect(),
@@ -66,7 +66,7 @@ def wait_caught_up(
         time.sleep(_POLL_SECONDS)
 
 
-def behind_position(platform: Platform, source: Source, position: LogPosition, *, with_backup: bool) -> list[Behind]:
+def behind_position(platform: Platform, source: BaseSource, position: LogPosition, *, with_backup: bool) -> list[Behind]:
     """The tables of the source that have not reached the position."""
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     late = []
@@ -82,7 +82,7 @@ def behind_position(platform: Platform, source: Source, position: LogPosition, *
 
 def _layer_behind(
     platform: Platform,
-    source: Source,
+    source: BaseSource,
     table: Table,
     topic: str,
     target: Mapping[int, int],

@@ -8,7 +8,7 @@ from typing import Any
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_rows
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
@@ -46,17 +46,18 @@ def chain_status(platform: Platform | None = None) -> list[TableChain]:
     return chains
 
 
-def _of_source(platform: Platform, source: Source) -> list[TableChain]:
-    core = platform.core_kafka().states([names.topic(source, table) for table in source.tables])
+def _of_source(platform: Platform, source: BaseSource) -> list[TableChain]:
+    mirrored = names.is_mirrored(source)
+    core = platform.core_kafka().states([names.topic(source, table) for table in source.tables]) if mirrored else {}
     lake = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
-    copied = mirrored_up_to(platform.lake_connect(), names.mirror_connector_name(source))
+    copied = mirrored_up_to(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     return [_of_table(platform, source, table, core, lake, copied, committed) for table in source.tables]
 
 
 def _of_table(
     platform: Platform,
-    source: Source,
+    source: BaseSource,
     table: Table,
     core: dict[str, TopicState],
     lake: dict[str, TopicState],

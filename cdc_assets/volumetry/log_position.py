@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
@@ -37,9 +37,9 @@ class LogPosition:
 
 
 def carry_to_lake(
-    source: Source,
+    source: BaseSource,
     *,
-    database: PostgresDatabase,
+    database: PostgresDatabase | None,
     core: KafkaCluster,
     lake: KafkaCluster,
     lake_connect: ConnectClient,
@@ -47,18 +47,25 @@ def carry_to_lake(
 ) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
+    Without a database, the source is what its topics hold at the call.
+
     Raises:
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     until = time.monotonic() + deadline
     topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
     marker = f"position-{uuid.uuid4()}"
-    before = _ends(core, names.marker_topic(source))
-    lsn = database.emit_marker(marker)
-    _await_marker(core, source, marker, before, until)
-    bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
-    _await_mirror(source, core, lake_connect, bounds, until)
-    mirrored = [topics[topic] for topic in bounds]
+    lsn = "none"
+    if database is not None:
+        before = _ends(core, names.marker_topic(source))
+        lsn = database.emit_marker(marker)
+        _await_marker(core, source, marker, before, until)
+    if names.is_mirrored(source):
+        bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
+        _await_mirror(source, core, lake_connect, bounds, until)
+        mirrored = [topics[topic] for topic in bounds]
+    else:
+        mirrored = list(lake.states(list(topics)))
     written = lake.high_watermarks(mirrored)
     _await(
         lambda: all(
@@ -70,7 +77,7 @@ def carry_to_lake(
     return LogPosition(marker, lsn, written)
 
 
-def _await_marker(core: KafkaCluster, source: Source, marker: str, before: Mapping[int, int], until: float) -> None:
+def _await_marker(core: KafkaCluster, source: BaseSource, marker: str, before: Mapping[int, int], until: float) -> None:
     topic = names.marker_topic(source)
     read = dict(before)
 
@@ -89,7 +96,7 @@ def _await_marker(core: KafkaCluster, source: Source, marker: str, before: Mappi
     )
 
 
-def _await_mirror(source: Source, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float) -> None:
+def _await_mirror(source: BaseSource, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float) -> None:
     name = names.mirror_connector_name(source)
 
     def passed() -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed, bronze_rows, folded_positions, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
@@ -20,13 +20,14 @@ _ROW_COUNT_ATTEMPTS = 3
 
 
 def measure_transport(
-    platform: Platform, source: Source, tables: Sequence[Table], *, previous: Previous
+    platform: Platform, source: BaseSource, tables: Sequence[Table], *, previous: Previous
 ) -> dict[str, TransportCount | CdcAssetsError]:
     """Topic = mirror = bronze, by short table name; an error where a table cannot be counted."""
     path = names.bronze_path(platform.lake, source)
     committed = bronze_committed(path)
     rows = bronze_rows(path, committed.version) if committed else {}
-    core, lake = platform.core_kafka(), platform.lake_kafka()
+    lake = platform.lake_kafka()
+    core = platform.core_kafka() if names.is_mirrored(source) else lake
     core_states = core.states([names.topic(source, table) for table in tables])
     lake_states = lake.states([names.mirrored_topic(source, table) for table in tables])
     results: dict[str, TransportCount | CdcAssetsError] = {}

@@ -53,22 +53,33 @@ def kafka(session: SparkSession, topics: Mapping[str, Sequence[Sent]]) -> DataFr
     return session.createDataFrame(pa.Table.from_pylist(rows, schema=KAFKA), KAFKA_DDL)
 
 
-def drafted(session: SparkSession, forms: Mapping[str, tuple[str, str]], topics: Mapping[str, Sequence[Sent]]) -> DataFrame:
+def drafted(
+    session: SparkSession,
+    forms: Mapping[str, tuple[str, str]],
+    topics: Mapping[str, Sequence[Sent]],
+    registry: str | None = None,
+) -> DataFrame:
     """What bronze makes of them; `forms` gives each topic's envelope and connector."""
     from spark.bronze_drafts import drafts
 
-    ranges = [TopicRange(t, t, "id", 0, {0: (0, 10_000)}, envelope=e, connector=c) for t, (e, c) in forms.items()]
+    ranges = [TopicRange(t, t, "id", 0, {0: (0, 10_000)}, *form, schema_registry=registry) for t, form in forms.items()]
     return drafts(kafka(session, topics), ranges)
 
 
 def leaves_of(
-    session: SparkSession, form: tuple[str, str], columns: Sequence[Column], keys: Sequence[str], records: Sequence[Sent]
+    session: SparkSession,
+    form: tuple[str, str],
+    columns: Sequence[Column],
+    keys: Sequence[str],
+    records: Sequence[Sent],
+    registry: str | None = None,
 ) -> list[dict[str, Any]]:
     """Bronze's narrow columns, `unreadable`, `present` and the row as texts by column name, in order of offsets."""
     from spark.envelopes.leaves import leaf, leaves
 
-    spec = SilverSpec("s", "t", "none", "none", tuple(columns), tuple(keys), envelope=form[0], connector=form[1])
-    events = drafted(session, {"t": form}, {"t": records})
+    more = {"envelope": form[0], "connector": form[1], "schema_registry": registry}
+    spec = SilverSpec("s", "t", "none", "none", tuple(columns), tuple(keys), **more)  # type: ignore[arg-type]
+    events = drafted(session, {"t": form}, {"t": records}, registry)
     found = []
     for row in leaves(events, spec).orderBy("offset").collect():
         facts = row.asDict(recursive=True)

@@ -24,7 +24,7 @@ def leaf(index: int) -> str:
 
 def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """What CARRIED names, `unreadable` (the reason, or null), `has_before`, `present` (see Envelope.images), leaves."""
-    form = envelope(spec.envelope)
+    form = envelope(spec.envelope).prepared(events, spec.schema_registry)
     images = form.images(events.select(*CARRIED, "key", "value", "headers"), spec)
     return images.select(
         *CARRIED,

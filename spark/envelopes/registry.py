@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark.envelopes.attunity_json import AttunityJson
+from spark.envelopes.debezium_avro import DebeziumAvro
 from spark.envelopes.debezium_json import DebeziumJson
 from spark.envelopes.debezium_json_schema import DebeziumJsonSchema
 from spark.envelopes.debezium_mongodb import DebeziumMongodb
@@ -18,6 +19,7 @@ KNOWN: tuple[Envelope, ...] = (
     DebeziumUnwrapped(),
     DebeziumUnwrappedSchema(),
     DebeziumMongodb(),
+    DebeziumAvro(),
     AttunityJson(),
     EventJson(),
     PlainJson(),

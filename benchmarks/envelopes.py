@@ -1,0 +1,196 @@
+"""What an envelope costs: bronze and silver of the same changes in each form, as ratios to plain Debezium JSON.
+
+    python -m benchmarks.envelopes --remote sc://HOST:PORT [--events 100000] [--rounds 3]
+
+Records lie in a Parquet file instead of Kafka, so that only decoding and writing differ. The median of the rounds counts;
+forms take turns within a round, so that a noisy neighbour hits all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdc_assets_tests.spark.avro import framed, registry
+from spark import bronze, silver
+from spark.session import connect
+from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
+
+COLUMNS = (
+    Column("aid", "integer", False),
+    Column("bid", "integer"),
+    Column("abalance", "integer"),
+    Column("filler", "character(84)"),
+    Column("at", "timestamp without time zone"),
+)
+_INT, _TEXT = ["null", "int"], ["null", "string"]
+_ROW = [
+    {"name": "aid", "type": "int"},
+    *({"name": name, "type": _INT} for name in ("bid", "abalance")),
+    {"name": "filler", "type": _TEXT},
+    {"name": "at", "type": ["null", {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}]},
+]
+_SOURCE = [
+    *({"name": name, "type": "string"} for name in ("version", "connector", "name")),
+    {"name": "ts_ms", "type": "long"},
+    {"name": "snapshot", "type": _TEXT},
+    {"name": "db", "type": "string"},
+    {"name": "sequence", "type": _TEXT},
+    *({"name": name, "type": ["null", "long"]} for name in ("ts_us", "ts_ns")),
+    *({"name": name, "type": "string"} for name in ("schema", "table")),
+    *({"name": name, "type": ["null", "long"]} for name in ("txId", "lsn", "xmin")),
+]
+VALUE = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "bench.public.accounts",
+    "fields": [
+        {"name": "before", "type": ["null", {"type": "record", "name": "Value", "fields": _ROW}]},
+        {"name": "after", "type": ["null", "Value"]},
+        {"name": "source", "type": {"type": "record", "name": "Source", "namespace": "io.debezium", "fields": _SOURCE}},
+        {"name": "transaction", "type": _TEXT},
+        {"name": "op", "type": "string"},
+        *({"name": name, "type": ["null", "long"]} for name in ("ts_ms", "ts_us", "ts_ns")),
+    ],
+}
+KEY = {"type": "record", "name": "Key", "namespace": "bench.public.accounts", "fields": [_ROW[0]]}
+
+
+def changes(events: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Inserts as Debezium 3.7 sends them for pgbench's accounts, and a third of updates."""
+    base = 1_700_000_000_000
+    for i in range(events):
+        at = base + i
+        row = {"aid": i % (events * 2 // 3), "bid": i % 10, "abalance": i * 7 % 10_000, "filler": f"{i:084d}", "at": at * 1000}
+        source = {
+            **{"version": "3.7.0.Final", "connector": "postgresql", "name": "bench", "ts_ms": at, "snapshot": "false"},
+            **{"db": "bench", "sequence": f'["{4096 + i * 80}","{4100 + i * 80}"]', "ts_us": at * 1000, "ts_ns": at * 1_000_000},
+            **{"schema": "public", "table": "accounts", "txId": 700 + i, "lsn": 4100 + i * 80, "xmin": None},
+        }
+        times = {"ts_ms": at + 5, "ts_us": (at + 5) * 1000, "ts_ns": (at + 5) * 1_000_000}
+        op = "c" if i < events * 2 // 3 else "u"
+        yield {"aid": row["aid"]}, {"before": None, "after": row, "source": source, "transaction": None, "op": op, **times}
+
+
+def connect_schema(name: str, avro: Any, field: str | None = None) -> dict[str, Any]:
+    """The schema that the JSON converter repeats in every record."""
+    if isinstance(avro, list):
+        return {**connect_schema(name, avro[1], field), "optional": True}
+    if isinstance(avro, dict) and avro["type"] == "record":
+        fields = [connect_schema(f"{name}.{f['name']}", f["type"], f["name"]) for f in avro["fields"]]
+        found: dict[str, Any] = {"type": "struct", "fields": fields, "optional": False, "name": f"{name}.{avro['name']}"}
+    else:
+        kind = avro["type"] if isinstance(avro, dict) else avro
+        if kind == "Value":
+            return {**connect_schema(name, VALUE["fields"][0]["type"], field), "field": field}  # type: ignore[index]
+        found = {"type": {"int": "int32", "long": "int64"}.get(kind, kind), "optional": False}
+    return {**found, "field": field} if field else found
+
+
+Encode = Callable[[dict[str, Any], dict[str, Any]], tuple[bytes, bytes]]
+
+
+def encoders(key_id: int, value_id: int) -> dict[str, Encode]:
+    """Key and value of a change in each form."""
+    schemas = json.dumps(connect_schema("bench", KEY)), json.dumps(connect_schema("bench", VALUE))
+
+    def plain(document: dict[str, Any]) -> str:
+        return json.dumps(document, separators=(",", ":"))
+
+    def wrapped(document: dict[str, Any], schema: str) -> bytes:
+        return f'{{"schema":{schema},"payload":{plain(document)}}}'.encode()
+
+    return {
+        "debezium-json": lambda key, value: (plain(key).encode(), plain(value).encode()),
+        "debezium-json-schema": lambda key, value: (wrapped(key, schemas[0]), wrapped(value, schemas[1])),
+        "debezium-avro": lambda key, value: (framed(key_id, KEY, key), framed(value_id, VALUE, value)),
+    }
+
+
+def write(file: Path, topic: str, events: int, encode: Encode) -> None:
+    """The records as Spark's Kafka source would give them."""
+    pairs = [encode(key, value) for key, value in changes(events)]
+    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = {
+        "topic": pa.array([topic] * events),
+        "partition": pa.array([0] * events, pa.int32()),
+        "offset": pa.array(range(events), pa.int64()),
+        "timestamp": pa.array([now] * events, pa.timestamp("us", tz="UTC")),
+        "headers": pa.array([[]] * events, headers),
+        "key": pa.array([key for key, _ in pairs], pa.binary()),
+        "value": pa.array([value for _, value in pairs], pa.binary()),
+    }
+    pq.write_table(pa.table(columns), file, compression="none")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--remote", required=True)
+    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="cdc-bench-"))
+    try:
+        with registry() as schemas:
+            forms = encoders(schemas.register("k", KEY), schemas.register("v", VALUE))
+            for name, encode in forms.items():
+                write(folder / f"{name}.parquet", name, chosen.events, encode)
+            show(chosen.events, *measure(chosen, folder, list(forms), schemas.url))
+    finally:
+        shutil.rmtree(folder)
+
+
+Seconds = dict[str, list[float]]
+
+
+def measure(chosen: argparse.Namespace, folder: Path, forms: Sequence[str], url: str) -> tuple[Seconds, Seconds]:
+    """Seconds of bronze and of silver's first load, per form and round; a first round warms up and does not count."""
+    session = connect(chosen.remote)
+    to_bronze: Seconds = {name: [] for name in forms}
+    to_silver: Seconds = {name: [] for name in forms}
+    for number in range(chosen.rounds + 1):
+        for name in forms:
+            lake = folder / f"{name}-{number}"
+            topic = TopicRange("accounts", name, "id", 0, {0: (0, chosen.events)}, envelope=name, schema_registry=url)
+            asked = BronzeSpec(str(lake / "bronze"), "none", (topic,), uuid.uuid4().hex)
+            source = str(folder / f"{name}.parquet")
+            started = time.monotonic()
+            bronze.append(session, asked, lambda _, source=source: session.read.parquet(source))  # type: ignore[misc]
+            between = time.monotonic()
+            spec = SilverSpec("bench", "accounts", asked.path, str(lake / "silver"), COLUMNS, ("aid",), envelope=name)
+            silver.run(session, SilverSpec(**{**vars(spec), "schema_registry": url}))
+            if number:
+                to_bronze[name].append(between - started)
+                to_silver[name].append(time.monotonic() - between)
+            shutil.rmtree(lake)
+    return to_bronze, to_silver
+
+
+def show(events: int, to_bronze: Seconds, to_silver: Seconds) -> None:
+    """Medians, and ratios to the first form."""
+    first = next(iter(to_bronze))
+    for layer, seconds in (("bronze", to_bronze), ("silver", to_silver)):
+        base = statistics.median(seconds[first])
+        for name, taken in seconds.items():
+            median = statistics.median(taken)
+            print(f"{layer} {name:<22} {median:6.2f} s {events / median:>9,.0f} events/s  x{median / base:.2f}")
+    total = {name: statistics.median(map(sum, zip(to_bronze[name], to_silver[name], strict=True))) for name in to_bronze}
+    for name, taken_ in total.items():
+        print(f"both   {name:<22} {taken_:6.2f} s {events / taken_:>9,.0f} events/s  x{taken_ / total[first]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""How a table's records are to be read, and the columns it has: from the source's catalogue or from the declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.topic_source import TopicSource, TopicTable
+from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
+from cdc_assets.resources.platform import Platform
+
+_NOT_NULL = " not null"
+
+
+class RecordForm(TypedDict):
+    """What spark.specs.TopicRange and SilverSpec are told."""
+
+    envelope: str
+    connector: str
+    schema_registry: str | None
+
+
+def record_form(source: BaseSource, table: Table) -> RecordForm:
+    """The envelope of the table's records and whose positions they carry."""
+    if isinstance(source, TopicSource) and isinstance(table, TopicTable):
+        return {"envelope": table.envelope, "connector": table.positions, "schema_registry": source.schema_registry}
+    assert isinstance(source, Source)
+    return {"envelope": source.capture.envelope, "connector": source.database.kind, "schema_registry": None}
+
+
+def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
+    """The tables that there are, with their columns."""
+    if isinstance(source, Source):
+        return platform.database(source).tables([table.id for table in tables])
+    return {table.id: declared(table) for table in tables if isinstance(table, TopicTable)}
+
+
+def declared(table: TopicTable) -> CatalogueTable:
+    """A table as its declaration describes it."""
+    columns = []
+    for name, text in table.columns.items():
+        required = text.lower().endswith(_NOT_NULL)
+        kind = text[: -len(_NOT_NULL)].strip() if required else text.strip()
+        columns.append(CatalogueColumn(name, kind, not required))
+    return CatalogueTable(table.id, tuple(columns), table.keys or ())

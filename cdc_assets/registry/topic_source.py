@@ -1,0 +1,94 @@
+"""Sources without a database of ours: topics that an application, Qlik Replicate or somebody else's Debezium fills.
+
+Their chain starts at the topic. Nobody can be asked for columns, so they are declared; there is nothing to count rows
+against, so checks that need a database are not there.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import BaseSource, Table
+
+Rows = Literal["json", "event-json"]
+Changes = Literal[
+    "attunity-json",
+    "debezium-json",
+    "debezium-json-schema",
+    "debezium-unwrapped",
+    "debezium-unwrapped-schema",
+    "debezium-mongodb",
+    "debezium-avro",
+]
+Connector = Literal["postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "attunity", "topic"]
+_IMPLIED: dict[str, Connector] = {
+    "json": "topic",
+    "event-json": "topic",
+    "attunity-json": "attunity",
+    "debezium-mongodb": "mongodb",
+    "debezium-unwrapped": "topic",
+    "debezium-unwrapped-schema": "topic",
+}
+_AVRO = ("debezium-avro",)
+_ROWS = ("json", "event-json")
+
+
+class TopicTable(Table):
+    """One topic and the table it becomes.
+
+    `columns` gives each column's type as PostgreSQL would write it, with ` not null` behind it where that holds.
+    `connector` says whose positions the records carry; envelopes that do not imply it need it. Without `keys`, rows of
+    plain envelopes are appended.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    envelope: Rows | Changes
+    connector: Connector | None = None
+    columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+
+    @field_validator("name")
+    @classmethod
+    def _is_schema_and_table(cls, value: str) -> str:
+        return value
+
+    @cached_property
+    def id(self) -> TableId:
+        """The table's name in the lake."""
+        return TableId("public", self.name)
+
+    @property
+    def positions(self) -> Connector:
+        """Whose positions the records carry."""
+        return self.connector or _IMPLIED[self.envelope]
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> TopicTable:
+        unknown = [key for key in self.keys or () if key not in self.columns]
+        if unknown:
+            raise ValueError(f"key column(s) {', '.join(unknown)} are not among the columns {', '.join(self.columns)}")
+        if self.connector is None and self.envelope not in _IMPLIED:
+            raise ValueError(f"envelope {self.envelope} does not say whose positions it carries: declare the connector")
+        if not self.keys and self.envelope not in _ROWS:
+            raise ValueError(f"envelope {self.envelope} holds changes of rows: declare the keys they are known by")
+        return self
+
+
+class TopicSource(BaseSource):
+    """Topics that are filled by others: on the core cluster, from where they are mirrored, or on the lake's own."""
+
+    kind: Literal["topics"]
+    cluster: Literal["core", "lake"] = "core"
+    schema_registry: str | None = Field(default=None, pattern=r"^https?://")
+    tables: tuple[TopicTable, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _has_a_registry(self) -> TopicSource:
+        avro = [table.name for table in self.tables if table.envelope in _AVRO]
+        if avro and self.schema_registry is None:
+            raise ValueError(f"table(s) {', '.join(avro)} are in Avro: declare the schema_registry")
+        return self

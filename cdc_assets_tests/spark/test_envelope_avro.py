@@ -1,0 +1,148 @@
+"""Debezium in Avro: several writers' schemas in one batch, unknown ids, and the same texts as JSON has."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_assets_tests.spark.avro import Registry, framed, registry
+from cdc_assets_tests.spark.records import Sent, leaves_of
+from spark.envelopes.avro_schema import AvroSchema
+from spark.errors import SchemaRegistryError, SpecError
+from spark.specs import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORM = ("debezium-avro", "postgresql")
+FIELDS: list[dict[str, Any]] = [
+    {"name": "id", "type": "int"},
+    {"name": "big", "type": ["null", "long"], "default": None},
+    {"name": "ratio", "type": ["null", "double"], "default": None},
+    {"name": "ok", "type": {"type": "boolean", "connect.default": False}, "default": False},
+    {"name": "raw", "type": ["null", "bytes"], "default": None},
+    {"name": "od_d_name", "type": ["null", "string"], "default": None},
+    {
+        "name": "day",
+        "type": ["null", {"type": "int", "logicalType": "date", "connect.name": "org.apache.kafka.connect.data.Date"}],
+    },
+    {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}]},
+    {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "string"]}]},
+    {"name": "h", "type": ["null", {"type": "map", "values": ["null", "string"]}]},
+    {"name": "at", "type": ["null", {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "double"}]}]},
+]
+COLUMNS = [Column("od-d.name" if f["name"] == "od_d_name" else f["name"], "text") for f in FIELDS]
+SOURCE = {
+    "type": "record",
+    "name": "Source",
+    "namespace": "io.debezium.connector.postgresql",
+    "fields": [
+        {"name": "version", "type": "string"},
+        {"name": "ts_ms", "type": "long"},
+        {"name": "snapshot", "type": [{"type": "string", "connect.version": 1}, "null"], "default": "false"},
+        {"name": "sequence", "type": ["null", "string"], "default": None},
+        {"name": "ts_us", "type": ["null", "long"], "default": None},
+        {"name": "txId", "type": ["null", "long"], "default": None},
+        {"name": "lsn", "type": ["null", "long"], "default": None},
+    ],
+}
+
+
+def envelope(fields: list[dict[str, Any]]) -> dict[str, Any]:
+    value = {"type": "record", "name": "Value", "fields": fields}
+    block = {"type": "record", "name": "block", "namespace": "event", "fields": [{"name": "id", "type": "string"}]}
+    parts = [
+        {"name": "before", "type": ["null", value], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": SOURCE},
+        {"name": "transaction", "type": ["null", block], "default": None},
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": ["null", "long"], "default": None},
+    ]
+    return {"type": "record", "name": "Envelope", "namespace": "core.shop.public.t", "fields": parts}
+
+
+KEY = {"type": "record", "name": "Key", "namespace": "core.shop.public.t", "fields": [FIELDS[0]]}
+OLD, NEW = envelope(FIELDS[:4]), envelope(FIELDS)
+FROM = {
+    "version": "3.7",
+    "ts_ms": 1,
+    "snapshot": "false",
+    "sequence": '["50","77"]',
+    "ts_us": 1700000000123456,
+    "txId": 12,
+    "lsn": 77,
+}
+ROW: dict[str, Any] = {
+    **{"id": 7, "big": -(2**40), "ratio": 1e10, "ok": True, "raw": b"\x00\xff", "od_d_name": "São", "day": 19782},
+    **{"price": b"\x01\x00", "tags": ["a", None], "h": {"k": None}, "at": {"x": 1.5}},
+}
+TEXTS = {
+    **{"id": "7", "big": "-1099511627776", "ratio": "1.0E10", "ok": "true", "raw": "AP8=", "od-d.name": "São", "day": "19782"},
+    **{"price": base64.b64encode(b"\x01\x00").decode(), "tags": '["a",null]', "h": '{"k":null}', "at": '{"x":1.5}'},
+}
+POSITION = "0000.0000000000000032.1.000000000000004d."
+
+
+@pytest.fixture
+def kept() -> Iterator[Registry]:
+    with registry() as found:
+        yield found
+
+
+def event(op: str, before: Any, after: Any) -> dict[str, Any]:
+    return {"op": op, "before": before, "after": after, "source": FROM}
+
+
+def test_several_schemas_in_one_batch(session: SparkSession, kept: Registry) -> None:
+    key, old, new = kept.register("t-key", KEY), kept.register("t-value", OLD), kept.register("t-value", NEW)
+    small = {k: ROW[k] for k in ("id", "big", "ratio", "ok")}
+    records = [
+        (framed(old, OLD, event("c", None, small)), framed(key, KEY, {"id": 7})),
+        (framed(new, NEW, event("u", {**ROW, "id": 7, "big": 1}, ROW)), framed(key, KEY, {"id": 7})),
+        (framed(new, NEW, event("d", ROW, None)), framed(key, KEY, {"id": 7})),
+        (None, framed(key, KEY, {"id": 7})),
+        (framed(99, NEW, event("c", None, ROW)), None),
+        (b"{}", None),
+        (framed(new, NEW, event("c", None, ROW))[:20], None),
+        (framed(new, NEW, event("c", None, ROW)), None),
+    ]
+    sent = [Sent(value, row_key) for value, row_key in records]
+    found = leaves_of(session, FORM, COLUMNS, ["id"], sent, registry=kept.url)
+    assert [f["op"] for f in found] == ["c", "u", "d", None, None, None, None, "c"]
+    assert [f["unreadable"] is None for f in found] == [True] * 3 + [False] * 4 + [True]
+    assert {f["position"][:-16] for f in found if f["op"]} == {POSITION}
+    assert {(f["tx_id"], f["snapshot"], f["source_ts"].microsecond) for f in found if f["op"]} == {("12", "false", 123456)}
+    assert found[1]["row"] == found[7]["row"] == TEXTS
+    assert found[0]["row"] == {c.name: TEXTS[c.name] if i < 4 else None for i, c in enumerate(COLUMNS)}
+    assert found[0]["present"] == [True] * 4 + [False] * 7
+    assert found[1]["present"] is None
+    assert found[2]["row"]["id"] == "7"
+    assert sorted(set(kept.asked)) == sorted(kept.asked) == [f"/schemas/ids/{i}" for i in (1, 2, 3, 99)]
+
+
+def test_a_registry_that_fails_stops_the_job(session: SparkSession, kept: Registry) -> None:
+    records = [Sent(framed(1, OLD, event("d", None, None)), None)]
+    kept.broken = True
+    with pytest.raises(SchemaRegistryError, match="/schemas/ids/1 answers 500"):
+        leaves_of(session, FORM, COLUMNS, ["id"], records, registry=kept.url)
+    with pytest.raises(SpecError, match="needs the address of a schema registry"):
+        leaves_of(session, FORM, COLUMNS, ["id"], records)
+
+
+def test_schemas_are_narrowed_to_what_is_read() -> None:
+    found = AvroSchema(NEW).narrowed({"op": None, "after": {"id": None, "day": None}, "before": {"id": None, "day": None}})
+    value = {"type": "record", "name": "Value", "namespace": "core.shop.public.t"}
+    kept = [{"name": "id", "type": "int"}, {"name": "day", "type": ["null", "int"]}]
+    assert json.loads(found) == {
+        **{"type": "record", "name": "Envelope", "namespace": "core.shop.public.t"},
+        "fields": [
+            {"name": "before", "type": ["null", {**value, "fields": kept}]},
+            {"name": "after", "type": ["null", "core.shop.public.t.Value"]},
+            {"name": "op", "type": "string"},
+        ],
+    }

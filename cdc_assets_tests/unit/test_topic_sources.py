@@ -1,0 +1,94 @@
+"""Sources of topics: what the registry takes and refuses, and what the jobs are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc_assets import names
+from cdc_assets.assets.record_form import declared, record_form
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.topic_source import TopicSource
+from spark.specs import Column
+
+GOOD = """\
+source: feeds
+kind: topics
+owners: ["team:data"]
+tables:
+  - name: city
+    topic: replicate.world.city
+    envelope: attunity-json
+    keys: [ID]
+    columns: {ID: integer not null, Name: "character varying(35) NOT NULL", Population: integer}
+  - name: readings
+    topic: iot.readings
+    envelope: json
+    columns: {sensor: text, value: double precision}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "feeds.yaml"
+    file.write_text(text)
+    return file
+
+
+def source_of(folder: Path, text: str = GOOD) -> TopicSource:
+    source = load_source(written(folder, text))
+    assert isinstance(source, TopicSource)
+    return source
+
+
+def test_what_the_jobs_are_told(tmp_path: Path) -> None:
+    source = source_of(tmp_path)
+    city, readings = source.tables
+    assert [names.mirrored_topic(source, table) for table in source.tables] == ["core.replicate.world.city", "core.iot.readings"]
+    spec = silver_spec("/lake", source, city, declared(city))
+    assert spec.columns == (
+        Column("ID", "integer", False),
+        Column("Name", "character varying(35)", False),
+        Column("Population", "integer"),
+    )
+    assert (spec.keys, spec.envelope, spec.connector) == (("ID",), "attunity-json", "attunity")
+    assert record_form(source, readings) == {"envelope": "json", "connector": "topic", "schema_registry": None}
+    assert silver_spec("/lake", source, readings, declared(readings)).keys == ()
+
+
+def test_topics_on_the_lake_are_not_mirrored(tmp_path: Path) -> None:
+    source = source_of(tmp_path, GOOD.replace("kind: topics", "kind: topics\ncluster: lake"))
+    assert [names.mirrored_topic(source, table) for table in source.tables] == ["replicate.world.city", "iot.readings"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "message"),
+    [
+        ("kind: topics", "kind: topic", "feeds.yaml:2: kind: no such kind, got 'topic'; accepted: database, topics"),
+        ("    keys: [ID]\n", "", "envelope attunity-json holds changes of rows: declare the keys they are known by"),
+        ("keys: [ID]", "keys: [id]", "key column(s) id are not among the columns ID, Name, Population"),
+        ("attunity-json", "debezium-json", "does not say whose positions it carries: declare the connector"),
+        ("attunity-json\n", "debezium-avro\n    connector: mysql\n", "table(s) city are in Avro: declare the schema_registry"),
+        ("    topic: iot.readings\n", "", "tables.1.topic: Field required"),
+        ("columns: {sensor", "colums: {sensor", "unknown key; accepted: "),
+        ("owners:", "database: {}\nowners:", "database: unknown key"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, wrong: str, right: str, message: str) -> None:
+    with pytest.raises(RegistryError) as refused:
+        load_source(written(tmp_path, GOOD.replace(wrong, right)))
+    assert message in str(refused.value)
+
+
+def test_every_declarable_envelope_and_connector_is_known_to_the_jobs() -> None:
+    pytest.importorskip("pyspark")
+    from typing import get_args
+
+    from cdc_assets.registry import topic_source
+    from spark.envelopes.registry import ENVELOPES
+    from spark.positions.registry import CONNECTORS
+
+    assert {*get_args(topic_source.Rows), *get_args(topic_source.Changes)} == set(ENVELOPES)
+    assert set(get_args(topic_source.Connector)) == set(CONNECTORS)

@@ -1,0 +1,49 @@
+"""Writer schemas by id from a schema registry with Confluent's REST API (Confluent, Apicurio, Karapace, Redpanda).
+
+An id never changes its meaning, so what was fetched is kept for the life of the process. Asked from the driver only,
+once per id; executors get the schema in the query.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from spark.errors import SchemaRegistryError
+
+TIMEOUT_SECONDS = 10
+ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+@cache
+def avro_schema(registry: str, schema_id: int) -> Any | None:
+    """The parsed schema; None when the registry does not know the id.
+
+    Raises:
+        SchemaRegistryError: the registry does not answer, or the id is no self-contained Avro schema.
+    """
+    url = f"{registry.rstrip('/')}/schemas/ids/{schema_id}"
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise SchemaRegistryError(f"schema registry {registry!r} is not an http(s) address")
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": ACCEPT}), timeout=TIMEOUT_SECONDS) as answer:
+            found = json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise SchemaRegistryError(f"schema registry: GET {url} answers {error.code} {error.reason}") from error
+    except (OSError, ValueError) as error:
+        raise SchemaRegistryError(f"schema registry: GET {url}: {error}; is it running and reachable from here?") from error
+    kind = found.get("schemaType", "AVRO")
+    if kind != "AVRO":
+        raise SchemaRegistryError(f"schema {schema_id} of {registry} is {kind}, this envelope reads AVRO")
+    if found.get("references"):
+        names = ", ".join(str(r.get("name")) for r in found["references"])
+        raise SchemaRegistryError(
+            f"schema {schema_id} of {registry} refers to {names}; register it self-contained (Debezium's converter does)"
+        )
+    return json.loads(found["schema"])
