@@ -30,6 +30,7 @@ from spark.conflicts import retried
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.failures import SPARK_FAILURES
 from spark.identifiers import quoted, table_at
+from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.session import USER_METADATA
 from spark.specs import JobResult, SilverSpec
 
@@ -39,7 +40,6 @@ Figures = dict[str, int]
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
     """Bring the table up to what bronze has committed."""
-    silver_table.check_names(spec)
 
     def job() -> JobResult:
         try:
@@ -58,11 +58,11 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     committed = folded_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
     topics = committed.of_table(spec.table)
     before = silver_folded(session, spec.path)
+    spec = at_birth(spec) if before is None else aligned(session, spec, after=_highest(before))
+    silver_table.check_names(spec)
     if not _news(topics, before):
         return _result(spec, None, topics, before, {}, started)
     folded = Folded(bronze_version=committed.version, topics=topics, snapshot=before.snapshot if before else None)
-    if before is not None:
-        silver_table.align(session, spec)
     operation_id = uuid.uuid4().hex
     if not spec.keys:
         commit, figures = keyless.append(session, spec, committed, before, folded, operation_id)
@@ -70,8 +70,15 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
         commit, figures = _first_load(session, spec, committed, folded, operation_id)
     else:
         commit, figures = _merge(session, spec, committed, before, folded, operation_id)
+    if before is None:
+        record_birth(session, spec)
     silver_table.tune(session, spec, commit.version)
     return _result(spec, commit, topics, before, figures, started)
+
+
+def _highest(before: Folded) -> str:
+    """The highest position that silver has folded."""
+    return max((p for state in before.topics.values() for p in state.max_position.values()), default="")
 
 
 def _news(topics: Mapping[str, TopicState], before: Folded | None) -> bool:

@@ -108,6 +108,10 @@ class Column:
 
     `kind` is what the catalogue says of a user-defined type (or array element): enum, composite, domain, range,
     multirange, base; empty for PostgreSQL's own. `accepted`: the table takes what Debezium loses of this type.
+    `number` is the column's own in the catalogue, which a rename keeps. `missing` is the text of the value that rows have
+    which are older than the column; `defaulted`: the column has a default.
+    `name` is the column's name in the lake. `field` is its name in events where that is another one, `formerly` are the
+    names that it had in older events. Of columns with one field, an event after `since` fills the newest that it fits.
     """
 
     name: str
@@ -115,6 +119,24 @@ class Column:
     nullable: bool = True
     kind: str = ""
     accepted: bool = False
+    number: int | None = None
+    missing: str | None = None
+    defaulted: bool = False
+    field: str = ""
+    formerly: tuple[str, ...] = ()
+    since: str = ""
+
+    @classmethod
+    def from_dict(cls, data: object) -> Column:
+        """From its JSON object; unknown keys are refused."""
+        known = dict(_known(cls, data))
+        known["formerly"] = tuple(known.get("formerly", ()))
+        return _build(cls, known)
+
+    @property
+    def event_field(self) -> str:
+        """Its name in the newest events."""
+        return self.field or self.name
 
 
 @dataclass(frozen=True)
@@ -124,6 +146,8 @@ class SilverSpec:
     `folded_limit` is the highest bronze version to fold; without it, everything that bronze has committed.
     `unavailable` is the connector's `unavailable.value.placeholder`: what stands for a value that an update did not
     change and the event does not hold; the default is Debezium's own.
+    `schema_changes` is what to do about changes of the source's schema (spark.schema.policy), `renamed` which columns
+    have been renamed: {old: new}.
     """
 
     source: str
@@ -137,12 +161,18 @@ class SilverSpec:
     envelope: str = "debezium-json"
     connector: str = "postgresql"
     schema_registry: str | None = None
+    schema_changes: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
         missing = [k for k in self.keys if k not in names]
         if missing:
             raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
+
+    def renamed_from(self, name: str) -> str:
+        """The declared name before of a column, or an empty one."""
+        return next((old for old, new in self.renamed.items() if new == name), "")
 
     def to_json(self) -> str:
         """As a spec file holds it."""
@@ -152,7 +182,7 @@ class SilverSpec:
     def from_json(cls, text: str) -> SilverSpec:
         """Read back what to_json wrote; unknown keys are refused."""
         data = dict(_decode(cls, text))
-        data["columns"] = tuple(_build(Column, _known(Column, c)) for c in data.get("columns", ()))
+        data["columns"] = tuple(Column.from_dict(c) for c in data.get("columns", ()))
         data["keys"] = tuple(data.get("keys", ()))
         return _build(cls, data)
 

@@ -11,7 +11,7 @@ def source_columns(table: Table, found: CatalogueTable) -> tuple[Column, ...]:
     """The captured columns with their types."""
     accepted = frozenset(table.accept_inexact)
     return tuple(
-        Column(c.name, c.type, c.nullable, c.kind, accepted=c.name in accepted)
+        Column(c.name, c.type, c.nullable, c.kind, c.name in accepted, c.number, c.missing, c.defaulted)
         for c in found.columns
         if c.name not in table.except_column_list
     )

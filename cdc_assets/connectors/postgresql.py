@@ -61,6 +61,8 @@ def capture_config(source: Source) -> dict[str, str]:
         "key.converter.schemas.enable": "false",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
+        # The default writes a column's default value where the row has NULL.
+        "value.converter.replace.null.with.default": "false",
         "topic.creation.default.partitions": str(topics.partitions),
         "topic.creation.default.replication.factor": str(topics.replication_factor or -1),
         "topic.creation.default.cleanup.policy": "delete",

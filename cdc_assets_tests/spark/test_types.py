@@ -15,7 +15,7 @@ from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, values
 from spark.changes import META
-from spark.errors import ColumnTypeError, RecordError, SchemaMismatchError, UnsupportedEventError
+from spark.errors import ColumnTypeError, RecordError, UnsupportedEventError
 from spark.specs import Column
 from spark.types.registry import lake_type
 
@@ -172,24 +172,3 @@ def test_any_identifier_survives(session: SparkSession, tmp_path: Path) -> None:
     # Not delta-rs here: its 1.6 reads NULLs from a table with column mapping, which such names need.
     (found,) = session.read.format("delta").load(spec.path).drop(*META).collect()
     assert found.asDict() == {"the key": 1, **{name: "b" + name for name in names}}
-
-
-def test_columns_may_be_added_and_nothing_else(session: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(session, tmp_path)
-    lake.put("t", event(0, {"id": 1, "v": "x"}))
-    lake.append(lake.all_of("t"))
-    lake.fold(lake.spec("t"))
-    lake.put("t", event(1, {"id": 2, "v": "y", "n'ew": 5}))
-    lake.append(lake.all_of("t"))
-    base = lake.spec("t").columns
-    for columns, reason in (
-        ((base[0], Column("v", "integer")), r"column 'v': string in the lake \(source type then text\), int by"),
-        ((base[0],), r"no longer has columns \['v'\]"),
-        ((*base, Column("n'ew", "integer", False)), "NOT NULL"),
-        ((*base, Column("V", "text")), "differ only by case"),
-        ((*base, Column("_cdc_op", "text")), "silver uses itself"),
-    ):
-        with pytest.raises(SchemaMismatchError, match=reason):
-            lake.fold(lake.spec("t", columns))
-    lake.fold(lake.spec("t", (*base, Column("n'ew", "integer"))))
-    assert sorted((r["id"], r["v"], r["n'ew"]) for r in values(lake.spec("t").path)) == [(1, "x", None), (2, "y", 5)]

@@ -147,7 +147,9 @@ def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured)
     live = captured.live
     with live.connection() as connection:
         connection.execute("CREATE TABLE days (id int PRIMARY KEY, fine date, gone date, old date, at timetz)")
-        connection.execute("INSERT INTO days VALUES (1, 'infinity', '1582-10-05', '0001-01-01 BC'), (2, '1582-10-15', NULL, NULL)")
+        connection.execute(
+            "INSERT INTO days VALUES (1, 'infinity', '1582-10-05', '0001-01-01 BC'), (2, '1582-10-15', NULL, NULL)"
+        )
     source = live.source(["public.days"])
     with live.settings():
         database = PostgresDatabase(source.database)

@@ -25,6 +25,7 @@ class DebeziumJson(Envelope):
 
     name = "debezium-json"
     form = "a Debezium envelope in JSON"
+    root = "$"
 
     def wrapped(self, payload: StructType) -> StructType:
         """The document that has these fields in its payload."""
@@ -44,6 +45,10 @@ class DebeziumJson(Envelope):
         """From op and the source block."""
         said = self.payload(parsed)
         return of_source_block(said["op"], said["source"], connector)
+
+    def fields(self, value: Expression) -> Expression:
+        """The names under `after`."""
+        return sf.json_object_keys(sf.get_json_object(value.cast("string"), f"{self.root}.after"))
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""

@@ -16,6 +16,7 @@ class DebeziumJsonSchema(DebeziumJson):
 
     name = "debezium-json-schema"
     form = "a Debezium envelope in JSON with its schema"
+    root = "$.payload"
 
     def wrapped(self, payload: StructType) -> StructType:
         """Under `payload`."""

@@ -63,6 +63,10 @@ class Envelope(ABC):
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """The narrow columns."""
 
+    def fields(self, value: Expression) -> Expression:
+        """The names of the fields that an event's after-image has; null where the format does not tell."""
+        return sf.lit(None).cast("array<string>")
+
     @abstractmethod
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Events (bronze rows) with the table's rows as texts, in these columns more:

@@ -5,6 +5,8 @@ The leaves are what the type stage converts; whatever the envelope, they look th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -13,6 +15,8 @@ from spark.envelopes.envelope import Envelope
 from spark.envelopes.registry import envelope
 from spark.positions.registry import connector
 from spark.specs import Column, SilverSpec
+from spark.types.missing import missing_leaf
+from spark.types.registry import lake_type
 
 CARRIED = ("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot")
 
@@ -22,25 +26,69 @@ def leaf(index: int) -> str:
     return f"t{index}"
 
 
+def fields_of(spec: SilverSpec) -> SilverSpec:
+    """The spec by the fields of its events: each once, under every name that it has had."""
+    names: dict[str, Column] = {}
+    keys: dict[str, None] = {}
+    for column in spec.columns:
+        for name in (column.event_field, *column.formerly):
+            names.setdefault(name, Column(name, column.source_type))
+            if column.name in spec.keys:
+                keys[name] = None
+    plain = all(names.get(c.name) is not None and c.event_field == c.name and not c.formerly for c in spec.columns)
+    return spec if plain else replace(spec, columns=tuple(names.values()), keys=tuple(keys))
+
+
 def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """What CARRIED names, `unreadable` (the reason, or null), `has_before`, `present` (see Envelope.images), leaves."""
-    form = envelope(spec.envelope).prepared(events, spec.schema_registry)
-    images = form.images(events.select(*CARRIED, "key", "value", "headers"), spec)
+    form, read = envelope(spec.envelope).prepared(events, spec.schema_registry), fields_of(spec)
+    wanted = events.select(*CARRIED, "key", "value", "headers")
+    late = [c for c in spec.columns if missing_leaf(c) is not None]
+    images = form.images(wanted.withColumn("row_fields", form.fields(sf.col("value"))) if late else wanted, read)
     return images.select(
         *CARRIED,
         _unreadable(spec, form).alias("unreadable"),
         sf.col("row_before").isNotNull().alias("has_before"),
-        "present",
-        *[_text(column, spec).alias(leaf(i)) for i, column in enumerate(spec.columns)],
+        _present(spec, read).alias("present"),
+        *[_fitting(column, spec).alias(leaf(i)) for i, column in enumerate(spec.columns)],
     )
 
 
+def _present(spec: SilverSpec, read: SilverSpec) -> Expression:
+    """`present` by the spec's columns instead of the fields that were read."""
+    numbers = {c.name: i for i, c in enumerate(read.columns)}
+    wanted = [numbers[c.event_field] for c in spec.columns]
+    if wanted == list(range(len(read.columns))):
+        return sf.col("present")
+    return sf.when(sf.col("present").isNotNull(), sf.array(*[sf.get("present", sf.lit(i)) for i in wanted]))
+
+
+def _fitting(column: Column, spec: SilverSpec) -> Expression:
+    """The column's leaf, where no newer column of the same field takes it."""
+    rivals = [c for c in spec.columns if c.event_field == column.event_field and c.since > column.since]
+    text = _text(column, spec)
+    for newer in rivals:
+        taken = (sf.col("position") > newer.since) & lake_type(newer).convert(text).isNotNull()
+        text = sf.when(~sf.coalesce(taken, sf.lit(False)), text)
+    if column.since:
+        text = sf.when((sf.col("position") > column.since) & lake_type(column).convert(text).isNotNull(), text)
+    return text
+
+
 def _text(column: Column, spec: SilverSpec) -> Expression:
-    """The column's leaf. A key column of a delete comes from the record's key, or else from the before-image."""
-    after = sf.col("row_after").getField(column.name)
+    """The column's leaf, by its name then. A key column of a delete comes from the record's key, or the before-image."""
+    names = (column.event_field, *column.formerly)
+    after = [sf.col("row_after").getField(name) for name in names]
     if column.name not in spec.keys:
-        return after
-    return sf.coalesce(sf.col("row_key").getField(column.name), after, sf.col("row_before").getField(column.name))
+        value = sf.coalesce(*after)
+    else:
+        keys, before = ([sf.col(image).getField(name) for name in names] for image in ("row_key", "row_before"))
+        value = sf.coalesce(*keys, *after, *before)
+    missing = missing_leaf(column)
+    if missing is None:
+        return value
+    unborn = sf.col("row_after").isNotNull() & ~sf.arrays_overlap("row_fields", sf.array(*[sf.lit(name) for name in names]))
+    return sf.when(sf.coalesce(unborn, sf.lit(False)), missing).otherwise(value)
 
 
 def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:

@@ -27,6 +27,8 @@ def lake_type(column: Column) -> LakeType:
     Raises:
         ColumnTypeError: naming the column, its type and the way out.
     """
+    if column.kind == "generated":
+        raise _refused(column, "it is a generated column, which the source's log does not have")
     source = SourceType.parse(column.source_type, column.kind, accepted=column.accepted)
     if source is None:
         raise _refused(column, "it is not a type that format_type() writes")

@@ -21,7 +21,9 @@ from cdc_assets.registry.models import Database
 
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
-       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position, base.kind
+       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position,
+       CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
+       (a.attmissingval::text::text[])[1] AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
@@ -49,13 +51,17 @@ class CatalogueColumn:
     """A column as the catalogue has it; `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`.
 
     `kind` is empty for PostgreSQL's own types; for others (or an array's element): enum, composite, domain, range,
-    multirange, base.
+    multirange, base; `generated` for a generated column, which the log does not have. `number` is attnum, which a rename
+    keeps; `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
     """
 
     name: str
     type: str
     nullable: bool
     kind: str = ""
+    number: int = 0
+    missing: str | None = None
+    defaulted: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,9 @@ class PostgresDatabase:
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists; one query for all."""
         with self._connect() as connection:
+            # Texts of values must not depend on the server's settings.
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET DateStyle = 'ISO, YMD'")
             rows = connection.execute(_COLUMNS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
         grouped: dict[TableId, list[Any]] = {}
         for row in rows:
@@ -115,7 +124,7 @@ class PostgresDatabase:
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], row[4], row[6]) for row in columns),
+                columns=tuple(CatalogueColumn(row[2], row[3], row[4], *row[6:]) for row in columns),
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
             )
             for table, columns in grouped.items()

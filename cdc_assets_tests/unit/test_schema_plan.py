@@ -1,0 +1,146 @@
+"""What is to be done about a changed schema: each kind of change under each policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark.errors import SchemaMismatchError, SpecError
+from spark.schema.difference import Plan, plan
+from spark.schema.ledger import Entry, Ledger, diff
+from spark.schema.policy import CHOICES, SchemaChanges
+from spark.specs import Column, SilverSpec
+
+ID = Column("id", "integer", False, number=1)
+V = Column("v", "text", number=2)
+N = Column("n", "numeric(6,2)", number=3)
+KNOWN = (ID, V, N)
+
+
+def planned(columns: tuple[Column, ...], *, known: tuple[Column, ...] = KNOWN, **policy: str) -> Plan:
+    spec = SilverSpec("s", "t", "bronze", "silver", columns, ("id",), schema_changes=policy)
+    return plan(known, spec, after="0009")
+
+
+def names(columns: list[Column]) -> list[str]:
+    return [c.name for c in columns]
+
+
+def test_nothing_changed() -> None:
+    found = planned(KNOWN)
+    assert tuple(found.columns) == KNOWN
+    assert not found.changes
+
+
+def test_add() -> None:
+    new = Column("new", "integer", False, number=4, missing="5")
+    found = planned((*KNOWN, new))
+    assert found.added == [new]
+    assert not found.changes[0].unfilled
+    unknown = planned((*KNOWN, replace(new, missing=None)))
+    assert unknown.changes[0].unfilled
+    assert names(planned((*KNOWN, new), add="ignore").columns) == ["id", "v", "n"]
+
+
+def test_drop_keeps_the_column_and_tells_once() -> None:
+    found = planned((ID, N))
+    assert sorted(names(found.columns)) == ["id", "n", "v"]
+    assert [c.kind for c in found.changes] == ["drop"]
+    again = planned((ID, N), known=tuple(found.columns))
+    assert not again.changes
+    assert again.columns == found.columns
+
+
+def test_dropped_and_added_again_is_another_column() -> None:
+    found = planned((ID, replace(V, number=7), N))
+    assert names(found.emptied) == ["v"]
+    dropped = planned((ID, N))
+    back = planned((ID, replace(V, number=7), N), known=tuple(dropped.columns))
+    assert names(back.emptied) == ["v"]
+    assert not planned((ID, replace(V, number=7), N), known=tuple(back.columns)).changes
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_rename(declared: bool) -> None:
+    renamed = replace(V, name="w", number=None if declared else 2)
+    spec = SilverSpec("s", "t", "b", "p", (ID, renamed, N), ("id",), renamed={"v": "w"} if declared else {})
+    found = plan(KNOWN, spec, after="")
+    assert [(new.name, new.formerly, old) for new, old in found.renamed] == [("w", ("v",), "v")]
+    assert sorted(names(found.columns)) == ["id", "n", "v", "w"]
+    again = plan(found.columns, spec, after="")
+    assert not again.changes
+    assert sorted(again.columns, key=str) == sorted(found.columns, key=str)
+
+
+def test_rename_ignored_keeps_the_name_in_the_lake() -> None:
+    found = planned((ID, replace(V, name="w"), N), rename="ignore")
+    assert [(c.name, c.event_field, c.formerly) for c in found.columns] == [("id", "id", ()), ("v", "w", ("v",)), ("n", "n", ())]
+    assert not planned((ID, replace(V, name="w"), N), known=tuple(found.columns), rename="ignore").changes
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "kind"),
+    [
+        ("integer", "bigint", "widen"),
+        ("smallint", "integer", "widen"),
+        ("numeric(6,2)", "numeric(8,3)", "widen"),
+        ("numeric(6,2)", "numeric(6,3)", "change"),
+        ("bigint", "integer", "change"),
+        ("real", "double precision", "change"),
+        ("text", "integer", "change"),
+        ("date", "timestamp without time zone", "change"),
+        ("character varying(5)", "text", None),
+    ],
+)
+def test_types(was: str, now: str, kind: str | None) -> None:
+    found = planned((ID, replace(V, source_type=now)), known=(ID, replace(V, source_type=was)))
+    assert [c.kind for c in found.changes] == ([kind] if kind else [])
+    kept = planned((ID, replace(V, source_type=now)), known=(ID, replace(V, source_type=was)), widen="ignore", change="ignore")
+    assert [c.source_type for c in kept.columns] == ["integer", was if kind else now]
+
+
+def test_a_side_column_per_type() -> None:
+    one = planned((ID, replace(V, source_type="integer"), N))
+    assert names(one.columns) == ["id", "v", "v__int", "n"]
+    assert not planned((ID, replace(V, source_type="integer"), N), known=tuple(one.columns)).changes
+    two = plan(one.columns, SilverSpec("s", "t", "b", "p", (ID, replace(V, source_type="boolean"), N), ("id",)), after="0011")
+    assert sorted(names(two.columns)) == ["id", "n", "v", "v__boolean", "v__int"]
+    with pytest.raises(SchemaMismatchError, match="key column 'id'"):
+        planned((replace(ID, source_type="uuid"), V, N))
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("add", (*KNOWN, Column("x", "text", number=9))),
+        ("drop", (ID, V)),
+        ("rename", (ID, replace(V, name="w"), N)),
+        ("widen", (ID, V, replace(N, source_type="numeric(9,2)"))),
+        ("change", (ID, replace(V, source_type="uuid[]"), N)),
+        ("nullability", (ID, replace(V, nullable=False), N)),
+        ("reorder", (ID, N, V)),
+    ],
+)
+def test_halt_names_the_change(kind: str, columns: tuple[Column, ...]) -> None:
+    assert planned(columns).columns
+    with pytest.raises(SchemaMismatchError, match=rf"schema_changes.{kind} is halt"):
+        planned(columns, **{kind: "halt"})
+
+
+def test_a_policy_is_checked() -> None:
+    with pytest.raises(SpecError, match="drop 'evolve' is none of lenient, halt"):
+        SchemaChanges.of({"drop": "evolve"})
+    with pytest.raises(SpecError, match=r"unknown kinds \['dorp'\]"):
+        SchemaChanges.of({"dorp": "halt"})
+    assert all(getattr(SchemaChanges(), kind) == choices[0] for kind, choices in CHOICES.items())
+
+
+def test_the_ledger_survives_its_text() -> None:
+    found = planned((ID, replace(V, name="w"), replace(N, source_type="numeric(9,2)")))
+    ledger = Ledger(KNOWN).grown(found.columns, found.changes, at="2026-01-01T00:00:00Z", after="0009")
+    assert Ledger.from_text(ledger.to_text()) == ledger
+    assert diff(Entry(0, "", "", tuple(found.changes))) == [
+        "~ w v -> w (rename: v is kept, and no longer filled)",
+        "~ n numeric(6,2) -> numeric(9,2) (widen: rewritten)",
+    ]

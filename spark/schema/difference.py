@@ -1,0 +1,199 @@
+"""What differs between the columns that silver knows and those that the source has now, and what is to be done.
+
+Pure Python. A column is recognised by its number in the catalogue (PostgreSQL's attnum) where there is one: a renamed
+column keeps it, one that was dropped and added again has another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from spark.errors import SchemaMismatchError
+from spark.schema.ledger import Change
+from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChanges
+from spark.specs import Column, SilverSpec
+from spark.types.registry import lake_type
+
+DROPPED = "\x00"
+"""Before the field's name of a renamed column that is kept: no event has such a field."""
+DROPPED_NUMBER = -1
+"""The number of a column that the source no longer has."""
+_ORDER = {"smallint": 0, "int": 1, "bigint": 2}
+_DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
+
+
+@dataclass
+class Plan:
+    """The columns to fold from now on, and the steps that bring the table there."""
+
+    columns: list[Column] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    added: list[Column] = field(default_factory=list)
+    emptied: list[Column] = field(default_factory=list)
+    """Columns that were dropped and added again: what rows had before is not theirs any more."""
+    renamed: list[tuple[Column, str]] = field(default_factory=list)
+    """New columns, each with the column whose values it takes over."""
+    widened: list[Column] = field(default_factory=list)
+
+
+def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> Plan:
+    """From the columns of the ledger to those of the spec.
+
+    Raises:
+        SchemaMismatchError: where the policy says halt, or a key column changes so that no other way is left.
+    """
+    policy = SchemaChanges.of(spec.schema_changes)
+    answer = Plan()
+    newest = {c.event_field: c for c in sorted(known, key=lambda c: c.since)}
+    by_number = {c.number: c for c in newest.values() if c.number is not None}
+    now = {c.name for c in spec.columns}
+    taken: set[str] = set()
+    for column in spec.columns:
+        old = newest.get(column.name)
+        if old is not None:
+            taken.add(old.event_field)
+            _compare(answer, old, column, policy, spec, after)
+            continue
+        before = newest.get(spec.renamed_from(column.name)) or by_number.get(column.number or 0)
+        if before is not None and before.event_field not in now and before.event_field not in taken:
+            taken.add(before.event_field)
+            _rename(answer, before, column, policy, spec)
+        else:
+            _add(answer, column, policy, spec)
+    _keep(answer, known, taken, policy, spec)
+    _order(answer, known, policy, spec)
+    return answer
+
+
+def keys(columns: Sequence[Column], spec: SilverSpec) -> tuple[str, ...]:
+    """The key columns under the names that they have in the lake."""
+    names = {c.event_field: c.name for c in sorted(columns, key=lambda c: c.since)}
+    return tuple(names[key] for key in spec.keys)
+
+
+def _add(answer: Plan, column: Column, policy: SchemaChanges, spec: SilverSpec) -> None:
+    _stop(policy.add, "add", column.name, "", column.source_type, spec)
+    if policy.add == IGNORE:
+        return
+    unknown = column.missing is None and (column.defaulted or not column.nullable)
+    done = "filled with the source's default" if column.missing is not None else "NULL in rows from before"
+    answer.columns.append(column)
+    answer.added.append(column)
+    answer.changes.append(Change("add", column.name, "", column.source_type, done, unfilled=unknown))
+
+
+def _compare(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec, after: str) -> None:
+    merged = replace(
+        new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=new.missing or old.missing
+    )
+    was, now = lake_type(old).name, lake_type(new).name
+    if old.number is not None and new.number is not None and old.number != new.number:
+        _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
+        _stop(policy.add, "add", new.name, "", new.source_type, spec)
+        unknown = new.missing is None and (new.defaulted or not new.nullable)
+        answer.changes.append(Change("add", old.name, old.source_type, new.source_type, "dropped and added anew", unknown))
+        if was == now:
+            answer.emptied.append(merged)
+    elif was == now and old.nullable != new.nullable:
+        _stop(policy.nullability, "nullability", old.name, _null(old), _null(new), spec)
+        answer.changes.append(Change("nullability", old.name, _null(old), _null(new), "silver takes NULL in either case"))
+    if was == now:
+        answer.columns.append(merged)
+    elif _wider(was, now):
+        _widen(answer, old, merged, policy, spec)
+    else:
+        _side(answer, old, new, policy, spec, after)
+
+
+def _widen(answer: Plan, old: Column, merged: Column, policy: SchemaChanges, spec: SilverSpec) -> None:
+    _stop(policy.widen, "widen", old.name, old.source_type, merged.source_type, spec)
+    if policy.widen == IGNORE:
+        answer.columns.append(old)
+        return
+    done = "in place" if policy.widen == EVOLVE else "rewritten"
+    answer.columns.append(merged)
+    answer.widened.append(merged)
+    answer.changes.append(Change("widen", old.name, old.source_type, merged.source_type, done))
+
+
+def _side(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec, after: str) -> None:
+    _stop(policy.change, "change", old.name, old.source_type, new.source_type, spec)
+    if new.name in spec.keys:
+        raise SchemaMismatchError(
+            f"table {spec.table} key column {old.name!r}: {old.source_type} became {new.source_type}, and rows are found by it; "
+            f"rebuild the table under a new path, {spec.path} stays as it is"
+        )
+    answer.columns.append(old)
+    if policy.change == IGNORE:
+        return
+    suffix = re.sub(r"[^a-z0-9]+", "_", lake_type(new).name).strip("_")
+    side = replace(new, name=f"{new.name}__{suffix}", field=new.name, since=after or "0", missing=None)
+    answer.columns.append(side)
+    answer.added.append(side)
+    done = f"values from now on in {side.name}"
+    answer.changes.append(Change("change", old.name, old.source_type, new.source_type, done, unfilled=False))
+
+
+def _rename(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec) -> None:
+    _stop(policy.rename, "rename", old.name, old.name, new.name, spec)
+    fields = (*old.formerly, old.event_field)
+    # Spark cannot keep two columns apart whose names differ by case only.
+    if policy.rename == IGNORE or old.name.lower() == new.name.lower():
+        answer.columns.append(replace(new, name=old.name, field=new.name, formerly=fields))
+        answer.changes.append(Change("rename", old.name, old.name, new.name, f"still {old.name} in the lake"))
+        return
+    if lake_type(old).name != lake_type(new).name:
+        raise SchemaMismatchError(
+            f"table {spec.table}: column {old.name!r} of type {old.source_type} became {new.name!r} of type {new.source_type} "
+            "at once; rebuild the table under a new path"
+        )
+    taking = replace(new, formerly=fields)
+    answer.columns.append(taking)
+    answer.added.append(taking)
+    answer.renamed.append((taking, old.name))
+    answer.columns.append(replace(old, nullable=True, field=DROPPED + old.name, number=None, missing=None, formerly=()))
+    answer.changes.append(Change("rename", new.name, old.name, new.name, f"{old.name} is kept, and no longer filled"))
+
+
+def _keep(answer: Plan, known: Sequence[Column], taken: set[str], policy: SchemaChanges, spec: SilverSpec) -> None:
+    names = {c.name for c in answer.columns}
+    for old in known:
+        if old.name in names:
+            continue
+        gone = old.event_field not in taken and old.number != DROPPED_NUMBER and not old.event_field.startswith(DROPPED)
+        if gone:
+            _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
+            answer.changes.append(Change("drop", old.name, old.source_type, "", "kept, and no longer filled"))
+            old = replace(old, nullable=True, number=DROPPED_NUMBER, missing=None)
+        answer.columns.append(old)
+
+
+def _order(answer: Plan, known: Sequence[Column], policy: SchemaChanges, spec: SilverSpec) -> None:
+    both = [c.name for c in answer.columns if c.name in {k.name for k in known}]
+    before = [k.name for k in known if k.name in both]
+    if policy.reorder == HALT and not answer.changes and both != before:
+        _stop(HALT, "reorder", ", ".join(before), ", ".join(before), ", ".join(both), spec)
+
+
+def _stop(choice: str, kind: str, column: str, was: str, now: str, spec: SilverSpec) -> None:
+    if choice == HALT:
+        raise SchemaMismatchError(
+            f"table {spec.table} column {column!r}: {kind} ({was or 'none'} -> {now or 'none'}), and schema_changes.{kind} is "
+            "halt; choose another policy for the table, or change the source back"
+        )
+
+
+def _null(column: Column) -> str:
+    return "NULL" if column.nullable else "NOT NULL"
+
+
+def _wider(was: str, now: str) -> bool:
+    if was in _ORDER and now in _ORDER:
+        return _ORDER[was] < _ORDER[now]
+    old, new = _DECIMAL.match(was), _DECIMAL.match(now)
+    if old is None or new is None:
+        return False
+    before, after = (tuple(int(x) for x in found.groups()) for found in (old, new))
+    return after[1] >= before[1] and after[0] - after[1] >= before[0] - before[1]

@@ -1,0 +1,159 @@
+"""Brings a silver table to the columns that its source has now, by the table's policy, before anything is folded.
+
+Every step can be done again: a job killed in between finds the ledger as it was and repeats them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from spark.changes import META_TYPES
+from spark.errors import SchemaMismatchError
+from spark.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
+from spark.schema.difference import Plan, keys, plan
+from spark.schema.ledger import PROPERTY, Change, Ledger
+from spark.schema.policy import EVOLVE, SchemaChanges
+from spark.specs import Column, SilverSpec
+from spark.types.missing import missing_leaf
+from spark.types.registry import lake_type
+
+MAPPING = {"delta.columnMapping.mode": "name"}
+WIDENING = {"delta.enableTypeWidening": "true"}
+
+
+def record_birth(session: SparkSession, spec: SilverSpec) -> None:
+    """Begin the ledger of a table that has just been created."""
+    set_properties(session, spec.path, {PROPERTY: _born(spec.columns).to_text()})
+
+
+def at_birth(spec: SilverSpec) -> SilverSpec:
+    """The spec of a table that does not exist yet: events from before a declared rename have the old name."""
+    columns = []
+    for column in spec.columns:
+        old, formerly = spec.renamed_from(column.name), list[str]()
+        while old and old not in formerly:
+            formerly.append(old)
+            old = spec.renamed_from(old)
+        columns.append(replace(column, formerly=tuple(formerly)) if formerly else column)
+    return replace(spec, columns=tuple(columns))
+
+
+def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpec:
+    """The spec with the columns to fold from now on: the source's, and those that are kept.
+
+    `after` is the highest position that silver has folded.
+
+    Raises:
+        SchemaMismatchError: where the policy says halt, or no way is left but a new table.
+    """
+    ledger = _ledger(session, spec)
+    wanted = plan(ledger.columns, spec, after=after)
+    effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec))
+    if effective.columns == ledger.columns and not wanted.changes:
+        return effective
+    _alter(session, effective, wanted)
+    _fill(session, spec, wanted)
+    grown = ledger.grown(effective.columns, wanted.changes, at=_now(), after=after)
+    set_properties(session, spec.path, {PROPERTY: grown.to_text()})
+    return effective
+
+
+def need_mapping(columns: Sequence[Column]) -> bool:
+    """Whether a name needs Delta's column mapping."""
+    return any(NEEDS_COLUMN_MAPPING & set(c.name) for c in columns)
+
+
+def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) -> None:
+    """Set table properties, in a commit of its own."""
+    pairs = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in wanted.items())
+    session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({pairs})")
+
+
+def _ledger(session: SparkSession, spec: SilverSpec) -> Ledger:
+    """The table's own; a table without one has the columns that it shows, with its source's types as comments."""
+    found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
+    if found is not None and found.value.startswith("{"):
+        return Ledger.from_text(found.value)
+    schema = session.read.format("delta").load(spec.path).schema
+    by_name = {c.name: c for c in spec.columns}
+    columns = []
+    for field in schema.fields:
+        if field.name in META_TYPES or field.name.startswith("_cdc_"):
+            continue
+        now = by_name.get(field.name)
+        source_type = str(field.metadata.get("comment", now.source_type if now else "text"))
+        columns.append(replace(now, source_type=source_type) if now else Column(field.name, source_type))
+    return _born(columns)
+
+
+def _alter(session: SparkSession, effective: SilverSpec, wanted: Plan) -> None:
+    """New columns, and wider ones."""
+    table, policy = table_at(effective.path), SchemaChanges.of(effective.schema_changes)
+    schema = session.read.format("delta").load(effective.path).schema
+    present = {f.name: f.dataType.simpleString() for f in schema.fields}
+    for column in wanted.columns:
+        expected = lake_type(column).name
+        if column in wanted.added or column in wanted.widened or present.get(column.name) == expected:
+            continue
+        raise SchemaMismatchError(
+            f"table {effective.table} column {column.name!r}: {effective.path} has it as {present.get(column.name, 'nothing')}, "
+            f"and its ledger as {expected}; rebuild the table under a new path"
+        )
+    new = [c for c in wanted.added if c.name not in present]
+    if new:
+        if need_mapping(new):
+            set_properties(session, effective.path, MAPPING)
+        added = ", ".join(f"{quoted(c.name)} {lake_type(c).name} COMMENT {literal(c.source_type)}" for c in new)
+        session.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+    wider = [c for c in wanted.widened if present[c.name] != lake_type(c).name]
+    if wider and policy.widen == EVOLVE:
+        set_properties(session, effective.path, WIDENING)
+        for column in wider:
+            session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column.name)} TYPE {lake_type(column).name}")
+    elif wider:
+        _rewrite(session, effective.path, wider)
+
+
+def _rewrite(session: SparkSession, path: str, wider: Sequence[Column]) -> None:
+    """The whole table once, with these columns in their new types."""
+    rows = session.read.format("delta").load(path)
+    types = {c.name: c for c in wider}
+    casts = [
+        sf.col(quoted(f.name)).cast(lake_type(types[f.name]).name).alias(f.name, metadata={"comment": types[f.name].source_type})
+        if f.name in types
+        else sf.col(quoted(f.name))
+        for f in rows.schema.fields
+    ]
+    rows.select(*casts).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+
+
+def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan) -> None:
+    """What rows from before have in the new columns, in one commit."""
+    defaults = [c for c in (*wanted.added, *wanted.emptied) if missing_leaf(c) is not None]
+    values = [lake_type(c).convert(sf.lit(missing_leaf(c))).alias(f"v{i}") for i, c in enumerate(defaults)]
+    sets = [f"t.{quoted(c.name)} = s.v{i}" for i, c in enumerate(defaults)]
+    sets += [f"t.{quoted(c.name)} = NULL" for c in wanted.emptied if c not in defaults]
+    sets += [f"t.{quoted(new.name)} = t.{quoted(old)}" for new, old in wanted.renamed]
+    if not sets:
+        return
+    view = f"cdc_missing_{time.monotonic_ns()}"
+    session.range(1).select("id", *values).createOrReplaceTempView(view)
+    try:
+        merge = f"MERGE INTO {table_at(spec.path)} t USING {view} s ON s.id = 0 WHEN MATCHED THEN UPDATE SET {', '.join(sets)}"
+        session.sql(merge).collect()
+    finally:
+        session.catalog.dropTempView(view)
+
+
+def _born(columns: Sequence[Column]) -> Ledger:
+    created = [Change("create", c.name, "", c.source_type, "in the table from its start") for c in columns]
+    return Ledger(()).grown(columns, created, at=_now(), after="")
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

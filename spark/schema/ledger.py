@@ -1,0 +1,93 @@
+"""The schema ledger: which columns a silver table has had from when on, kept as a property of the table itself.
+
+An entry says which schema changes were found when, and up to which position of the source's log silver had folded
+under the schema before: the change lies after that. `columns` are those of now, kept and side columns included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from spark.errors import CommitMetadataError, SpecError
+from spark.specs import Column
+
+PROPERTY = "cdc.schema"
+_DEFAULTS = {f.name: f.default for f in fields(Column)}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change, for people: `widen`, `amount`, `int`, `bigint`, and what was done about it.
+
+    `unfilled`: rows from before have no value in the column although the source may have one.
+    """
+
+    kind: str
+    column: str
+    was: str
+    now: str
+    done: str
+    unfilled: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A schema version: the changes that made it, when they were seen (ISO 8601), and the position that it lies after."""
+
+    version: int
+    at: str
+    after: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Columns of now, and how they came about."""
+
+    columns: tuple[Column, ...]
+    history: tuple[Entry, ...] = ()
+
+    def grown(self, columns: Sequence[Column], changes: Sequence[Change], *, at: str, after: str) -> Ledger:
+        """With one entry more, or only with other columns where there is nothing to tell."""
+        if not changes:
+            return replace(self, columns=tuple(columns))
+        entry = Entry(len(self.history), at, after, tuple(changes))
+        return Ledger(tuple(columns), (*self.history, entry))
+
+    def unfilled(self) -> dict[str, str]:
+        """Columns in which rows at or below a position may lack a value: {column: position}."""
+        return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}
+
+    def to_text(self) -> str:
+        """As the property holds it."""
+        columns = [{k: v for k, v in asdict(c).items() if v != _DEFAULTS[k]} for c in self.columns]
+        return json.dumps({"columns": columns, "history": [asdict(e) for e in self.history]}, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Ledger:
+        """What to_text wrote.
+
+        Raises:
+            CommitMetadataError: when it is not.
+        """
+        try:
+            data = json.loads(text)
+            return cls(tuple(Column.from_dict(c) for c in data["columns"]), tuple(_entry(e) for e in data["history"]))
+        except (ValueError, KeyError, TypeError, SpecError) as error:
+            raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    return Entry(data["version"], data["at"], data["after"], tuple(Change(**c) for c in data["changes"]))
+
+
+def diff(entry: Entry) -> list[str]:
+    """An entry as lines: `+ note text`, `- note text`, `~ amount int -> bigint`."""
+    signs = {"create": "+", "add": "+", "drop": "-"}
+    return [
+        f"{signs.get(c.kind, '~')} {c.column} {' -> '.join(x for x in (c.was, c.now) if x)} ({c.kind}: {c.done})"
+        for c in entry.changes
+    ]
