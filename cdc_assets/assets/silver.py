@@ -6,6 +6,7 @@ a guess about types would be a guess about data. A source of topics declares the
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -35,16 +36,18 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         from spark import silver as silver_job
 
         tables = selected_tables(context, "silver", source)
+        # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
+        committed = bronze_committed(names.bronze_path(platform.lake, source))
         catalogue = catalogue_of(platform, source, tables)
-        has_bronze = bronze_committed(names.bronze_path(platform.lake, source)) is not None
 
         def fold(table: Table) -> "JobResult | None":
             if table.id not in catalogue:
                 raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-            if not has_bronze:
+            if committed is None:
                 return None
             with table_lock("silver", source.name, names.table_name(table)):
-                return platform.spark().run(silver_job.run, silver_spec(platform.lake, source, table, catalogue[table.id]))
+                spec = silver_spec(platform.lake, source, table, catalogue[table.id])
+                return platform.spark().run(silver_job.run, replace(spec, folded_limit=committed.version))
 
         for table, result in each_table("silver", tables, fold):
             if result is None:
@@ -68,6 +71,8 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         columns=source_columns(table, found),
         keys=table.keys or found.primary_key,
         unavailable=UNAVAILABLE_VALUE,
+        schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
+        renamed=table.renamed,
         **record_form(source, table),
     )
 

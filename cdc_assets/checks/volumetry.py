@@ -5,6 +5,7 @@
 | connector | connector_running | the connector and every task run |
 | bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
 | silver | row_parity | rows: source = silver, at one snapshot of the source |
+| silver | schema | the table's schema and its changes (checks/schema.py; it only warns) |
 | backup | manifest_parity | manifests, objects and bronze |
 
 A source of topics has no connector to check and no rows to compare with.
@@ -20,6 +21,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.checks import evidence
 from cdc_assets.checks.previous_tallies import previous_tallies
+from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
@@ -29,6 +31,7 @@ _DESCRIPTIONS = {
     "connector_running": "The connector and every one of its tasks run.",
     "record_parity": "Committed records in topic = in mirror = in bronze, counted, with a digest of their order and bytes.",
     "row_parity": "Rows in the source = rows in silver, at one snapshot of the source, under live writes.",
+    NAME: DESCRIPTION,
     "manifest_parity": "Every manifest's objects are there with size and sha256, without gap, overlap or stray object.",
 }
 
@@ -51,6 +54,7 @@ def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     keys = [check_key("connector", source)] if with_database else []
     layers = (*(("bronze", "silver") if with_database else ("bronze",)), *(("backup",) if source.backup else ()))
     keys += [check_key(layer, source, table) for layer in layers for table in source.tables]
+    keys += [schema_key(source, table) for table in source.tables]
     specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=True) for key in keys]
 
     @dg.multi_asset_check(name=f"checks_{source.name}", specs=specs, can_subset=True)
@@ -63,6 +67,9 @@ def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
             yield from _bronze(context, platform, source, chosen["bronze"])
         if isinstance(source, Source) and chosen["silver"]:
             yield from _silver(platform, source, chosen["silver"])
+        for table in source.tables:
+            if schema_key(source, table) in wanted:
+                yield schema_result(platform.lake, source, table)
         for table in chosen.get("backup", []):
             yield _backup(platform, source, table)
 

@@ -11,20 +11,16 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.declared import Declared
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.references import EnvRef, SecretRef
+from cdc_assets.registry.schema_changes import SchemaChanges
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
-
-
-class Declared(BaseModel):
-    """Frozen, and an unknown key is an error: it is most likely a typo."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Database(Declared):
@@ -99,12 +95,16 @@ class Table(Declared):
 
     `keys` declares the key of a table that has none in the database; without it such a table is appended.
     `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and takes that.
+    `schema_changes` stands in for the source's; `renamed` says which columns have been renamed, old name to new, where
+    the database cannot tell (PostgreSQL can, except when a table is built anew from bronze).
     """
 
     name: str
     keys: tuple[str, ...] | None = None
     except_column_list: tuple[str, ...] = ()
     accept_inexact: tuple[str, ...] = ()
+    schema_changes: SchemaChanges | None = None
+    renamed: dict[str, str] = Field(default_factory=dict)
     owners: tuple[Owner, ...] = ()
     description: str | None = None
     volumetry: Volumetry | None = None
@@ -137,6 +137,7 @@ class BaseSource(Declared):
     owners: tuple[Owner, ...] = ()
     topics: Topics = Topics()
     batching: Batching = Batching()
+    schema_changes: SchemaChanges = SchemaChanges()
     backup: Backup | None = None
     volumetry: Volumetry = Volumetry()
     freshness: Freshness = Freshness()

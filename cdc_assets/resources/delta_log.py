@@ -19,7 +19,7 @@ _PAGE = 50
 
 def bronze_committed(path: str) -> Committed | None:
     """Positions and record counts of every topic in the source's change log; None when there is no table yet."""
-    table = _open(path)
+    table = open_table(path)
     if table is None:
         return None
     limit = _PAGE
@@ -35,7 +35,7 @@ def bronze_committed(path: str) -> Committed | None:
 
 def silver_committed(path: str) -> Folded | None:
     """What a silver table has folded; None when there is no table yet."""
-    table = _open(path)
+    table = open_table(path)
     return None if table is None else _folded(table)
 
 
@@ -70,13 +70,13 @@ class SilverState:
 
 def silver_state(path: str) -> SilverState | None:
     """Both of the newest version, whoever wrote it: damage that others did must show. None: there is no table yet."""
-    table = _open(path)
+    table = open_table(path)
     return None if table is None else SilverState(_folded(table), int(table.version()), _rows(table))
 
 
 def silver_rows(path: str) -> int | None:
     """Rows by the log's own statistics; None when there is no table yet."""
-    table = _open(path)
+    table = open_table(path)
     return None if table is None else _rows(table)
 
 
@@ -101,7 +101,8 @@ def _rows(table: Any) -> int:
     return int(records - removed)
 
 
-def _open(path: str) -> Any:
+def open_table(path: str) -> Any:
+    """The Delta table; None when there is none yet."""
     from deltalake import DeltaTable
 
     if "://" not in path and not (Path(path) / "_delta_log").is_dir():
@@ -127,7 +128,7 @@ def _commits(table: Any, limit: int) -> tuple[list[tuple[int, str | None]], bool
 
 def bronze_rows_below(path: str, topic: str, positions: Mapping[int, int]) -> int:
     """Rows of a topic below the given offsets, counted in the data of the newest version."""
-    table = _open(path)
+    table = open_table(path)
     if table is None:
         return 0
     import pyarrow.dataset as ds

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import get_args
 
 import pytest
 
+from cdc_assets.registry import schema_changes as declaration
 from spark.errors import SchemaMismatchError, SpecError
 from spark.schema.difference import Plan, plan
 from spark.schema.ledger import Entry, Ledger, diff
@@ -134,6 +136,12 @@ def test_a_policy_is_checked() -> None:
     with pytest.raises(SpecError, match=r"unknown kinds \['dorp'\]"):
         SchemaChanges.of({"dorp": "halt"})
     assert all(getattr(SchemaChanges(), kind) == choices[0] for kind, choices in CHOICES.items())
+
+
+def test_the_registry_offers_the_same_choices() -> None:
+    declared = declaration.SchemaChanges.model_fields
+    assert {kind: get_args(field.annotation) for kind, field in declared.items()} == dict(CHOICES)
+    assert declaration.SchemaChanges().model_dump() == asdict(SchemaChanges())
 
 
 def test_the_ledger_survives_its_text() -> None:

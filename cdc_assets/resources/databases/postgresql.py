@@ -59,7 +59,7 @@ class CatalogueColumn:
     type: str
     nullable: bool
     kind: str = ""
-    number: int = 0
+    number: int | None = None
     missing: str | None = None
     defaulted: bool = False
 

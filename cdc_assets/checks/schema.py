@@ -1,0 +1,63 @@
+"""The check `schema` of a silver table: which schema it has since when, and whether rows wait for a value.
+
+It warns and never fails a run: a change by the table's policy is no fault. It warns as long as a column that was added
+with a default that the catalogue no longer tells has NULLs in rows from before.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.schema_ledger import ledger_of, rows_without_value
+from spark.schema.ledger import Ledger, diff
+
+NAME = "schema"
+DESCRIPTION = "The table's schema and when it changed; warns while older rows lack a value that the source may have."
+
+
+def schema_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
+    """The check's key for one table."""
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME)
+
+
+def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckResult:
+    """From the ledger in the table."""
+    path, key = names.silver_path(lake, source, table), schema_key(source, table)
+    ledger = ledger_of(path)
+    if ledger is None or not ledger.history:
+        return _result(key, True, "there is no table yet, or none with a schema ledger", {})
+    last = ledger.history[-1]
+    waiting = {c: n for c, after in ledger.unfilled().items() if (n := rows_without_value(path, c, after)) != 0}
+    if waiting:
+        said = ", ".join(f"{c} ({'unknown' if n is None else n} rows)" for c, n in waiting.items())
+        what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
+    else:
+        what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
+    return _result(key, not waiting, what, _metadata(ledger))
+
+
+def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:
+    last = ledger.history[-1]
+    shown = "\n".join(
+        f"**{entry.version}** {entry.at}, after {entry.after or 'the start'}\n```\n{chr(10).join(diff(entry))}\n```"
+        for entry in reversed(ledger.history)
+    )
+    return {
+        "cdc/schema_version": dg.MetadataValue.int(last.version),
+        "cdc/schema_since": dg.MetadataValue.text(last.at),
+        "cdc/schema_after_position": dg.MetadataValue.text(last.after),
+        "cdc/schema_changes": dg.MetadataValue.md(shown),
+    }
+
+
+def _result(key: dg.AssetCheckKey, passed: bool, description: str, metadata: dict[str, dg.MetadataValue]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        passed=passed,
+        asset_key=key.asset_key,
+        check_name=key.name,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=description,
+        metadata=metadata,
+    )
