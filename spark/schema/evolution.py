@@ -51,10 +51,11 @@ def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpe
     Raises:
         SchemaMismatchError: where the policy says halt, or no way is left but a new table.
     """
-    ledger = _ledger(session, spec)
+    kept = _kept(session, spec)
+    ledger = kept or _shown(session, spec)
     wanted = plan(ledger.columns, spec, after=after)
     effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec))
-    if effective.columns == ledger.columns and not wanted.changes:
+    if kept and effective.columns == ledger.columns and not wanted.changes:
         return effective
     _alter(session, effective, wanted)
     _fill(session, spec, wanted)
@@ -74,11 +75,14 @@ def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) 
     session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({pairs})")
 
 
-def _ledger(session: SparkSession, spec: SilverSpec) -> Ledger:
-    """The table's own; a table without one has the columns that it shows, with its source's types as comments."""
+def _kept(session: SparkSession, spec: SilverSpec) -> Ledger | None:
+    """The ledger in the table."""
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
-    if found is not None and found.value.startswith("{"):
-        return Ledger.from_text(found.value)
+    return Ledger.from_text(found.value) if found is not None and found.value.startswith("{") else None
+
+
+def _shown(session: SparkSession, spec: SilverSpec) -> Ledger:
+    """What a table without a ledger shows: its columns, with its source's types as comments."""
     schema = session.read.format("delta").load(spec.path).schema
     by_name = {c.name: c for c in spec.columns}
     columns = []
