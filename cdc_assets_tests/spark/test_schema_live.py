@@ -96,7 +96,7 @@ def test_silver_follows_the_schema(live: LiveSource, session: SparkSession, tmp_
         **{1: (None, "1.500 EUR"), 2: ("2.250", None), 3: (None, None), 4: (None, "123456.789")},
         **{6: (None, None), 7: (None, "ten EUR"), 8: (None, "8")},
     }
-    history = _ledger(session, lake).history
+    history = _ledger(lake, "shape").history
     assert [sorted(line.split(" (")[0] for line in diff(entry)) for entry in history[1:]] == [
         ["+ at timestamp with time zone", "+ d integer", "+ plain text", "+ tags text[]"],
         ["~ i integer -> bigint", "~ n numeric(6,2) -> numeric(9,3)", "~ w v -> w"],
@@ -118,10 +118,10 @@ def _only(row: dict[str, Any], without: set[str]) -> dict[str, Any]:
     return {k: v for k, v in row.items() if k not in without}
 
 
-def _ledger(session: SparkSession, lake: Lake) -> Ledger:
+def _ledger(lake: Lake, table: str) -> Ledger:
     from deltalake import DeltaTable
 
-    return Ledger.from_text(DeltaTable(lake.spec("shape").path).metadata().configuration[PROPERTY])
+    return Ledger.from_text(DeltaTable(lake.spec(table).path).metadata().configuration[PROPERTY])
 
 
 def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Path) -> None:
@@ -136,6 +136,8 @@ def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Pat
     )
     lake.fold(lake.spec("t", narrow))
     path = lake.spec("t").path
+    # As a table from before there were ledgers.
+    session.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{PROPERTY}')").collect()
     before = {f.name for f in Path(path).glob("*.parquet")}
     with pytest.raises(SchemaMismatchError, match="schema_changes.widen is halt"):
         lake.fold(replace(lake.spec("t", wide), schema_changes={"widen": "halt"}))
@@ -145,5 +147,6 @@ def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Pat
     assert before < {f.name for f in Path(path).glob("*.parquet")}
     found = session.read.format("delta").load(path).select("id", "v").collect()
     assert sorted((r.id, r.v) for r in found) == [(1, 5), (3_000_000_000, 4_000_000_000)]
+    assert [[c.kind for c in entry.changes] for entry in _ledger(lake, "t").history] == [["create"] * 2, ["widen"] * 2]
     with pytest.raises(Exception, match="typeWidening"):
         values(path)
