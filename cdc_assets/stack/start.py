@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import psutil
@@ -22,8 +22,9 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars import download
 from cdc_assets.stack.jars.lockfile import Jar, read_lock
 from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.java import share_classes
 from cdc_assets.stack.logs import open_log, tail
-from cdc_assets.stack.state import StackState, read_state
+from cdc_assets.stack.state import HEALTHY, StackState, read_state
 from cdc_assets.stack.supervisor import running
 
 _POLL = 0.2
@@ -47,6 +48,7 @@ def start(home: Home, *, brokers: int | None = None) -> bool:
         return False
     orphans.end(home)
     plan.choose(home, brokers=brokers)
+    share_classes()
     home.state.unlink(missing_ok=True)
     log = open_log(home.log("supervisor"))
     package_root = Path(__file__).parents[2]
@@ -82,8 +84,10 @@ def _forgive(home: Home, pid: int) -> None:
         time.sleep(_POLL)
 
 
-def wait_healthy(home: Home, *, seen: Callable[[StackState], None], timeout: float = 480) -> StackState:
-    """Until every component is healthy.
+def wait_healthy(
+    home: Home, *, seen: Callable[[StackState], None], timeout: float = 480, without: Collection[str] = ()
+) -> StackState:
+    """Until every component, or all but the named ones, is healthy.
 
     Raises:
         StackError: naming the component that was given up, or is not ready in time, its reason and its log.
@@ -96,11 +100,12 @@ def wait_healthy(home: Home, *, seen: Callable[[StackState], None], timeout: flo
             last = (tail(file, 1) or ["it printed nothing"])[0]
             raise StackError("supervisor", f"ended: {last}", "./cdc up", log=file)
         seen(state)
-        if state.healthy:
+        waited_for = [c for c in state.components if c.health != HEALTHY and c.name not in without]
+        if not waited_for:
             return state
         culprit = state.failed
         if culprit is None and time.monotonic() > deadline:
-            culprit = next(c for c in state.components if c.health != "healthy")
+            culprit = waited_for[0]
         if culprit:
             raise StackError(culprit.name, culprit.detail, f"./cdc logs {culprit.name}", log=Path(culprit.log))
         time.sleep(_POLL)
