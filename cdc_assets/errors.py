@@ -45,6 +45,10 @@ class DatabaseError(CdcAssetsError):
     """A source database cannot be reached, or refused what we asked of it."""
 
 
+class HistoryWithoutKeyError(CdcAssetsError):
+    """A table without key is declared with a history."""
+
+
 class TableFailuresError(CdcAssetsError):
     """Some tables of a run failed; the others are committed and recorded."""
 

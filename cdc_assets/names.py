@@ -80,5 +80,15 @@ def silver_path(lake: str, source: BaseSource, table: Table) -> str:
     return f"{lake.rstrip('/')}/silver/{source.name}/{table_name(table)}"
 
 
+def history_path(lake: str, source: BaseSource, table: Table) -> str:
+    """Every version of the table's rows."""
+    return f"{silver_path(lake, source, table)}__history"
+
+
+def quarantine_path(lake: str, source: BaseSource, table: Table) -> str:
+    """The table's records that could not be folded."""
+    return f"{lake.rstrip('/')}/quarantine/{source.name}/{table_name(table)}"
+
+
 def _topic_safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", name)

@@ -143,6 +143,15 @@ class Folded:
     operation_id: str = ""
     snapshot: str | None = None
     """Tables without a key: the position of the newest full snapshot that replaced what was below it."""
+    truncated: str | None = None
+    """The position of the newest TRUNCATE: what comes later from below it is obsolete."""
+    quarantined: int = 0
+    """Records ever put into quarantine; 0 saves looking there."""
+
+    @property
+    def highest(self) -> str:
+        """The highest position that silver has folded."""
+        return max((p for state in self.topics.values() for p in state.max_position.values()), default="")
 
 
 def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]) -> str:
@@ -156,6 +165,8 @@ def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]
             "folded": {t: s.to_dict() for t, s in folded.topics.items()},
             "max_position": {t: s.to_dict()["max_position"] for t, s in folded.topics.items()},
             "snapshot": folded.snapshot,
+            "truncated": folded.truncated,
+            "quarantined": folded.quarantined,
             "counts": dict(counts),
         }
     )
@@ -172,6 +183,8 @@ def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
                 version=version,
                 operation_id=data["operation_id"],
                 snapshot=data.get("snapshot"),
+                truncated=data.get("truncated"),
+                quarantined=data.get("quarantined", 0),
             )
     return None
 

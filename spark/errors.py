@@ -39,12 +39,12 @@ class CommitNotFoundError(SparkJobError):
     """The write returned, but its commit is not in the Delta log or holds another number of rows."""
 
 
-class RecordError(SparkJobError):
-    """A record cannot be folded: not an envelope, or a value that its column's type cannot hold."""
+class UnsupportedEventError(SparkJobError):
+    """An event is well formed, but the table's declaration says to stop at it."""
 
 
-class UnsupportedEventError(RecordError):
-    """A record is well formed, but the table has no rule for it."""
+class QuarantineFullError(SparkJobError):
+    """More records of a table cannot be folded than its limit allows."""
 
 
 class ColumnTypeError(SparkJobError):

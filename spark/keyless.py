@@ -14,50 +14,53 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from spark import silver_table
-from spark.bronze_slice import by_partition, new_events, table_events
+from spark.batch import Facts, Work, set_aside, truncated
+from spark.bronze_slice import by_partition
 from spark.changes import decoded
-from spark.commits import Committed, Folded, TopicState, silver_metadata
+from spark.commits import TopicState, silver_metadata
 from spark.delta_log import Commit, commit_of
 from spark.identifiers import literal
 from spark.positions.layout import snapshot_of, without_offset
-from spark.specs import SilverSpec
 
 CONSTRAINT_CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
-def append(
-    session: SparkSession,
-    spec: SilverSpec,
-    committed: Committed,
-    before: Folded | None,
-    folded: Folded,
-    operation_id: str,
-) -> tuple[Commit, dict[str, int]]:
-    """One commit: the new after-images, less what was delivered before, and less what a newer snapshot replaces."""
-    events = table_events(session, spec, committed.version) if before is None else new_events(session, spec, committed, before)
+def append(work: Work) -> tuple[Commit, dict[str, int]]:
+    """One commit: the new after-images, less what was delivered before, and less what a newer snapshot or TRUNCATE
+    replaces."""
+    before, spec = work.before, work.spec
     # An offset is one record, however often bronze holds it (spark.bronze_overlap).
-    events = events.dropDuplicates(["topic", "partition", "offset", "position"])
+    events = work.events.dropDuplicates(["topic", "partition", "offset", "position"])
     changes = _first_deliveries(decoded(events, spec), before.topics if before else {}).persist()
     try:
+        fit = sf.col("problem").isNull()
         facts = changes.agg(
             sf.count_if("replayed").alias("replayed"),
-            sf.max(sf.when(_full_snapshot(), snapshot_of(sf.col("_cdc_position")))).alias("snapshot"),
+            sf.count_if(~fit).alias("problems"),
+            sf.max(sf.when(fit & _full_snapshot(), snapshot_of(sf.col("_cdc_position")))).alias("snapshot"),
+            sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
-        snapshot = max(filter(None, (facts.snapshot, folded.snapshot)), default=None)
-        rows = changes.where(~sf.col("replayed"))
-        if snapshot is not None:
-            rows = rows.where(sf.col("_cdc_position") >= snapshot)
-        late = {"late_events": int(facts.replayed or 0)}
-        done = Folded(bronze_version=folded.bronze_version, topics=folded.topics, snapshot=snapshot)
-        commit = _write(session, spec, rows, before, done, operation_id, late)
+        late = int(facts.replayed or 0)
+        truncate = truncated(work, Facts(late, 0, facts.problems, 0, facts.truncated))
+        known = (before.snapshot, before.truncated) if before else (None, None)
+        snapshot = max(filter(None, (facts.snapshot, known[0])), default=None)
+        floor = max(filter(None, (snapshot, truncate)), default=None)
+        quarantined = set_aside(work, [changes], work.events) if facts.problems else 0
+        figures = {"late_events": late, "quarantined": quarantined}
+        rows = changes.where(~sf.col("replayed") & fit & (sf.col("_cdc_op") != "t"))
+        if floor is not None:
+            rows = rows.where(sf.col("_cdc_position") >= floor)
+        done = work.folded(truncated=truncate, quarantined=quarantined, snapshot=snapshot)
+        risen = before is not None and floor is not None and floor != max(filter(None, known), default=None)
+        commit = _write(work, rows, silver_metadata(work.operation_id, done, figures), floor=floor if risen else None)
     finally:
         changes.unpersist()
     counts = {"inserted": commit.count("numOutputRows"), "deleted": commit.count("numDeletedRows")}
-    return commit, {**late, **counts}
+    return commit, {**figures, **counts}
 
 
 def _full_snapshot() -> Expression:
@@ -80,27 +83,18 @@ def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> Da
     return marked.withColumn("replayed", replayed).drop("place", "highest")
 
 
-def _write(
-    session: SparkSession,
-    spec: SilverSpec,
-    rows: DataFrame,
-    before: Folded | None,
-    folded: Folded,
-    operation_id: str,
-    figures: Mapping[str, int],
-) -> Commit:
-    writer = silver_table.named(rows.coalesce(1), spec).write.format("delta")
-    writer = writer.option("userMetadata", silver_metadata(operation_id, folded, figures))
-    if before is None:
+def _write(work: Work, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:
+    spec, session = work.spec, work.session
+    writer = silver_table.named(rows.coalesce(1), spec).write.format("delta").option("userMetadata", metadata)
+    if work.before is None:
         writer.mode("error").options(**silver_table.properties(spec)).save(spec.path)
-    elif folded.snapshot is not None and folded.snapshot != before.snapshot:
+    elif floor is not None:
         # What is written lies above what is replaced: the check that both are the same range must be off.
         session.conf.set(CONSTRAINT_CHECK, "false")
         try:
-            replaced = f"_cdc_position < {literal(folded.snapshot)}"
-            writer.mode("overwrite").option("replaceWhere", replaced).save(spec.path)
+            writer.mode("overwrite").option("replaceWhere", f"_cdc_position < {literal(floor)}").save(spec.path)
         finally:
             session.conf.unset(CONSTRAINT_CHECK)
     else:
         writer.mode("append").save(spec.path)
-    return commit_of(session, spec.path, operation_id)
+    return commit_of(session, spec.path, work.operation_id)

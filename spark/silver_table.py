@@ -17,11 +17,20 @@ from spark.specs import SilverSpec
 
 DELETION_VECTORS_FROM = 64 << 20
 SIZE_LOOK_EVERY = 50
+DELETED = "_cdc_deleted"
+VALID = ("_valid_from", "_valid_to", "_is_current")
+OWN = (*META, DELETED, *VALID)
 
 
 def named(rows: DataFrame, spec: SilverSpec) -> DataFrame:
     """Internal columns under the source's names, with the source's types as comments."""
-    return rows.select(*_columns(spec), *META)
+    deleted = [sf.col("_cdc_op").isin("d", "t").alias(DELETED)] if soft(spec) else []
+    return rows.select(*_columns(spec), *META, *deleted)
+
+
+def soft(spec: SilverSpec) -> bool:
+    """Whether rows that are gone from the source stay, marked by `_cdc_deleted`."""
+    return "soft" in (spec.deletes, spec.truncate)
 
 
 def _columns(spec: SilverSpec) -> list[Expression]:
@@ -31,7 +40,7 @@ def _columns(spec: SilverSpec) -> list[Expression]:
 def check_names(spec: SilverSpec) -> None:
     """Names that cannot live in one table, before anything is read."""
     names = [c.name for c in spec.columns]
-    taken = sorted({n for n in names if n.lower() in META})
+    taken = sorted({n for n in names if n.lower() in OWN})
     if taken:
         raise SchemaMismatchError(
             f"table {spec.table}: columns {taken} have names that silver uses itself; exclude or rename them in the source"
@@ -49,6 +58,12 @@ def properties(spec: SilverSpec) -> dict[str, str]:
         "delta.enableDeletionVectors": "false",
         **mapping,
     }
+
+
+def mark_deletes(session: SparkSession, spec: SilverSpec) -> None:
+    """A table that is to keep deleted rows from now on gets the column that marks them."""
+    if soft(spec) and DELETED not in session.read.format("delta").load(spec.path).columns:
+        session.sql(f"ALTER TABLE {table_at(spec.path)} ADD COLUMNS ({DELETED} boolean)")
 
 
 def tune(session: SparkSession, spec: SilverSpec, version: int) -> None:

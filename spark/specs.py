@@ -15,6 +15,8 @@ from spark.errors import SpecError
 
 T = TypeVar("T")
 MAX_EPOCH = 0xFFFF
+DELETES = ("hard", "soft")
+TRUNCATES = ("apply", "soft", "ignore", "halt")
 
 
 def _decode(cls: type[T], text: str) -> dict[str, Any]:
@@ -148,6 +150,9 @@ class SilverSpec:
     change and the event does not hold; the default is Debezium's own.
     `schema_changes` is what to do about changes of the source's schema (spark.schema.policy), `renamed` which columns
     have been renamed: {old: new}.
+    `deletes` is hard or soft (the row stays, with `_cdc_deleted`); `truncate` is apply, soft, ignore or halt.
+    Records that cannot be folded go to the table at `quarantine_path`; more than `quarantine_limit` of them stop the job.
+    `track_history` are the columns whose changes make a version in the history (none: all of them).
     """
 
     source: str
@@ -163,12 +168,28 @@ class SilverSpec:
     schema_registry: str | None = None
     schema_changes: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    deletes: str = "hard"
+    truncate: str = "apply"
+    quarantine_path: str = ""
+    quarantine_limit: int | None = None
+    track_history: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
         missing = [k for k in self.keys if k not in names]
         if missing:
             raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
+        unknown = [c for c in self.track_history if c not in names]
+        if unknown:
+            raise SpecError(f"table {self.table}: tracked columns {unknown} are not among its columns {names}")
+        for name, allowed in (("deletes", DELETES), ("truncate", TRUNCATES)):
+            if getattr(self, name) not in allowed:
+                raise SpecError(f"table {self.table}: {name} {getattr(self, name)!r} is none of {', '.join(allowed)}")
+
+    @property
+    def quarantine(self) -> str:
+        """Where records that cannot be folded are kept."""
+        return self.quarantine_path or f"{self.path.rstrip('/')}__quarantine"
 
     def renamed_from(self, name: str) -> str:
         """The declared name before of a column, or an empty one."""
@@ -184,6 +205,7 @@ class SilverSpec:
         data = dict(_decode(cls, text))
         data["columns"] = tuple(Column.from_dict(c) for c in data.get("columns", ()))
         data["keys"] = tuple(data.get("keys", ()))
+        data["track_history"] = tuple(data.get("track_history", ()))
         return _build(cls, data)
 
 

@@ -15,6 +15,7 @@ from cdc_assets.assets.connector import build_connector_asset
 from cdc_assets.assets.mirrors import build_mirror_assets
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
+from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
@@ -33,7 +34,7 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     job = build_volumetry_job(source)
     return dg.Definitions(
         assets=chain,
-        asset_checks=[build_volumetry_checks(source)],
+        asset_checks=[build_volumetry_checks(source), build_quarantine_checks(source)],
         jobs=[job],
         sensors=[build_offsets_sensor(source)],
         schedules=[build_volumetry_schedule(source, job)],

@@ -17,7 +17,7 @@ from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
-from cdc_assets.errors import DatabaseError
+from cdc_assets.errors import DatabaseError, HistoryWithoutKeyError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.postgresql import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
@@ -33,6 +33,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         specs=[table_spec("silver", source, table) for table in source.tables], name=f"silver_{source.name}", can_subset=True
     )
     def silver(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        from spark import history as history_job
         from spark import silver as silver_job
 
         tables = selected_tables(context, "silver", source)
@@ -47,7 +48,11 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
                 return None
             with table_lock("silver", source.name, names.table_name(table)):
                 spec = silver_spec(platform.lake, source, table, catalogue[table.id])
-                return platform.spark().run(silver_job.run, replace(spec, folded_limit=committed.version))
+                spec = replace(spec, folded_limit=committed.version)
+                result = platform.spark().run(silver_job.run, spec)
+                if table.history == "scd2":
+                    platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
+                return result
 
         for table, result in each_table("silver", tables, fold):
             if result is None:
@@ -74,7 +79,26 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
         **record_form(source, table),
+        deletes=table.deletes,
+        truncate=table.truncate,
+        quarantine_path=names.quarantine_path(lake, source, table),
+        quarantine_limit=table.quarantine.max_records,
     )
+
+
+def history_spec(lake: str, source: BaseSource, table: Table, silver: SilverSpec) -> SilverSpec:
+    """The same for the table of all versions.
+
+    Raises:
+        HistoryWithoutKeyError: nothing tells which rows are versions of one.
+    """
+    if not silver.keys:
+        raise HistoryWithoutKeyError(f"{source.name}/{silver.table}: history: scd2 needs a key; declare the table's keys")
+    tracked = table.track_history_column_list
+    if table.track_history_except_column_list:
+        left_out = {*table.track_history_except_column_list, *silver.keys}
+        tracked = tuple(c.name for c in silver.columns if c.name not in left_out)
+    return replace(silver, path=names.history_path(lake, source, table), track_history=tracked)
 
 
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
@@ -93,6 +117,7 @@ def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable
         "cdc/rows_inserted": result.rows_inserted,
         "cdc/rows_updated": result.rows_updated,
         "cdc/rows_deleted": result.rows_deleted,
+        "cdc/records_quarantined": result.detail.get("quarantined", 0),
         "cdc/events_by_op": dg.MetadataValue.json(dict(result.by_op)),
         "cdc/keys": ", ".join(table.keys or found.primary_key) or "none: appended",
         "cdc/seconds": round(result.seconds, 3),

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from cdc_assets.cli import down, env, logs, status, traffic, up, validate, wait
+from cdc_assets.cli import down, env, logs, quarantine, status, traffic, up, validate, wait
 from cdc_assets.cli import test as test_verb
 from cdc_assets.errors import CdcAssetsError
 
@@ -23,6 +23,7 @@ app.command("traffic")(traffic.traffic)
 app.command("wait")(wait.wait)
 app.command("validate")(validate.validate)
 app.command("env")(env.env)
+app.add_typer(quarantine.app, name="quarantine")
 app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test_verb.test)
 
 

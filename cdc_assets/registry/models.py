@@ -90,10 +90,20 @@ class Freshness(Declared):
     warn_after: Duration | None = None
 
 
+class Quarantine(Declared):
+    """How many records of a table may be in quarantine before it stops (0: at the first one)."""
+
+    max_records: int = Field(default=1000, ge=0)
+
+
 class Table(Declared):
     """One captured table.
 
     `keys` declares the key of a table that has none in the database; without it such a table is appended.
+    `deletes: soft` keeps deleted rows, marked by `_cdc_deleted`. `truncate` is what a TRUNCATE at the source does: empty
+    the table, mark its rows deleted, nothing, or stop the table.
+    `history: scd2` keeps every version of every row in a second table; with a track_history list, only changes of those
+    columns (of all but those) make a version.
     `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and takes that.
     `schema_changes` stands in for the source's; `renamed` says which columns have been renamed, old name to new, where
     the database cannot tell (PostgreSQL can, except when a table is built anew from bronze).
@@ -105,6 +115,12 @@ class Table(Declared):
     accept_inexact: tuple[str, ...] = ()
     schema_changes: SchemaChanges | None = None
     renamed: dict[str, str] = Field(default_factory=dict)
+    deletes: Literal["hard", "soft"] = "hard"
+    truncate: Literal["apply", "soft", "ignore", "halt"] = "apply"
+    history: Literal["scd1", "scd2"] = "scd1"
+    track_history_column_list: tuple[str, ...] = ()
+    track_history_except_column_list: tuple[str, ...] = ()
+    quarantine: Quarantine = Quarantine()
     owners: tuple[Owner, ...] = ()
     description: str | None = None
     volumetry: Volumetry | None = None
@@ -126,6 +142,14 @@ class Table(Declared):
         lost = sorted(set(self.keys or ()) & set(self.except_column_list))
         if lost:
             raise ValueError(f"key column(s) {', '.join(lost)} cannot be in except_column_list")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_track(self) -> Table:
+        if self.track_history_column_list and self.track_history_except_column_list:
+            raise ValueError("give track_history_column_list or track_history_except_column_list, not both")
+        if self.history != "scd2" and (self.track_history_column_list or self.track_history_except_column_list):
+            raise ValueError("track_history lists need history: scd2")
         return self
 
 

@@ -91,14 +91,22 @@ def _folded(table: Any) -> Folded | None:
 
 
 def _rows(table: Any) -> int:
-    """Rows of the table's files, deletion vectors taken off."""
+    """Rows of the table's files, deletion vectors taken off; of a table with soft deletes, those that are not deleted."""
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=True))
     records = sum(value or 0 for value in actions["num_records"].to_pylist())
     name = "deletionVector.cardinality"
     removed = sum(v or 0 for v in actions[name].to_pylist()) if name in actions.column_names else 0
-    return int(records - removed)
+    return int(records - removed) - _soft_deleted(table)
+
+
+def _soft_deleted(table: Any) -> int:
+    if not any(field.name == "_cdc_deleted" for field in table.schema().fields):
+        return 0
+    import pyarrow.dataset as ds
+
+    return int(table.to_pyarrow_dataset().count_rows(filter=ds.field("_cdc_deleted")))
 
 
 def open_table(path: str) -> Any:

@@ -4,6 +4,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets import names
+from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.sensors.recent_runs import last_materialized
@@ -16,7 +17,7 @@ def job_name(source: BaseSource) -> str:
 
 def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
-    keys = build_volumetry_checks(source).check_keys
+    keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
     return dg.define_asset_job(
         job_name(source),
         selection=dg.AssetSelection.checks(*sorted(keys, key=str)),

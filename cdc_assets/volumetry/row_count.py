@@ -8,8 +8,8 @@ Silver is behind the source, so its count is carried forward instead of waiting 
 4. silver's rows + creates - deletes of the records between F and those offsets whose transaction the snapshot
    sees must be the source's count. Records of transactions that it does not see are left out.
 
-Not seen by a count: rows that differ in value (the reconciliation by checksum does that), and a truncate that
-the connector skips shows as a difference, as it should.
+Rows marked as deleted (`_cdc_deleted`) do not count. Not seen by a count: rows that differ in value (the
+reconciliation by checksum does that).
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ def count_in_flight(
             op, xid = event["op"], (event.get("source") or {}).get("txId")
         except (ValueError, KeyError, TypeError, AttributeError):
             return InFlight(0, f"{topic} partition {record.partition} offset {record.offset} is no change event")
+        if op == "t":
+            return InFlight(0, f"a TRUNCATE is on its way to silver ({topic}, offset {record.offset})")
         if op == "r":
             if not silver_is_empty:
                 return InFlight(0, f"a snapshot is still on its way to silver ({topic}, offset {record.offset})")

@@ -25,8 +25,8 @@ mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: none
 mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: none
 bronze/shop/lines <- mirror/shop/lines [bronze,delta,spark] checks: record_parity
 bronze/shop/orders <- mirror/shop/orders [bronze,delta,spark] checks: record_parity
-silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: row_parity, schema
-silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: row_parity, schema
+silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: quarantine_empty, row_parity, schema
+silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: quarantine_empty, row_parity, schema
 backup/shop/lines <- bronze/shop/lines [s3] checks: manifest_parity
 backup/shop/orders <- bronze/shop/orders [s3] checks: manifest_parity
 """
@@ -52,7 +52,7 @@ def test_the_chain_is_as_drawn(source: Source) -> None:
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    assert len(graph.asset_check_keys) == 9
+    assert len(graph.asset_check_keys) == 11
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 

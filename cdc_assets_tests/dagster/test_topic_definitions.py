@@ -23,13 +23,13 @@ CHAIN = {
 topic/feeds/readings <- nothing [kafka] checks: none
 mirror/feeds/readings <- topic/feeds/readings [kafka,mirrormaker] checks: none
 bronze/feeds/readings <- mirror/feeds/readings [bronze,delta,spark] checks: record_parity
-silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: schema
+silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
 backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity
 """,
     "lake": """\
 topic/feeds/readings <- nothing [kafka] checks: none
 bronze/feeds/readings <- topic/feeds/readings [bronze,delta,spark] checks: record_parity
-silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: schema
+silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
 backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity
 """,
 }

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_assets_tests.spark.capture import Connector, Database, Record
-from cdc_assets_tests.spark.lake import Lake, values
+from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.test_types import event
-from spark.errors import UnsupportedEventError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +65,23 @@ def test_rows_that_are_alike_stay_apart(session: SparkSession, tmp_path: Path) -
 
 def test_an_update_has_no_row_to_go_to(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
-    lake.put("t", event(0, {"id": 1, "v": "x"}, op="u"))
+    lake.put("t", event(0, {"id": 1, "v": "x"}, op="u"), event(1, {"id": 2, "v": "y"}))
     lake.append(lake.all_of("t"))
-    with pytest.raises(UnsupportedEventError, match=r"offset 0: the table has no key.*declare its keys"):
-        lake.fold(lake.spec("t", keys=()))
+    spec = lake.spec("t", keys=())
+    lake.fold(spec)
+    assert values(spec.path) == [{"id": 2, "v": "y"}]
+    (held,) = rows(spec.quarantine)
+    assert (held["offset"], held["row_key"]) == (0, None)
+    assert "declare its keys" in held["message"]
+
+
+def test_truncate(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", event(0, {"id": 1, "v": "x"}))
+    lake.append(lake.all_of("t"))
+    spec = lake.spec("t", keys=())
+    lake.fold(spec)
+    lake.put("t", event(1, {"id": 2, "v": "x"}), event(2, None, op="t"), event(3, {"id": 3, "v": "y"}))
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    assert values(spec.path) == [{"id": 3, "v": "y"}]

@@ -98,13 +98,12 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
     reasons: list[tuple[Expression, str | Expression]] = [
         (op.isNull(), f"the value is not {form.form}"),
         (sf.col("unfit").isNotNull(), sf.col("unfit")),
-        (op == "t", "TRUNCATE has no rule for this table yet: empty the table in the lake, then go on"),
-        (~op.isin("c", "u", "d", "r"), "the op is none of c, u, d, r"),
+        (~op.isin("c", "u", "d", "r", "t"), "the op is none of c, u, d, r"),
         (sf.col("position").isNull(), f"the source block has no log position ({needs})"),
         (op.isin("c", "u", "r") & after.isNull(), "the event has no after-image"),
     ]
     if spec.keys:
-        reasons.append((sf.col("key").isNull() & after.isNull() & before.isNull(), "the event has no key"))
+        reasons.append(((op != "t") & sf.col("key").isNull() & after.isNull() & before.isNull(), "the event has no key"))
     else:
         unkeyed = "the table has no key, so an update or delete has no row to go to: declare its keys"
         reasons.append((op.isin("u", "d"), unkeyed))

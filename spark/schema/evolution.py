@@ -12,7 +12,6 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.changes import META_TYPES
 from spark.errors import SchemaMismatchError
 from spark.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
 from spark.schema.difference import Plan, keys, plan
@@ -87,7 +86,7 @@ def _shown(session: SparkSession, spec: SilverSpec) -> Ledger:
     by_name = {c.name: c for c in spec.columns}
     columns = []
     for field in schema.fields:
-        if field.name in META_TYPES or field.name.startswith("_cdc_"):
+        if field.name.startswith("_cdc_"):
             continue
         now = by_name.get(field.name)
         source_type = str(field.metadata.get("comment", now.source_type if now else "text"))

@@ -1,0 +1,144 @@
+"""`cdc quarantine`: records that silver could not fold: list, show, redrive, drop."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cdc_assets import names, settings
+from cdc_assets.quarantine.held import Held, held
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.models import BaseSource, Table
+
+app = typer.Typer(no_args_is_help=True, help=__doc__)
+Chosen = Annotated[str | None, typer.Argument(help="SOURCE or SOURCE/TABLE; default all.")]
+OneTable = Annotated[str, typer.Argument(help="SOURCE/TABLE")]
+ErrorClass = Annotated[str | None, typer.Option("--class", help="Only of this error class.")]
+Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
+Offset = Annotated[int | None, typer.Option(help="Only the record at this offset.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
+SHOWN = ("source", "table", "state", "partition", "offset", "op", "row_key", "error_class", "message", "first_seen")
+
+
+@app.command("list")
+def list_(
+    chosen: Chosen = None,
+    error_class: ErrorClass = None,
+    partition: Partition = None,
+    offset: Offset = None,
+    every_state: Annotated[bool, typer.Option("--all", help="Redriven and dropped records as well.")] = False,
+    output: Output = "text",
+) -> None:
+    """List the records in quarantine."""
+    found = _found(chosen, error_class, partition, offset, every_state=every_state)
+    rows = [h.to_json() for h in found]
+    if output == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        print("nothing is in quarantine")
+        return
+    console = Console(highlight=False, width=None if Console().is_terminal else 240)
+    grid = Grid(*SHOWN, box=None, pad_edge=False)
+    for row in rows:
+        grid.add_row(*("" if row[name] is None else str(row[name]) for name in SHOWN))
+    console.print(grid)
+    console.print(", ".join(f"{count} {name}" for name, count in Counter(h.facts["error_class"] for h in found).items()))
+
+
+@app.command()
+def show(table: OneTable, offset: Annotated[int, typer.Argument(help="Its offset.")], partition: Partition = None) -> None:
+    """Show one record with its bytes, as JSON."""
+    found = _found(table, None, partition, offset, every_state=True)
+    if not found:
+        raise typer.BadParameter(f"{table} has no record at offset {offset} in quarantine; cdc quarantine list {table} --all")
+    print(json.dumps([h.to_json(raw=True) for h in found], indent=2))
+
+
+@app.command()
+def redrive(
+    table: OneTable,
+    error_class: ErrorClass = None,
+    partition: Partition = None,
+    offset: Offset = None,
+    dry_run: DryRun = False,
+    output: Output = "text",
+) -> None:
+    """Fold records after all, in their place in the order, once what stood against them is mended."""
+    found = _found(table, error_class, partition, offset)
+    answer: dict[str, Any] = {"table": table, "chosen": len(found), "dry_run": dry_run}
+    if found and not dry_run:
+        from spark.redrive import Choice
+        from spark.redrive import redrive as job
+
+        done = _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
+        answer |= {"redriven": done.redriven, "silver_version": done.version, "seconds": done.seconds}
+        answer["left"] = len(_found(table, error_class, partition, offset))
+    text = f"{table}: {len(found)} chosen" + (
+        "" if dry_run else f", {answer.get('redriven', 0)} folded, {answer.get('left', 0)} left"
+    )
+    print(json.dumps(answer) if output == "json" else text)
+    if answer.get("left"):
+        raise typer.Exit(1)
+
+
+@app.command()
+def drop(
+    table: OneTable,
+    error_class: ErrorClass = None,
+    partition: Partition = None,
+    offset: Offset = None,
+    dry_run: DryRun = False,
+    output: Output = "text",
+) -> None:
+    """Give records up for good: they stay readable (list --all), and silver goes on without them."""
+    found = _found(table, error_class, partition, offset)
+    if found and not dry_run:
+        from spark.redrive import Choice
+        from spark.redrive import drop as job
+
+        _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
+    answer = {"table": table, "chosen": len(found), "dropped": 0 if dry_run else len(found), "dry_run": dry_run}
+    print(json.dumps(answer) if output == "json" else f"{table}: {len(found)} chosen, {answer['dropped']} dropped")
+
+
+def _run(chosen: str, job: Any) -> Any:
+    from cdc_assets.assets.record_form import catalogue_of
+    from cdc_assets.assets.silver import silver_spec
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.resources.table_lock import table_lock
+
+    ((source, table),) = _tables(chosen)
+    platform = Platform()
+    catalogue = catalogue_of(platform, source, [table])
+    if table.id not in catalogue:
+        raise typer.BadParameter(f"{chosen}: the source has no table {table.name} any more")
+    with table_lock("silver", source.name, names.table_name(table)):
+        return platform.spark().run(job, silver_spec(platform.lake, source, table, catalogue[table.id]))
+
+
+def _found(
+    chosen: str | None, error_class: str | None, partition: int | None, offset: int | None, *, every_state: bool = False
+) -> list[Held]:
+    wanted: dict[str, Any] = {"error_class": error_class, "partition": partition, "offset": offset, "every_state": every_state}
+    return [h for source, table in _tables(chosen) for h in held(settings.lake(), source, table, **wanted)]
+
+
+def _tables(chosen: str | None) -> list[tuple[BaseSource, Table]]:
+    name, _, short = (chosen or "").partition("/")
+    sources = {source.name: source for source in load_sources(settings.sources_folder())}
+    if name and name not in sources:
+        raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
+    picked = [sources[name]] if name else list(sources.values())
+    if not short:
+        return [(source, table) for source in picked for table in source.tables]
+    try:
+        return [(source, source.table(short)) for source in picked]
+    except KeyError as error:
+        raise typer.BadParameter(str(error.args[0])) from None

@@ -1,0 +1,1 @@
+"""Histories of a real PostgreSQL, as Debezium reported them, folded in every order that Kafka allows."""

@@ -1,0 +1,126 @@
+"""A recording: the records that Debezium sent for some tables, and the rows that PostgreSQL held in the end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg import sql
+
+from cdc_assets_tests.histories.play import SESSIONS, Player, kind_of
+from cdc_assets_tests.live_source import NAME, LiveSource
+from cdc_assets_tests.spark.capture import Record
+
+SIGNALS = "public.signals"
+Log = dict[int, list[Record]]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One table: its log by partition, its rows at the end, the worlds in it and what was done to it."""
+
+    table: str
+    log: Log
+    rows: list[list[Any]]
+    worlds: int
+    acts: dict[str, int]
+
+
+def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int) -> list[Recorded]:
+    """Play `tables` tables of `worlds` histories with `steps` steps each, and keep what the connector sent."""
+    choice = random.Random(seed)
+    kinds = (("toasted", "pair", "full", "plain") * tables)[:tables]
+    names = [f"{kind}_{i}" for i, kind in enumerate(kinds)]
+    with live.connection() as connection, ExitStack() as stack:
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {SIGNALS} (id text PRIMARY KEY, type text, data text)")
+        players = []
+        for name in names:
+            kind = kind_of(name)
+            connection.execute(sql.SQL("CREATE TABLE {} " + kind.ddl).format(sql.Identifier(name)))
+            for column in kind.large:
+                external = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET STORAGE EXTERNAL")
+                connection.execute(external.format(sql.Identifier(name), sql.Identifier(column)))
+            if kind.full:
+                connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(sql.Identifier(name)))
+            sessions = [stack.enter_context(live.connection(autocommit=False)) for _ in range(SESSIONS)]
+            for session in sessions:
+                session.execute("SET lock_timeout = '5ms'")
+                session.commit()
+            players.append(Player(name, kind, worlds, random.Random(choice.random()), sessions))
+        _play(choice, players, worlds * steps // 4)
+        # Transactions stay open while the connector takes its snapshot.
+        live.capture(
+            [f"public.{name}" for name in names] + [SIGNALS],
+            signal__data__collection=SIGNALS,
+            topic__creation__default__partitions="3",
+            incremental__snapshot__chunk__size="20",
+        )
+        for part in range(4):
+            _play(choice, players, worlds * steps * 3 // 16)
+            _signal(connection, choice, names, f"{seed}-{part}")
+            if part in (1, 2):
+                for player in players:
+                    if choice.random() < 0.5:
+                        player.truncate()
+        _play(choice, players, worlds)
+        for player in players:
+            player.finish()
+        delivered = live.delivered(seconds=240)
+        return [_recorded(connection, player, delivered) for player in players]
+
+
+def _play(choice: random.Random, players: list[Player], steps: int) -> None:
+    for _ in range(steps):
+        for player in players:
+            player.step()
+
+
+def _signal(connection: Any, choice: random.Random, names: list[str], mark: str) -> None:
+    """A snapshot of one table in the middle of the stream."""
+    kind = choice.choice(["incremental", "incremental", "blocking"])
+    data = json.dumps({"data-collections": [f"public.{choice.choice(names)}"], "type": kind})
+    connection.execute(f"INSERT INTO {SIGNALS} VALUES (%s, 'execute-snapshot', %s)", (mark, data))
+
+
+def _recorded(connection: Any, player: Player, delivered: dict[str, Log]) -> Recorded:
+    names = [c.name for c in player.kind.columns]
+    shown = ", ".join(f'"{n}"::text' if n not in player.kind.large else f'md5("{n}"::text)' for n in names)
+    rows = connection.execute(f'SELECT {shown} FROM "{player.name}" ORDER BY id').fetchall()
+    log = delivered.get(f"{NAME}.public.{player.name}", {})
+    return Recorded(player.name, log, [list(row) for row in rows], player.worlds, player.acts)
+
+
+def save(path: Path, recorded: list[Recorded]) -> None:
+    """As gzipped JSON."""
+    data = [
+        {
+            "table": r.table,
+            "rows": r.rows,
+            "worlds": r.worlds,
+            "acts": r.acts,
+            "log": {str(p): [[x.offset, x.key, x.value] for x in records] for p, records in r.log.items()},
+        }
+        for r in recorded
+    ]
+    path.write_bytes(gzip.compress(json.dumps(data).encode(), mtime=0))
+
+
+def load(path: Path) -> list[Recorded]:
+    """What `save` wrote."""
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    return [
+        Recorded(
+            table=d["table"],
+            log={int(p): [Record(*x) for x in records] for p, records in d["log"].items()},
+            rows=d["rows"],
+            worlds=d["worlds"],
+            acts=d["acts"],
+        )
+        for d in data
+    ]

@@ -1,0 +1,59 @@
+"""TRUNCATE is an event in position order: what lies below it goes, what lies above stays, whatever came first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_assets_tests.spark.capture import Record
+from cdc_assets_tests.spark.lake import Lake, rows, values
+from cdc_assets_tests.spark.test_types import event
+from spark.errors import UnsupportedEventError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def truncate(offset: int) -> Record:
+    return Record(offset, None, event(offset, None, op="t").value)
+
+
+def at(offset: int, place: int, key: int, v: str, op: str = "c") -> Record:
+    """An event at another place in the source's log than its offset says."""
+    return Record(offset, f'{{"id": {key}}}', event(place, {"id": key, "v": v}, op=op).value)
+
+
+# In the order of the source: 1 a, 2 b, TRUNCATE, 2 c, 3 d; in two partitions, so that any of both may be read first.
+FIRST = [event(0, {"id": 1, "v": "a"}), truncate(3), at(4, 5, 3, "d")]
+SECOND = [at(0, 1, 2, "b"), at(1, 4, 2, "c")]
+KEPT = [(2, "c"), (3, "d")]
+CUTS = [[(5, 2)], [(4, 0), (5, 2)], [(1, 2), (5, 2)]]
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+def test_what_is_below_goes(session: SparkSession, tmp_path: Path, cuts: list[tuple[int, int]]) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", *FIRST)
+    lake.put("t", *SECOND, partition=1)
+    spec = lake.spec("t")
+    soft = replace(spec, path=spec.path + "_soft", truncate="soft")
+    for first, second in cuts:
+        lake.append(lake.ranges("t", {0: first, 1: second}))
+        lake.fold(spec)
+        lake.fold(soft)
+    assert sorted((row["id"], row["v"]) for row in values(spec.path)) == KEPT
+    found = {row["id"]: (row["v"], row["_cdc_deleted"], row["_cdc_op"]) for row in rows(soft.path)}
+    assert found == {1: ("a", True, "t"), 2: ("c", False, "c"), 3: ("d", False, "c")}
+
+
+def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", *FIRST)
+    lake.append(lake.all_of("t"))
+    with pytest.raises(UnsupportedEventError, match=r"table t: the source was truncated .* set truncate: apply, soft or ignore"):
+        lake.fold(replace(lake.spec("t"), truncate="halt"))
+    lake.fold(replace(lake.spec("t"), truncate="ignore"))
+    assert sorted(row["id"] for row in values(lake.spec("t").path)) == [1, 3]

@@ -1,0 +1,243 @@
+"""One batch of a keyed table: its newest change per key, completed where it is a part of a row, less what is set aside.
+
+Most batches need only the aggregation. What is rare is paid for only when the facts of the batch say that it is there:
+late events, parts of rows, records that cannot be folded, TRUNCATE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark import quarantine
+from spark.bronze_slice import new_events, table_events
+from spark.changes import decoded, key_slots
+from spark.commits import Committed, Folded
+from spark.errors import UnsupportedEventError
+from spark.fold import FACTS, POSITION, after_truncate, carried, judged, newest_per_key, of_keys
+from spark.parts import without_row
+from spark.silver_table import soft
+from spark.specs import SilverSpec
+
+LOCAL_UP_TO = 20_000
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one run of the job is about."""
+
+    session: SparkSession
+    spec: SilverSpec
+    committed: Committed
+    before: Folded | None
+    operation_id: str
+
+    @cached_property
+    def events(self) -> DataFrame:
+        """What silver has not folded."""
+        if self.before is None:
+            return self.all_events
+        return new_events(self.session, self.spec, self.committed, self.before)
+
+    @cached_property
+    def all_events(self) -> DataFrame:
+        """Everything bronze holds of the table."""
+        return table_events(self.session, self.spec, self.committed.version)
+
+    @property
+    def built_on(self) -> int:
+        """The silver version that this run starts from."""
+        return self.before.version if self.before else -1
+
+    @property
+    def must_look(self) -> bool:
+        """Whether a part of a row must be compared with the table before the MERGE, and not only when that fails."""
+        return self.before is not None and bool(self.before.quarantined or self.before.truncated or soft(self.spec))
+
+    def folded(self, *, truncated: str | None, quarantined: int, snapshot: str | None = None) -> Folded:
+        """What silver has folded once this run's commit is there."""
+        earlier = self.before.quarantined if self.before else 0
+        topics = self.committed.of_table(self.spec.table)
+        return Folded(self.committed.version, topics, snapshot=snapshot, truncated=truncated, quarantined=earlier + quarantined)
+
+    def set_aside(self, problems: DataFrame, events: DataFrame) -> int:
+        """Put what has a problem into quarantine, with the bytes of these bronze rows; how many records."""
+        topics = self.committed.of_table(self.spec.table)
+        rows = quarantine.records(events, problems, self.spec, topics=topics, before=self.before)
+        return quarantine.put(self.session, self.spec, rows, built_on=self.built_on)
+
+    def less_dropped(self, changes: DataFrame) -> DataFrame:
+        """The changes less the records that were given up."""
+        if self.before is None or not self.before.quarantined:
+            return changes
+        return quarantine.without_dropped(self.session, self.spec, changes)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a batch holds besides plain rows."""
+
+    late_events: int
+    late_keys: int
+    problems: int
+    parts: int
+    truncated: str | None
+
+    @property
+    def plain(self) -> bool:
+        """Nothing at all."""
+        return not (self.late_events or self.problems or self.parts or self.truncated)
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest change per key, held where it can be read more than once, and its facts."""
+
+    rows: DataFrame
+    facts: Facts
+
+
+@contextmanager
+def newest(work: Work, late: Expression, records: int) -> Iterator[Newest]:
+    """MERGE reads its source twice; as a local relation the second reading costs nothing (3.5 s against 2.7 s)."""
+    rows = newest_per_key(decoded(work.events, work.spec), work.spec, late)
+    if records <= LOCAL_UP_TO:
+        table = rows.toArrow()
+        # With its schema: Arrow's timestamps alone do not say whether they are of a time zone.
+        local = work.session.createDataFrame(table, rows.schema) if table.num_rows else rows
+        yield Newest(local, _facts(table, work.spec))
+        return
+    held = rows.persist()
+    try:
+        part = _part(work.spec)
+        facts = held.agg(
+            sf.sum("late").alias("late_events"),
+            sf.count_if(sf.col("late") > 0).alias("late_keys"),
+            sf.sum("problems").alias("problems"),
+            sf.count_if(part).alias("parts"),
+            sf.max("truncated").alias("truncated"),
+        ).collect()[0]
+        yield Newest(
+            held,
+            Facts(int(facts.late_events or 0), int(facts.late_keys), int(facts.problems or 0), int(facts.parts), facts.truncated),
+        )
+    finally:
+        held.unpersist()
+
+
+def _facts(table: pa.Table, spec: SilverSpec) -> Facts:
+    late = table.column("late")
+    part = pc.is_valid(table.column("absent"))
+    if spec.deletes == "soft":
+        part = pc.or_(part, pc.fill_null(pc.equal(table.column("_cdc_op"), "d"), False))
+    return Facts(
+        _number(pc.sum(late)),
+        _number(pc.sum(pc.greater(late, 0))),
+        _number(pc.sum(table.column("problems"))),
+        _number(pc.sum(part)),
+        pc.max(table.column("truncated")).as_py(),
+    )
+
+
+def _number(scalar: pa.Scalar) -> int:
+    return int(scalar.as_py() or 0)
+
+
+def _part(spec: SilverSpec) -> Expression:
+    """Whether a key's newest change does not hold its whole row; a soft delete keeps the row, but holds only its key."""
+    part = sf.col("absent").isNotNull()
+    return part | (sf.col("_cdc_op") == "d") if spec.deletes == "soft" else part
+
+
+def truncated(work: Work, facts: Facts) -> str | None:
+    """The position of the newest TRUNCATE that this table obeys.
+
+    Raises:
+        UnsupportedEventError: when the table is declared to stop at one.
+    """
+    known = work.before.truncated if work.before else None
+    if facts.truncated is None or work.spec.truncate == "ignore" or (known is not None and facts.truncated <= known):
+        return known
+    if work.spec.truncate == "halt":
+        raise UnsupportedEventError(
+            f"table {work.spec.table}: the source was truncated (position {facts.truncated}), and the table is declared to stop "
+            "at that; set truncate: apply, soft or ignore"
+        )
+    return facts.truncated
+
+
+def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
+    """The changes to merge, one per key, and the number of records put into quarantine for it.
+
+    `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
+    """
+    spec, facts = work.spec, found.facts
+    known = work.before.truncated if work.before else None
+    if facts.plain and known is None:
+        return found.rows.drop("absent", *FACTS), 0
+    limit = truncated if spec.truncate == "apply" else None
+    whole = found.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~_part(spec)).drop(*FACTS)
+    if limit is not None:
+        whole = whole.where(sf.col(POSITION) > limit)
+    sources, problems = [whole], []
+    changes = decoded(work.events, spec)
+    if facts.problems:
+        problems.append(changes)
+    if facts.parts:
+        wanted = found.rows.where((sf.col("late") == 0) & _part(spec))
+        own = work.less_dropped(of_keys(after_truncate(changes, limit), wanted, spec))
+        # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
+        seen = judged(own, spec, from_start=work.before is None).localCheckpoint()
+        completed = carried(seen, spec).localCheckpoint()
+        if work.before is None:
+            completed = existing(completed)
+        elif looked_up:
+            completed, lost = without_row(work.session, spec, completed, seen, truncated=truncated)
+            problems.append(lost)
+        sources.append(completed)
+        problems.append(seen)
+    if facts.late_keys:
+        all_changes = decoded(work.all_events, spec)
+        again = work.less_dropped(of_keys(after_truncate(all_changes, limit), found.rows.where("late > 0"), spec))
+        seen = judged(again, spec, from_start=True).localCheckpoint()
+        sources.append(existing(carried(seen, spec)))
+        problems.append(seen)
+    source = reduce(DataFrame.unionByName, sources)
+    if spec.truncate == "soft" and truncated is not None:
+        source = _marked(source, truncated)
+    if not (facts.parts and work.before is not None):
+        source = source.drop("absent")
+    return source, set_aside(work, problems, work.all_events if facts.late_keys else work.events)
+
+
+def existing(completed: DataFrame) -> DataFrame:
+    """Less the soft deletes of rows that nobody has seen: there is nothing to keep of them."""
+    return completed.where((sf.col("_cdc_op") != "d") | sf.col("absent").isNull())
+
+
+def _marked(source: DataFrame, truncated: str) -> DataFrame:
+    gone = sf.col(POSITION) < truncated
+    return source.withColumns(
+        {
+            "_cdc_op": sf.when(gone, "t").otherwise(sf.col("_cdc_op")),
+            POSITION: sf.when(gone, truncated).otherwise(sf.col(POSITION)),
+        }
+    )
+
+
+def set_aside(work: Work, problems: list[DataFrame], events: DataFrame) -> int:
+    """Quarantine the changes that have a problem; how many they are."""
+    if not problems:
+        return 0
+    columns = ["topic", "partition", "offset", POSITION, *key_slots(work.spec), "problem"]
+    found = reduce(DataFrame.unionByName, [p.where(sf.col("problem").isNotNull()).select(*columns) for p in problems])
+    found = found.dropDuplicates(["topic", "partition", "offset", POSITION]).localCheckpoint()
+    return 0 if found.isEmpty() else work.set_aside(found, events)

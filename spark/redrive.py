@@ -1,0 +1,149 @@
+"""Records in quarantine folded after all, once what stood against them is mended (a type, a key, a rule, a release).
+
+The place of such a record is its position, not the end of the line: its keys are folded again from everything that
+bronze has of them up to what silver has folded, and the result replaces silver's rows. Silver is committed first and
+the records are marked then; killed in between, the same command does the same again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark import merge, quarantine, silver_table
+from spark.batch import existing
+from spark.bronze_slice import table_events
+from spark.changes import decoded
+from spark.commits import Folded, silver_metadata
+from spark.conflicts import retried
+from spark.delta_log import commit_of, silver_folded
+from spark.fold import POSITION, after_truncate, carried, judged, of_keys
+from spark.identifiers import literal, table_at
+from spark.schema.evolution import aligned
+from spark.specs import SilverSpec
+
+PLACE = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which open records: each of the given facts must hold; without any, all."""
+
+    error_class: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def condition(self) -> str:
+        """As SQL over the quarantine's columns."""
+        parts = [quarantine.OPEN]
+        parts += [
+            f"{name} = {literal(value)}" for name, value in (("error_class", self.error_class), ("topic", self.topic)) if value
+        ]
+        numbers = (("partition", self.partition), ("offset", self.offset))
+        parts += [f"{name} = {value}" for name, value in numbers if value is not None]
+        return " AND ".join(parts)
+
+
+@dataclass(frozen=True)
+class Redriven:
+    """What became of the chosen records."""
+
+    chosen: int
+    redriven: int
+    version: int | None
+    seconds: float
+
+
+def redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
+    """Fold the chosen records in their place; those that still cannot be folded stay, with today's reason."""
+    return retried(lambda: _redrive(session, spec, choice))
+
+
+def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
+    started = time.monotonic()
+    before = silver_folded(session, spec.path)
+    if before is None or not quarantine.exists(session, spec):
+        return Redriven(0, 0, None, round(time.monotonic() - started, 3))
+    spec = aligned(session, spec, after=before.highest)
+    chosen = quarantine.table(session, spec).where(choice.condition()).select(*PLACE, "position").localCheckpoint()
+    events = table_events(session, spec, before.bronze_version)
+    changes = quarantine.without_dropped(session, spec, decoded(events, spec))
+    if spec.truncate == "apply":
+        changes = after_truncate(changes, before.truncated)
+    version, seen = (_keyed if spec.keys else _keyless)(session, spec, before, changes, chosen)
+    redriven = _mark(session, spec, seen)
+    return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
+
+
+def _at(changes: DataFrame, places: DataFrame) -> DataFrame:
+    wanted = places.select(*[sf.col(n).alias(f"p_{n}") for n in (*PLACE, "position")])
+    same = [sf.col(n) == sf.col(f"p_{n}") for n in PLACE] + [sf.col(POSITION).eqNullSafe(sf.col("p_position"))]
+    return changes.join(sf.broadcast(wanted), same, "left_semi")
+
+
+def _keyed(
+    session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
+) -> tuple[int | None, DataFrame]:
+    own = _at(changes, chosen)
+    seen = judged(of_keys(changes, own, spec), spec, from_start=True).localCheckpoint()
+    rows = existing(carried(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
+    if rows.isEmpty():
+        return None, seen
+    operation_id = uuid.uuid4().hex
+    metadata = silver_metadata(operation_id, before, {"redriven": rows.count()})
+    return merge.execute(session, spec, rows, metadata, operation_id, truncated=None).version, seen
+
+
+def _keyless(
+    session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
+) -> tuple[int | None, DataFrame]:
+    seen = _at(changes, chosen).localCheckpoint()
+    there = session.read.format("delta").load(spec.path).select(sf.col("_cdc_position").alias("there"))
+    rows = seen.where(sf.col("problem").isNull()).join(there, sf.col(POSITION) == sf.col("there"), "left_anti")
+    if rows.isEmpty():
+        return None, seen
+    operation_id = uuid.uuid4().hex
+    writer = silver_table.named(rows, spec).write.format("delta").mode("append")
+    writer.option("userMetadata", silver_metadata(operation_id, before, {})).save(spec.path)
+    return commit_of(session, spec.path, operation_id).version, seen
+
+
+def _mark(session: SparkSession, spec: SilverSpec, seen: DataFrame) -> int:
+    """Say of each open record among the events what became of it; how many were folded."""
+    view = f"cdc_redriven_{uuid.uuid4().hex}"
+    facts = seen.select(*PLACE, sf.col(POSITION).alias("position"), "problem.*").dropDuplicates([*PLACE, "position"])
+    open_ = quarantine.table(session, spec).where(quarantine.OPEN).select(*PLACE, "position")
+    facts = _open_of(facts, open_).localCheckpoint()
+    facts.createOrReplaceTempView(view)
+    same = " AND ".join(f"t.{n} = s.{n}" for n in PLACE) + " AND t.position <=> s.position"
+    try:
+        session.sql(
+            f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} AND {quarantine.OPEN} "
+            "WHEN MATCHED AND s.error_class IS NULL THEN UPDATE SET t.redriven_at = current_timestamp() "
+            "WHEN MATCHED THEN UPDATE SET t.error_class = s.error_class, t.column = s.column, t.message = s.message"
+        ).collect()
+    finally:
+        session.catalog.dropTempView(view)
+    return facts.where("error_class IS NULL").count()
+
+
+def _open_of(facts: DataFrame, open_: DataFrame) -> DataFrame:
+    wanted = open_.select(*[sf.col(n).alias(f"o_{n}") for n in (*PLACE, "position")])
+    same = [sf.col(n) == sf.col(f"o_{n}") for n in PLACE] + [sf.col("position").eqNullSafe(sf.col("o_position"))]
+    return facts.join(wanted, same, "left_semi")
+
+
+def drop(session: SparkSession, spec: SilverSpec, choice: Choice) -> int:
+    """Give the chosen records up: they stay readable, and no longer stand in the way of later parts of their rows."""
+    if not quarantine.exists(session, spec):
+        return 0
+    count = quarantine.table(session, spec).where(choice.condition()).count()
+    if count:
+        statement = f"UPDATE {table_at(spec.quarantine)} SET dropped_at = current_timestamp() WHERE {choice.condition()}"
+        session.sql(statement).collect()
+    return count
