@@ -22,9 +22,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets_tests.spark.avro import framed, registry
 from spark import bronze, silver
+from spark.bronze_drafts import drafts
+from spark.bronze_slice import table_events
+from spark.changes import decoded
 from spark.session import connect
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
@@ -148,48 +152,64 @@ def main() -> None:
             forms = encoders(schemas.register("k", KEY), schemas.register("v", VALUE))
             for name, encode in forms.items():
                 write(folder / f"{name}.parquet", name, chosen.events, encode)
-            show(chosen.events, *measure(chosen, folder, list(forms), schemas.url))
+            show(chosen.events, measure(chosen, folder, list(forms), schemas.url))
     finally:
         shutil.rmtree(folder)
 
 
-Seconds = dict[str, list[float]]
+Seconds = dict[str, dict[str, list[float]]]
 
 
-def measure(chosen: argparse.Namespace, folder: Path, forms: Sequence[str], url: str) -> tuple[Seconds, Seconds]:
-    """Seconds of bronze and of silver's first load, per form and round; a first round warms up and does not count."""
+def measure(chosen: argparse.Namespace, folder: Path, forms: Sequence[str], url: str) -> Seconds:
+    """Seconds by step, form and round; a first round warms up and does not count."""
     session = connect(chosen.remote)
-    to_bronze: Seconds = {name: [] for name in forms}
-    to_silver: Seconds = {name: [] for name in forms}
+    taken: Seconds = {}
     for number in range(chosen.rounds + 1):
         for name in forms:
             lake = folder / f"{name}-{number}"
-            topic = TopicRange("accounts", name, "id", 0, {0: (0, chosen.events)}, envelope=name, schema_registry=url)
-            asked = BronzeSpec(str(lake / "bronze"), "none", (topic,), uuid.uuid4().hex)
-            source = str(folder / f"{name}.parquet")
-            started = time.monotonic()
-            bronze.append(session, asked, lambda _, source=source: session.read.parquet(source))  # type: ignore[misc]
-            between = time.monotonic()
-            spec = SilverSpec("bench", "accounts", asked.path, str(lake / "silver"), COLUMNS, ("aid",), envelope=name)
-            silver.run(session, SilverSpec(**{**vars(spec), "schema_registry": url}))
-            if number:
-                to_bronze[name].append(between - started)
-                to_silver[name].append(time.monotonic() - between)
+            for step, seconds in _timed(session, folder / f"{name}.parquet", lake, name, url, chosen.events):
+                if number:
+                    taken.setdefault(step, {}).setdefault(name, []).append(seconds)
             shutil.rmtree(lake)
-    return to_bronze, to_silver
+    return taken
 
 
-def show(events: int, to_bronze: Seconds, to_silver: Seconds) -> None:
-    """Medians, and ratios to the first form."""
-    first = next(iter(to_bronze))
-    for layer, seconds in (("bronze", to_bronze), ("silver", to_silver)):
-        base = statistics.median(seconds[first])
-        for name, taken in seconds.items():
-            median = statistics.median(taken)
-            print(f"{layer} {name:<22} {median:6.2f} s {events / median:>9,.0f} events/s  x{median / base:.2f}")
-    total = {name: statistics.median(map(sum, zip(to_bronze[name], to_silver[name], strict=True))) for name in to_bronze}
-    for name, taken_ in total.items():
-        print(f"both   {name:<22} {taken_:6.2f} s {events / taken_:>9,.0f} events/s  x{taken_ / total[first]:.2f}")
+def _timed(session: SparkSession, file: Path, lake: Path, form: str, url: str, events: int) -> Iterator[tuple[str, float]]:
+    """Decoding alone, its result thrown away, and the whole jobs."""
+    topic = TopicRange("accounts", form, "id", 0, {0: (0, events)}, envelope=form, schema_registry=url)
+    asked = BronzeSpec(str(lake / "bronze"), "none", (topic,), uuid.uuid4().hex)
+    spec = SilverSpec(
+        *("bench", "accounts", asked.path, str(lake / "silver"), COLUMNS, ("aid",)), envelope=form, schema_registry=url
+    )
+
+    def nowhere(rows: DataFrame) -> None:
+        rows.write.format("noop").mode("overwrite").save()
+
+    records = session.read.parquet(str(file))
+    steps: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("decode for bronze", lambda: nowhere(drafts(records, [topic]).drop("key", "value", "headers"))),
+        ("bronze", lambda: bronze.append(session, asked, lambda _: records)),
+        ("decode for silver", lambda: nowhere(decoded(table_events(session, spec, 0), spec))),
+        ("silver, first load", lambda: silver.run(session, spec)),
+    )
+    for step, work in steps:
+        started = time.monotonic()
+        work()
+        yield step, time.monotonic() - started
+
+
+def show(events: int, taken: Seconds) -> None:
+    """Medians, and ratios to the first form; decoding and jobs summed over both layers."""
+    sums = {"decode, both": ("decode for bronze", "decode for silver"), "jobs, both": ("bronze", "silver, first load")}
+    for total, steps in sums.items():
+        taken[total] = {
+            form: [sum(times) for times in zip(*(taken[s][form] for s in steps), strict=True)] for form in taken[steps[0]]
+        }
+    for step, by_form in taken.items():
+        base = statistics.median(next(iter(by_form.values())))
+        for form, times in by_form.items():
+            median = statistics.median(times)
+            print(f"{step:<20} {form:<22} {median:6.2f} s {events / median:>9,.0f} events/s  x{median / base:.2f}")
 
 
 if __name__ == "__main__":

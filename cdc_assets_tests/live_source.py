@@ -116,11 +116,14 @@ class LiveSource:
                         continue
                     topic, value = message.topic() or "", message.value()
                     if topic == f"{self.name}.message":
-                        content = json.loads(value or b"{}").get("message", {}).get("content") or ""
+                        document = json.loads(value or b"{}")
+                        content = document.get("payload", document).get("message", {}).get("content") or ""
                         marked = marked or base64.b64decode(content) == mark.encode()
                         continue
                     key = message.key()
-                    record = Record(message.offset() or 0, key.decode() if key else None, value.decode() if value else None)
+                    headers = {name: text.decode() for name, text in message.headers() or () if text is not None}
+                    texts = (key.decode() if key else None, value.decode() if value else None)
+                    record = Record(message.offset() or 0, *texts, headers)
                     found.setdefault(topic, {}).setdefault(message.partition() or 0, []).append(record)
             return found
         finally:

@@ -15,12 +15,11 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark import bronze_counts, bronze_drafts, bronze_overlap, kafka_ranges
+from spark import bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges
 from spark.bronze_counts import counted, positioned
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
-from spark.envelopes.registry import envelope
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 SCHEMA = (
@@ -62,19 +61,15 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
     records = read(filled)
-    ahead = any(envelope(t.envelope).looks_ahead for t in filled)
-    if ahead:
-        records = records.persist()
     drafts = bronze_drafts.drafts(records, filled).persist()
     try:
         groups = counted(drafts, filled)
-        events = positioned(drafts, groups, _same_epochs(committed, filled))
-        shares = bronze_counts.shares(todo, groups, events)
+        same = _same_epochs(committed, filled)
+        events = bronze_reloads.replaced(positioned(drafts, groups, same), groups, filled, same)
+        shares = bronze_counts.shares(todo, groups, None if events is drafts else events)
         return _commit(session, spec, committed, events, shares, todo, started)
     finally:
         drafts.unpersist()
-        if ahead:
-            records.unpersist()
 
 
 def _same_epochs(committed: Committed, topics: Sequence[TopicRange]) -> Committed:

@@ -88,8 +88,7 @@ def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
 
 def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[Place, Reach]:
     rows: Sequence[Row] = groups
-    if events is not None and any(g.unanchored for g in groups):
-        # The drafts' positions were not final.
+    if events is not None:
         rows = events.groupBy("topic", "partition").agg(*_reach()).collect()
     highest: dict[Place, str] = {}
     last: dict[Place, tuple[int, str]] = {}
@@ -102,7 +101,7 @@ def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[Place, Rea
 
 
 def shares(todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame | None) -> dict[str, TopicCommit]:
-    """Each topic's share of the append, as its commit will say it."""
+    """Each topic's share of the append, as its commit will say it; `events` where the drafts' positions were not final."""
     reaches = _reaches(groups, events)
     found = {}
     for topic in todo:

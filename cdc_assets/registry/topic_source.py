@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 
-Rows = Literal["json", "event-json"]
+Rows = Literal["json", "avro", "event-json", "event-avro"]
 Changes = Literal[
     "attunity-json",
     "debezium-json",
@@ -23,18 +23,22 @@ Changes = Literal[
     "debezium-unwrapped-schema",
     "debezium-mongodb",
     "debezium-avro",
+    "debezium-unwrapped-avro",
 ]
 Connector = Literal["postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "attunity", "topic"]
 _IMPLIED: dict[str, Connector] = {
     "json": "topic",
+    "avro": "topic",
     "event-json": "topic",
+    "event-avro": "topic",
     "attunity-json": "attunity",
     "debezium-mongodb": "mongodb",
     "debezium-unwrapped": "topic",
     "debezium-unwrapped-schema": "topic",
+    "debezium-unwrapped-avro": "topic",
 }
-_AVRO = ("debezium-avro",)
-_ROWS = ("json", "event-json")
+_AVRO = ("avro", "event-avro", "debezium-avro", "debezium-unwrapped-avro")
+_ROWS = ("json", "avro", "event-json", "event-avro")
 
 
 class TopicTable(Table):

@@ -7,6 +7,7 @@ the moment of writing, visibility at commit); the connector only looks at what i
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ class Record:
     offset: int
     key: str | None
     value: str | None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -60,6 +60,10 @@ def update(data: Any, before: Any, mask: str = "1F") -> dict[str, Any]:
     return message({**INSERTED, "operation": "UPDATE", "columnMask": mask}, data, before)
 
 
+def changed(number: int, row: dict[str, Any]) -> dict[str, Any]:
+    return message({**INSERTED, "operation": "UPDATE", "changeSequence": f"20200520193227{number:021d}"}, row)
+
+
 def test_the_published_example_from_message_to_silver(session: SparkSession, tmp_path: Path) -> None:
     """Full load, then the published INSERT and DELETE, without record keys."""
     lake = Lake(session, tmp_path, form=FORM)
@@ -74,6 +78,29 @@ def test_the_published_example_from_message_to_silver(session: SparkSession, tmp
     assert second["_cdc_tx_id"] == INSERTED["transactionId"]
     assert second["_cdc_source_ts"] == dt.datetime(2020, 5, 20, 19, 32, 27, tzinfo=dt.timezone.utc)
     assert second["_cdc_position"] == "0000.0000020200520193227000000000000000000005.1.0000000000000002"
+
+
+def test_a_table_loaded_again_wins_over_what_came_before(session: SparkSession, tmp_path: Path) -> None:
+    """A change was lost, so the table is loaded again; the change after that wins. However it is cut into batches."""
+    sent = [
+        loaded({**TAIWAN, "Population": 1}),
+        changed(9, {**TAIWAN, "Population": 2}),
+        loaded({**TAIWAN, "Population": 4}),
+        loaded({**JOMBANG, "Population": 5}),
+        changed(10, {**JOMBANG, "Population": 6}),
+    ]
+    places = []
+    for cuts in ([5], [1, 2, 4, 5], [3, 5]):
+        lake = Lake(session, tmp_path / str(len(cuts)), form=FORM)
+        lake.put("city", *[Record(i, None, json.dumps(value)) for i, value in enumerate(sent)])
+        spec = lake.spec("city", CITY, ["ID"])
+        for end in cuts:
+            lake.append(lake.ranges("city", {0: end}))
+        lake.fold(spec)
+        assert {row["ID"]: row["Population"] for row in rows(spec.path)} == {TAIWAN["ID"]: 4, JOMBANG["ID"]: 6}
+        places.append([row["position"] for row in sorted(rows(lake.bronze_path), key=lambda row: row["offset"])])
+    assert places[0] == places[1] == places[2]
+    assert places[0] == sorted(places[0])
 
 
 def test_columns_that_a_message_leaves_out_are_absent(session: SparkSession) -> None:

@@ -119,10 +119,59 @@ def test_several_schemas_in_one_batch(session: SparkSession, kept: Registry) -> 
     assert {(f["tx_id"], f["snapshot"], f["source_ts"].microsecond) for f in found if f["op"]} == {("12", "false", 123456)}
     assert found[1]["row"] == found[7]["row"] == TEXTS
     assert found[0]["row"] == {c.name: TEXTS[c.name] if i < 4 else None for i, c in enumerate(COLUMNS)}
-    assert found[0]["present"] == [True] * 4 + [False] * 7
-    assert found[1]["present"] is None
     assert found[2]["row"]["id"] == "7"
     assert sorted(set(kept.asked)) == sorted(kept.asked) == [f"/schemas/ids/{i}" for i in (1, 2, 3, 99)]
+
+
+def test_flattened(session: SparkSession, kept: Registry) -> None:
+    marks: list[dict[str, Any]] = [
+        {"name": f"__{n}", "type": ["null", "string"]} for n in ("op", "deleted", "sequence", "snapshot")
+    ]
+    marks += [{"name": f"__{n}", "type": ["null", "long"]} for n in ("source_lsn", "txId", "source_ts_us")]
+    flat = {"type": "record", "name": "Value", "fields": [*FIELDS, *marks]}
+    small = {**flat, "fields": [*FIELDS[:4], *marks]}
+    first, second, key = kept.register("f-value", flat), kept.register("f-value", small), kept.register("t-key", KEY)
+    said = {
+        "__sequence": '["50","77"]',
+        "__snapshot": "false",
+        "__source_lsn": 77,
+        "__txId": 12,
+        "__source_ts_us": 1700000000123456,
+    }
+    update, delete = {**ROW, **said, "__op": "u"}, {**ROW, **said, "__op": "d", "__deleted": "true"}
+    sent = [
+        Sent(framed(first, flat, update), framed(key, KEY, {"id": 7})),
+        Sent(framed(second, small, update), framed(key, KEY, {"id": 7})),
+        Sent(framed(first, flat, delete), framed(key, KEY, {"id": 7})),
+        Sent(framed(77, flat, update), None),
+        Sent(framed(first, flat, update)[:9], None),
+    ]
+    found = leaves_of(session, ("debezium-unwrapped-avro", "postgresql"), COLUMNS, ["id"], sent, registry=kept.url)
+    assert [f["unreadable"] is None for f in found] == [True] * 3 + [False] * 2
+    assert [f["op"] for f in found[:3]] == ["u", "u", "d"]
+    assert {(f["position"][:-16], f["tx_id"], f["snapshot"]) for f in found[:3]} == {(POSITION, "12", "false")}
+    assert found[0]["row"] == TEXTS
+    assert found[1]["row"] == {c.name: TEXTS[c.name] if i < 4 else None for i, c in enumerate(COLUMNS)}
+    assert found[2]["row"]["id"] == "7"
+
+
+def test_rows_and_events(session: SparkSession, kept: Registry) -> None:
+    reading = {"type": "record", "name": "Reading", "fields": FIELDS[:3]}
+    row = kept.register("readings-value", reading)
+    sent = [Sent(framed(row, reading, ROW)), Sent(None), Sent(b"x")]
+    found = leaves_of(session, ("avro", "topic"), COLUMNS[:4], [], sent, registry=kept.url)
+    assert found[0]["row"] == {"id": "7", "big": "-1099511627776", "ratio": "1.0E10", "ok": None}
+    assert [f["op"] for f in found] == ["c", "d", "c"]
+    unfit = "the value is not an Avro record with a schema that the registry knows"
+    assert (found[0]["unreadable"], found[2]["unreadable"]) == (None, unfit)
+
+    fields = [{"name": n, "type": "string"} for n in ("ID", "Source", "Type")]
+    event_of = {"type": "record", "name": "Event", "fields": [*fields, {"name": "Data", "type": reading}]}
+    number = kept.register("events-value", event_of)
+    value = {"ID": "e-1", "Source": "shop", "Type": "order", "Data": ROW}
+    columns = [Column("ID", "text"), Column("type", "text"), Column("big", "bigint")]
+    found = leaves_of(session, ("event-avro", "topic"), columns, [], [Sent(framed(number, event_of, value))], registry=kept.url)
+    assert found[0]["row"] == {"ID": "e-1", "type": "order", "big": "-1099511627776"}
 
 
 def test_a_registry_that_fails_stops_the_job(session: SparkSession, kept: Registry) -> None:

@@ -57,7 +57,9 @@ def test_events(session: SparkSession) -> None:
         "time": "2020-05-20T19:32:27Z",
         "data": {"city": "Bauru", "ID": "own"},
     }
-    found = leaves_of(session, ("event-json", "topic"), EVENT, [], [Sent(own), Sent(cloud), Sent({"ID": "e-3"}), Sent("x")])
+    found = leaves_of(
+        session, ("event-json", "topic"), EVENT, [], [Sent(own), Sent(cloud), Sent({"ID": "e-3", "id": "twice"}), Sent("x")]
+    )
     assert found[0]["row"] == {
         **{"ID": "e-1", "Type": "order", "Version": "2", "city": "São Carlos", "data": '{"city":"São Carlos","n":[1]}'},
     }

@@ -63,6 +63,7 @@ class AttunityJson(Envelope):
         said = sf.col("value")["message"]
         facts = {"data": said["data"], "before": said["beforeData"], "mask": said["headers"]["columnMask"]}
         parsed = parsed.withColumns({**facts, "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}")})
+        parsed = parsed.withColumn("whole", sf.col("mask").isNull() | (_ones(sf.col("mask")) == sf.size("data")))
         data, before, op = sf.col("data"), sf.col("before"), sf.col("op")
         keys = key_columns(spec)
         if keys:
@@ -77,7 +78,7 @@ class AttunityJson(Envelope):
                     before.isNotNull(), _row(before, keys)
                 ),
                 "row_after": sf.when((op != "d") & data.isNotNull(), _row(data, spec.columns)),
-                "present": sf.when(op != "d", sf.array(*[_present(data, sf.col("mask"), c.name) for c in spec.columns])),
+                "present": sf.when(op != "d", sf.array(*[_present(c.name) for c in spec.columns])),
             }
         )
 
@@ -96,13 +97,12 @@ def _row(values: Expression, columns: tuple[Column, ...] | list[Column]) -> Expr
     return sf.struct(*[values[c.name].alias(c.name) for c in columns]) if columns else sf.struct(sf.lit(1).alias("_"))
 
 
-def _present(data: Expression, mask: Expression, name: str) -> Expression:
+def _present(name: str) -> Expression:
+    data, mask = sf.col("data"), sf.col("mask")
     ordinal = (sf.array_position(sf.map_keys(data), name) - 1).cast("int")
-    at = (sf.floor(ordinal / 8) * 2 + 1).cast("int")
-    bits = sf.conv(sf.substring(mask, at, sf.lit(2)), 16, 10).cast("int")
-    set_ = sf.coalesce(sf.getbit(bits, ordinal % 8) == 1, sf.lit(False))
-    whole = mask.isNull() | (_ones(mask) == sf.size(data))
-    return sf.map_contains_key(data, name) & (whole | set_)
+    byte = sf.substring(mask, (sf.floor(ordinal / 8) * 2 + 1).cast("int"), sf.lit(2))
+    bit = sf.getbit(sf.conv(byte, 16, 10).cast("int"), ordinal % 8)
+    return sf.map_contains_key(data, name) & (sf.col("whole") | sf.coalesce(bit == 1, sf.lit(False)))
 
 
 def _ones(mask: Expression) -> Expression:

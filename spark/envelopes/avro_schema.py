@@ -85,7 +85,7 @@ class AvroSchema:
             return schema if named is None else str(named[0]["type"])
         return self._kind(schema["type"], space) if schema["type"] not in NAMED else str(schema["type"])
 
-    def narrowed(self, wanted: Wanted) -> str:
+    def narrowed(self, wanted: Wanted | None) -> str:
         """The schema with the wanted fields only, as JSON."""
         return json.dumps(self._emit(self.root, "", wanted, set()))
 

@@ -11,10 +11,12 @@ connector `topic` only, where positions are offsets.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark.envelopes.debezium_json import SOURCE, TYPES, document, malformed, of_source_block
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
@@ -44,20 +46,36 @@ class DebeziumUnwrapped(Envelope):
         """The row of a document."""
         return document
 
+    def marks(self, kinds: Mapping[str, str]) -> Expression:
+        """The metadata among the row's fields, in these types; CORRUPT where the value is no row."""
+        value = document(sf.col("value"), self.wrapped(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()])))
+        return self.payload(value).withField(CORRUPT, value[CORRUPT])
+
+    def rows(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
+        """With `row` (all columns), `row_key`, `present`, and `corrupt boolean`."""
+        keys = texts(key_columns(spec))
+        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
+        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(texts(spec.columns))), "row_key": key})
+        return parsed.withColumns(
+            {
+                "row": self.payload(sf.col("value")),
+                "row_key": self.payload(sf.col("row_key")),
+                "corrupt": sf.col("value")[CORRUPT].isNotNull(),
+                "present": sf.lit(None).cast("array<boolean>"),
+            }
+        )
+
     def parsed(self, connector: Connector) -> Expression:
-        """The metadata among the row's fields (`fields`, null where the value is no object) and in headers (`headers`)."""
-        kinds = {**connector.source, **SOURCE}
-        named = {f"{PREFIX}{part}{name}": kind for name, kind in kinds.items() for part in ("source_", "")}
-        schema = StructType([StructField(name, TYPES[kind]) for name, kind in named.items()])
-        marks = [StructField(f"{PREFIX}op", StringType()), StructField(f"{PREFIX}deleted", StringType())]
-        value = document(sf.col("value"), self.wrapped(StructType([*schema, *marks])))
+        """The metadata among the row's fields (`fields`) and in headers (`headers`)."""
+        named = {f"{PREFIX}{part}{n}": k for n, k in {**connector.source, **SOURCE}.items() for part in ("source_", "")}
+        fields = self.marks({**named, f"{PREFIX}op": "string", f"{PREFIX}deleted": "string"})
         headers = [_header(name).try_cast(kind).alias(name) for name, kind in named.items()]
         own = sf.struct(*headers, _header(f"{PREFIX}op").alias(f"{PREFIX}op"))
-        return sf.struct(value.alias("fields"), own.alias("headers"), sf.col("value").isNull().alias("tombstone"))
+        return sf.struct(fields.alias("fields"), own.alias("headers"), sf.col("value").isNull().alias("tombstone"))
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """From the metadata, wherever it is."""
-        row, headers = self.payload(parsed["fields"]), parsed["headers"]
+        row, headers = parsed["fields"], parsed["headers"]
 
         def field(name: str) -> Expression:
             places = [f"{PREFIX}source_{name}"] + ([] if name in ("ts_ms", "ts_us") else [f"{PREFIX}{name}"])
@@ -77,18 +95,13 @@ class DebeziumUnwrapped(Envelope):
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """The row is the after-image, or of a delete the before-image; the key is the record's own."""
-        keys = texts(key_columns(spec))
-        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
-        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(texts(spec.columns))), "row_key": key})
-        row, gone = self.payload(sf.col("value")), sf.col("op") == "d"
-        before = sf.struct(*[row[name].alias(name) for name in keys.names]) if keys.names else sf.struct(sf.lit(0).alias("c"))
-        return parsed.withColumns(
+        row, gone = sf.col("row"), sf.col("op") == "d"
+        before = [row[c.name].alias(c.name) for c in key_columns(spec)] or [sf.lit(1).alias("_")]
+        return self.rows(events, spec).withColumns(
             {
-                "unfit": sf.when(sf.col("value")[CORRUPT].isNotNull(), f"the value is not {self.form}"),
-                "row_key": self.payload(sf.col("row_key")),
-                "row_before": sf.when(gone & row.isNotNull(), before),
+                "unfit": sf.when(sf.col("corrupt"), f"the value is not {self.form}"),
+                "row_before": sf.when(gone & row.isNotNull(), sf.struct(*before)),
                 "row_after": sf.when(~gone, row),
-                "present": sf.lit(None).cast("array<boolean>"),
             }
         )
 

@@ -44,9 +44,6 @@ class Envelope(ABC):
     form: str
     """The format in words, for errors: `a Debezium envelope in JSON`."""
 
-    looks_ahead = False
-    """Whether `prepared` reads the records."""
-
     def prepared(self, records: DataFrame, registry: str | None) -> Envelope:
         """The envelope with what it must know of these records before it can read them: schemas of a registry."""
         return self

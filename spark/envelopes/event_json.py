@@ -28,25 +28,29 @@ class EventJson(Envelope):
     form = "an event in JSON with Data"
 
     def parsed(self, connector: Connector) -> Expression:
-        """The envelope's fields by lower-case name."""
-        return sf.struct(_outer(sf.col("value")).alias("outer"), sf.col("timestamp").alias("arrived"))
+        """The envelope's fields."""
+        return sf.struct(self.outer(sf.col("value")).alias("outer"), sf.col("timestamp").alias("arrived"))
+
+    def outer(self, value: Expression) -> Expression:
+        """The fields of an event; null where it is no object."""
+        return sf.from_json(value.cast("string"), FIELDS)
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """An arrival, at the time the event states."""
-        time = sf.coalesce(parsed["outer"]["time"].try_cast("timestamp"), parsed["arrived"])
+        time = sf.coalesce(_named(parsed["outer"], "time").try_cast("timestamp"), parsed["arrived"])
         return arrival(sf.lit(False), time, connector)
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """A row of the envelope's and the data's fields."""
-        parsed = events.withColumn("outer", _outer(sf.col("value")))
-        parsed = parsed.withColumn("inner", sf.from_json(sf.col("outer")["data"], FIELDS))
+        parsed = events.withColumn("outer", self.outer(sf.col("value")))
+        parsed = parsed.withColumn("inner", sf.from_json(_named(sf.col("outer"), "data"), FIELDS))
         outer, inner = sf.col("outer"), sf.col("inner")
 
         def value(column: Column) -> Expression:
             own = inner[column.name]
             if column.name.lower() not in OUTER:
                 return own
-            return sf.when(sf.map_contains_key(inner, column.name), own).otherwise(outer[column.name.lower()])
+            return sf.when(sf.map_contains_key(inner, column.name), own).otherwise(_named(outer, column.name.lower()))
 
         row = sf.struct(*[value(c).alias(c.name) for c in spec.columns])
         unfit = outer.isNull() | inner.isNull()
@@ -62,6 +66,6 @@ class EventJson(Envelope):
         )
 
 
-def _outer(value: Expression) -> Expression:
-    fields = sf.from_json(value.cast("string"), FIELDS)
-    return sf.transform_keys(fields, lambda name, _: sf.lower(name))
+def _named(fields: Expression, name: str) -> Expression:
+    """The first field of that name in any case."""
+    return sf.get(sf.map_values(sf.map_filter(fields, lambda key, _: sf.lower(key) == name)), sf.lit(0))

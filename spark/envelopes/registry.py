@@ -8,8 +8,11 @@ from spark.envelopes.debezium_json import DebeziumJson
 from spark.envelopes.debezium_json_schema import DebeziumJsonSchema
 from spark.envelopes.debezium_mongodb import DebeziumMongodb
 from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped, DebeziumUnwrappedSchema
+from spark.envelopes.debezium_unwrapped_avro import DebeziumUnwrappedAvro
 from spark.envelopes.envelope import Envelope
+from spark.envelopes.event_avro import EventAvro
 from spark.envelopes.event_json import EventJson
+from spark.envelopes.plain_avro import PlainAvro
 from spark.envelopes.plain_json import PlainJson
 from spark.errors import SpecError
 
@@ -20,9 +23,12 @@ KNOWN: tuple[Envelope, ...] = (
     DebeziumUnwrappedSchema(),
     DebeziumMongodb(),
     DebeziumAvro(),
+    DebeziumUnwrappedAvro(),
     AttunityJson(),
     EventJson(),
+    EventAvro(),
     PlainJson(),
+    PlainAvro(),
 )
 ENVELOPES: dict[str, Envelope] = {e.name: e for e in KNOWN}
 

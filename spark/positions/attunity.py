@@ -3,9 +3,9 @@
     0000.0000020200520193227000000000000000000005.1.<offset>
          changeSequence                           |
 
-The sequence is the commit's time and a counter (35 digits), monotonic per task. Rows of a full load (REFRESH) have
-none: they were read before the changes that follow were applied, and stand below all of them. So a table that is loaded
-again into the same topic needs a higher epoch, as does another task.
+The sequence is the commit's time and a counter (35 digits), monotonic per task; another task needs a higher epoch. Rows
+of a full load (REFRESH) have none: they were read before the changes that follow were applied, and stand below all of
+them. Rows of a later load get theirs from what came before (spark.bronze_reloads).
 """
 
 from __future__ import annotations

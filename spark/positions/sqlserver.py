@@ -23,13 +23,13 @@ def of_source(field: Field, op: Column) -> Place:
     none = sf.lit("0" * sum(LSN_WIDTHS))
     change = field("change_lsn")
     within = sf.when(change.isNull(), none).otherwise(segments(change, *LSN_WIDTHS))
-    serial = hexadecimal(sf.coalesce(field("event_serial_no"), sf.lit(0)), SERIAL_WIDTH)
+    serial = hexadecimal(sf.coalesce(field("event_serial_no").try_cast("bigint"), sf.lit(0)), SERIAL_WIDTH)
     return Place(joined(segments(field("commit_lsn"), *LSN_WIDTHS), kind(op), within, serial))
 
 
 SQLSERVER = Connector(
     name="sqlserver",
-    source={"commit_lsn": "string", "change_lsn": "string", "event_serial_no": "bigint"},
+    source={"commit_lsn": "string", "change_lsn": "string", "event_serial_no": "string"},
     needs="source.commit_lsn",
     place=of_source,
     tx_id=lambda field: field("commit_lsn"),

@@ -1,0 +1,60 @@
+"""The same changes of a live PostgreSQL in each of Debezium's JSON forms: whole, with schemas, flattened; all say the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.spark.records import Sent, leaves_of
+from spark.specs import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = (Column("id", "integer", False), Column("na.me", "text"), Column("n", "numeric"), Column("at", "timestamp"))
+SCHEMAS = {"key__converter__schemas__enable": "true", "value__converter__schemas__enable": "true"}
+FLAT = {
+    "transforms": "unwrap",
+    "transforms__unwrap__type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms__unwrap__delete__tombstone__handling__mode": "rewrite",
+}
+FIELDS = {"transforms__unwrap__add__fields": "op,source.lsn,sequence,txId,source.ts_us,snapshot"}
+HEADERS = {"transforms__unwrap__add__headers": "op,source.lsn,sequence,txId,source.ts_us,snapshot"}
+FORMS = {
+    "whole": ("debezium-json", {}),
+    "schema": ("debezium-json-schema", SCHEMAS),
+    "fields": ("debezium-unwrapped", {**FLAT, **FIELDS}),
+    "headers": ("debezium-unwrapped", {**FLAT, **HEADERS}),
+    "both": ("debezium-unwrapped-schema", {**FLAT, **FIELDS, **SCHEMAS}),
+}
+
+
+def test_all_forms_say_the_same(session: SparkSession, live: LiveSource) -> None:
+    with live.connection() as connection:
+        connection.execute('CREATE TABLE forms (id int PRIMARY KEY, "na.me" text, n numeric(9,2), at timestamp)')
+        connection.execute("INSERT INTO forms VALUES (1, 'snapshot', 1.50, '2024-02-29 12:00:00.000001'), (2, NULL, NULL, NULL)")
+    captured = {name: replace(live, name=f"form{name}") for name in FORMS}
+    for name, (_, overrides) in FORMS.items():
+        captured[name].capture(["public.forms"], **overrides)
+        captured[name].delivered()
+    with live.connection(autocommit=False) as connection:
+        connection.execute("INSERT INTO forms VALUES (3, 'quo\"te', -0.01, NULL)")
+        connection.commit()
+        connection.execute("UPDATE forms SET \"na.me\" = 'again' WHERE id = 1")
+        connection.execute("UPDATE forms SET id = 4 WHERE id = 2")
+        connection.execute("DELETE FROM forms WHERE id = 3")
+        connection.commit()
+    said: dict[str, list[Any]] = {}
+    for name, (form, _) in FORMS.items():
+        (records,) = captured[name].delivered()[f"form{name}.public.forms"].values()
+        sent = [Sent(record.value, record.key, record.headers) for record in records if record.value is not None]
+        found = leaves_of(session, (form, "postgresql"), COLUMNS, ["id"], sent)
+        facts = ("unreadable", "op", "source_ts", "tx_id", "row")
+        said[name] = [(*(repr(event[fact]) for fact in facts), event["position"][:-17]) for event in found]
+    assert [event[1] for event in said["whole"]] == [repr(op) for op in ("r", "r", "c", "u", "d", "c", "d")]
+    assert {event[0] for event in said["whole"]} == {"None"}
+    streamed = {name: events[2:] for name, events in said.items()}
+    snapshot = {name: [event[4] for event in events[:2]] for name, events in said.items()}
+    assert {name for name in FORMS if streamed[name] != streamed["whole"]} == set()
+    assert {name for name in FORMS if snapshot[name] != snapshot["whole"]} == set()

@@ -1,0 +1,116 @@
+"""Records in Avro, in the wire format of schema registries: a zero byte, the schema's id (4 bytes), the record.
+
+A batch may have been written with several schemas (a column was added, two connectors write). The ids that occur are
+collected first, each one's schema is fetched once, and every record is read with its writer's schema narrowed to what
+is needed. The leaves become the texts that the JSON converter would have written. A column that a writer's schema did
+not have yet is NULL, as it is where such a row comes in JSON: the row had no such value when it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from spark.envelopes.avro_schema import AvroSchema, Wanted, field_of
+from spark.envelopes.envelope import Envelope
+from spark.envelopes.schema_registry import avro_schema
+from spark.errors import SpecError
+from spark.specs import Column
+
+Schemas = Mapping[int, AvroSchema]
+HEAD_BYTES = 5
+
+
+class AvroEnvelope(Envelope):
+    """An envelope whose values, and keys if they are framed so, are in Avro."""
+
+    def __init__(self, values: Schemas | None = None, keys: Schemas | None = None) -> None:
+        self.values, self.keys = values or {}, keys or {}
+
+    def prepared(self, records: DataFrame, registry: str | None) -> Envelope:
+        """With the schemas that the records were written with."""
+        if registry is None:
+            raise SpecError(f"envelope {self.name} needs the address of a schema registry (schema_registry)")
+        ids = records.agg(*[sf.collect_set(_schema_id(sf.col(name))).alias(name) for name in ("value", "key")]).collect()[0]
+        return type(self)(_fetched(registry, ids["value"]), _fetched(registry, ids["key"]))
+
+    def row_key(self, columns: Sequence[Column]) -> Expression:
+        """The key columns of the record's own key."""
+        keys = decoded(sf.col("key"), self.keys, wanted_columns(columns), adjust=True)
+        return any_row(
+            self.keys,
+            lambda i, schema: sf.when(keys[slot(i)].isNotNull(), texts_of(keys[slot(i)], schema.fields(), columns)),
+            columns,
+        )
+
+
+def decoded(data: Expression, schemas: Schemas, wanted: Wanted | None, *, adjust: bool = False) -> Expression:
+    """A struct of one field per schema, filled where the record was written with it. What is corrupt is all null."""
+    from pyspark.sql.avro.functions import from_avro
+
+    found = []
+    for i, schema in schemas.items():
+        kept = _adjusted(schema, wanted) if adjust and wanted is not None else wanted
+        options = {"mode": "PERMISSIVE", "avroSchema": schema.narrowed(kept)}
+        record = from_avro(sf.substring(data, HEAD_BYTES + 1, 1 << 30), schema.text, options)
+        found.append(sf.when(_schema_id(data) == i, record).alias(slot(i)))
+    return sf.struct(*found, sf.lit(None).alias("none"))
+
+
+def texts_of(image: Expression, fields: Mapping[str, str], columns: Sequence[Column]) -> Expression:
+    """The columns of a record as the texts that the JSON converter writes."""
+    found = []
+    for column in columns:
+        name = field_of(fields, column.name)
+        leaf = sf.lit(None).cast("string") if name is None else _text(image[name], fields[name])
+        found.append(leaf.alias(column.name))
+    return sf.struct(*found) if found else sf.struct(sf.lit(1).alias("_"))
+
+
+def _text(leaf: Expression, kind: str) -> Expression:
+    if kind in ("bytes", "fixed"):
+        return sf.base64(leaf)
+    if kind in ("record", "array", "map", "union"):
+        return sf.to_json(leaf, {"ignoreNullFields": "false"})
+    return leaf.cast("string")
+
+
+def any_row(schemas: Schemas, row: Callable[[int, AvroSchema], Expression | None], columns: Sequence[Column]) -> Expression:
+    """The row by whichever schema; null where by none."""
+    rows = [found for i, schema in schemas.items() if (found := row(i, schema)) is not None]
+    fields = ", ".join(f"`{c.name.replace('`', '``')}`: string" for c in columns) or "_: int"
+    return sf.coalesce(*rows, sf.lit(None).cast(f"struct<{fields}>"))
+
+
+def wanted_columns(columns: Sequence[Column]) -> Wanted:
+    """The columns, with all that is in them."""
+    return {c.name: None for c in columns}
+
+
+def _adjusted(schema: AvroSchema, wanted: Wanted) -> Wanted:
+    """`wanted` under the names that the schema has."""
+
+    def of(path: tuple[str, ...], names: Wanted) -> Wanted:
+        fields = schema.fields(*path)
+        found = {name: field_of(fields, name) for name in names}
+        return {own: None if (below := names[n]) is None else of((*path, n), below) for n, own in found.items() if own}
+
+    return of((), wanted)
+
+
+def _schema_id(data: Expression) -> Expression:
+    framed = (sf.length(data) > HEAD_BYTES) & (sf.hex(sf.substring(data, 1, 1)) == "00")
+    return sf.when(framed, sf.conv(sf.hex(sf.substring(data, 2, 4)), 16, 10).cast("bigint"))
+
+
+def _fetched(registry: str, ids: Sequence[int]) -> Schemas:
+    found = {i: avro_schema(registry, i) for i in sorted(ids)}
+    return {i: AvroSchema(schema) for i, schema in found.items() if schema is not None}
+
+
+def slot(schema_id: int) -> str:
+    """The field of what was written with a schema."""
+    return f"s{schema_id}"

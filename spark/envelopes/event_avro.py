@@ -1,0 +1,38 @@
+"""Generic events in Avro: a record `ID, Version, Source, Type, Data`, names in any case, `Data` a record, map or JSON text.
+
+The event is turned into JSON once and then read as event_json reads it: there is one meaning of an event, not two.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from spark.envelopes.avro_records import AvroEnvelope, decoded, slot
+from spark.envelopes.event_json import EventJson
+from spark.positions.connector import Connector
+from spark.specs import SilverSpec
+
+
+class EventAvro(AvroEnvelope, EventJson):
+    """Events with their data inside."""
+
+    name = "event-avro"
+    form = "an event in Avro with Data and a schema that the registry knows"
+
+    def parsed(self, connector: Connector) -> Expression:
+        """The envelope's fields."""
+        return sf.struct(self.outer(self.as_json(sf.col("value"))).alias("outer"), sf.col("timestamp").alias("arrived"))
+
+    def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
+        """As of the same event in JSON."""
+        return super().images(events.withColumn("value", self.as_json(sf.col("value"))), spec)
+
+    def as_json(self, value: Expression) -> Expression:
+        """The record as the JSON converter would write it."""
+        found = decoded(value, self.values, None)
+        texts = [
+            sf.when(found[slot(i)].isNotNull(), sf.to_json(found[slot(i)], {"ignoreNullFields": "false"})) for i in self.values
+        ]
+        return sf.coalesce(*texts, sf.lit(None).cast("string"))
