@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,9 @@ FIELDS: list[dict[str, Any]] = [
         "name": "day",
         "type": ["null", {"type": "int", "logicalType": "date", "connect.name": "org.apache.kafka.connect.data.Date"}],
     },
+    {"name": "ms", "type": ["null", {"type": "long", "connect.name": "io.debezium.time.Timestamp"}]},
+    {"name": "ns", "type": ["null", {"type": "long", "connect.name": "io.debezium.time.NanoTimestamp"}]},
+    {"name": "fine", "type": ["null", {"type": "long", "connect.name": "io.debezium.time.NanoTimestamp"}]},
     {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}]},
     {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "string"]}]},
     {"name": "h", "type": ["null", {"type": "map", "values": ["null", "string"]}]},
@@ -79,11 +81,11 @@ FROM = {
 }
 ROW: dict[str, Any] = {
     **{"id": 7, "big": -(2**40), "ratio": 1e10, "ok": True, "raw": b"\x00\xff", "od_d_name": "São", "day": 19782},
-    **{"price": b"\x01\x00", "tags": ["a", None], "h": {"k": None}, "at": {"x": 1.5}},
+    **{"ms": -1, "ns": 5_000, "fine": 5_001, "price": b"\xff\x00", "tags": ["a", None], "h": {"k": None}, "at": {"x": 1.5}},
 }
 TEXTS = {
     **{"id": "7", "big": "-1099511627776", "ratio": "1.0E10", "ok": "true", "raw": "AP8=", "od-d.name": "São", "day": "19782"},
-    **{"price": base64.b64encode(b"\x01\x00").decode(), "tags": '["a",null]', "h": '{"k":null}', "at": '{"x":1.5}'},
+    **{"ms": "-1000", "ns": "5", "fine": "5001ns", "price": "-2.56", "tags": '["a",null]', "h": '{"k":null}', "at": '{"x":1.5}'},
 }
 POSITION = "0000.0000000000000032.1.000000000000004d."
 

@@ -48,6 +48,29 @@ def test_rows_by_key(session: SparkSession) -> None:
     assert {f["source_ts"] for f in found} == {NOW.replace(tzinfo=None)}
 
 
+def test_written_dates_and_times(session: SparkSession) -> None:
+    columns = [
+        Column("d", "date"),
+        Column("t", "timestamp(3) without time zone"),
+        Column("h", "time without time zone"),
+        Column("z", "timestamp with time zone"),
+    ]
+    told = [
+        ({"d": "2024-02-29", "t": "2024-02-29T12:34:56.123456", "h": "23:59:59.5"}, ("19782", "1709210096123456", "86399500000")),
+        ({"d": "1969-12-31", "t": "1969-12-31 23:59:59.999000000Z", "h": "00:00"}, ("-1", "-1000", "0")),
+        ({"d": "2024-02-29T01:00:00", "t": "2024-02-29 12:00:00.1234567", "h": "1 pm"}, None),
+        ({"d": "2024-02-30", "t": "2024-02-29 12:00:00+02:00", "h": 5}, None),
+        ({"d": 19782, "t": 1709210096123456}, ("19782", "1709210096123456", None)),
+    ]
+    found = leaves_of(
+        session, ("json", "topic"), columns, [], [Sent({**sent, "z": "2024-02-29T12:00:00+02:00"}) for sent, _ in told]
+    )
+    for (sent, numbers), leaves in zip(told, found, strict=True):
+        expected = numbers or tuple(None if v == "2024-02-30" else str(v) for v in sent.values())
+        assert tuple(leaves["row"][n] for n in ("d", "t", "h")) == expected
+        assert leaves["row"]["z"] == "2024-02-29T12:00:00+02:00"
+
+
 def test_events(session: SparkSession) -> None:
     own = {"ID": "e-1", "Version": 2, "Source": "shop", "Type": "order", "Data": {"city": "São Carlos", "n": [1]}}
     cloud = {

@@ -34,6 +34,7 @@ class AttunityJson(Envelope):
 
     name = "attunity-json"
     form = "a data message of Attunity Replicate in JSON"
+    written_times = True
 
     def parsed(self, connector: Connector) -> Expression:
         """The message's type and headers."""

@@ -2,8 +2,9 @@
 
 A batch may have been written with several schemas (a column was added, two connectors write). The ids that occur are
 collected first, each one's schema is fetched once, and every record is read with its writer's schema narrowed to what
-is needed. The leaves become the texts that the JSON converter would have written. A column that a writer's schema did
-not have yet is NULL, as it is where such a row comes in JSON: the row had no such value when it was written.
+is needed. The leaves become the texts that Debezium's JSON has with the modes of our own connectors: times in
+microseconds, decimals as digits. More than microseconds is no number then, so that it does not fit. A column that a
+writer's schema did not have yet is NULL, as it is where such a row comes in JSON.
 """
 
 from __future__ import annotations
@@ -37,14 +38,23 @@ class AvroEnvelope(Envelope):
         ids = records.agg(*[sf.collect_set(_schema_id(sf.col(name))).alias(name) for name in ("value", "key")]).collect()[0]
         return type(self)(_fetched(registry, ids["value"]), _fetched(registry, ids["key"]))
 
-    def row_key(self, columns: Sequence[Column]) -> Expression:
-        """The key columns of the record's own key."""
-        keys = decoded(sf.col("key"), self.keys, wanted_columns(columns), adjust=True)
-        return any_row(
-            self.keys,
-            lambda i, schema: sf.when(keys[slot(i)].isNotNull(), texts_of(keys[slot(i)], schema.fields(), columns)),
-            columns,
-        )
+    def fields(self, value: Expression) -> Expression:
+        """Not told: the names that Avro allows are not always those of the columns."""
+        return sf.lit(None).cast("array<string>")
+
+    def with_key(self, events: DataFrame, columns: Sequence[Column]) -> DataFrame:
+        """With `row_key`: the key columns of the record's own key."""
+        # In two steps: an expression that is used twice would be computed twice.
+        events = events.withColumn("row_key", decoded(sf.col("key"), self.keys, wanted_columns(columns), adjust=True))
+        return events.withColumn("row_key", self.row_of(sf.col("row_key"), self.keys, columns))
+
+    def row_of(self, record: Expression, schemas: Schemas, columns: Sequence[Column]) -> Expression:
+        """A decoded record as a row, whichever schema it was written with."""
+
+        def one(i: int, schema: AvroSchema) -> Expression:
+            return sf.when(record[slot(i)].isNotNull(), texts_of(record[slot(i)], schema.fields(), columns))
+
+        return any_row(schemas, one, columns)
 
 
 def decoded(data: Expression, schemas: Schemas, wanted: Wanted | None, *, adjust: bool = False) -> Expression:
@@ -61,7 +71,7 @@ def decoded(data: Expression, schemas: Schemas, wanted: Wanted | None, *, adjust
 
 
 def texts_of(image: Expression, fields: Mapping[str, str], columns: Sequence[Column]) -> Expression:
-    """The columns of a record as the texts that the JSON converter writes."""
+    """The columns of a record as texts that the type stage reads: times in microseconds, decimals as digits."""
     found = []
     for column in columns:
         name = field_of(fields, column.name)
@@ -75,6 +85,10 @@ def _text(leaf: Expression, kind: str) -> Expression:
         return sf.base64(leaf)
     if kind in ("record", "array", "map", "union"):
         return sf.to_json(leaf, {"ignoreNullFields": "false"})
+    if kind == "millis":
+        leaf = leaf.cast("bigint") * 1000
+    if kind == "nanos":
+        return sf.when(leaf % 1000 == 0, sf.floor(leaf / 1000).cast("string")).otherwise(sf.concat(leaf, sf.lit("ns")))
     return leaf.cast("string")
 
 

@@ -1,7 +1,7 @@
-"""Avro schemas as Python objects: narrowed to what is read, without logical types.
+"""Avro schemas as Python objects: narrowed to what is read, and what their fields mean.
 
 A reader's schema with fewer fields lets Avro skip the rest of each record instead of building it. Logical types are left
-out so that every leaf arrives in the form the JSON converter writes: days as a number, decimals as bytes.
+out, but for decimals, so that every leaf arrives as the number it is; what the number means is told by `fields`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from typing import Any
 
 Wanted = Mapping[str, "Wanted | None"]
 """Fields to keep by name; None keeps all that is below."""
+MILLIS = {
+    *("io.debezium.time.Timestamp", "io.debezium.time.Time"),
+    *("org.apache.kafka.connect.data.Timestamp", "org.apache.kafka.connect.data.Time"),
+    *("timestamp-millis", "local-timestamp-millis", "time-millis"),
+}
+NANOS = {"io.debezium.time.NanoTimestamp", "io.debezium.time.NanoTime", "timestamp-nanos", "local-timestamp-nanos"}
+MAX_DIGITS = 38
 PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 NAMED = {"record", "enum", "fixed"}
 
@@ -72,7 +79,8 @@ class AvroSchema:
         return None
 
     def fields(self, *path: str) -> dict[str, str]:
-        """The Avro type of each field of the record under the path: a primitive's name, `record`, `array`, …"""
+        """What each field of the record under the path is: a primitive's name, `record`, `array`, …, or by its meaning
+        `decimal` (of up to 38 digits), `millis` or `nanos`."""
         found = self.record(*path)
         return {} if found is None else {f["name"]: self._kind(f["type"], found[1]) for f in found[0]["fields"]}
 
@@ -83,6 +91,13 @@ class AvroSchema:
         if isinstance(schema, str):
             named = self.names.get(_full_name(schema, space))
             return schema if named is None else str(named[0]["type"])
+        if _is_decimal(schema):
+            return "decimal"
+        meanings = {schema.get("connect.name"), schema.get("logicalType")}
+        if meanings & MILLIS:
+            return "millis"
+        if meanings & NANOS:
+            return "nanos"
         return self._kind(schema["type"], space) if schema["type"] not in NAMED else str(schema["type"])
 
     def narrowed(self, wanted: Wanted | None) -> str:
@@ -98,6 +113,8 @@ class AvroSchema:
                 return schema
             return full if full in seen else self._emit(*self.names[full], wanted, seen)
         kind = schema["type"]
+        if kind == "bytes" and _is_decimal(schema):
+            return {"type": "bytes", "logicalType": "decimal", **{k: schema[k] for k in ("precision", "scale") if k in schema}}
         if kind not in NAMED:
             if kind == "array":
                 return {"type": "array", "items": self._emit(schema["items"], space, None, seen)}
@@ -120,6 +137,11 @@ class AvroSchema:
             **named,
             "fields": [{"name": f["name"], "type": self._emit(f["type"], inside, below[f["name"]], seen)} for f in kept],
         }
+
+
+def _is_decimal(schema: Mapping[str, Any]) -> bool:
+    known = schema["type"] == "bytes" and schema.get("logicalType") == "decimal"
+    return known and int(schema.get("precision", MAX_DIGITS + 1)) <= MAX_DIGITS
 
 
 def field_of(fields: Mapping[str, Any], column: str) -> str | None:

@@ -55,7 +55,7 @@ class DebeziumAvro(AvroEnvelope):
 
             return any_row(self.values, one, columns)
 
-        parsed = events.withColumns({"value": decoded(value, self.values, wanted, adjust=True), "row_key": self.row_key(keys)})
+        parsed = self.with_key(events, keys).withColumn("value", decoded(value, self.values, wanted, adjust=True))
         return parsed.withColumns(
             {
                 "unfit": sf.when(sf.coalesce(*ops, sf.lit(None).cast("string")).isNull(), f"the value is not {self.form}"),

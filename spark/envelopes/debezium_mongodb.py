@@ -42,6 +42,7 @@ class DebeziumMongodb(DebeziumJson):
 
     name = "debezium-mongodb"
     form = "a Debezium envelope of MongoDB in JSON"
+    written_times = True
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows from full documents, or partial ones from what an update names."""

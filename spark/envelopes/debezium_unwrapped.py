@@ -33,6 +33,11 @@ class DebeziumUnwrapped(Envelope):
 
     name = "debezium-unwrapped"
     form = "a row in JSON, as ExtractNewRecordState writes it"
+    root = "$"
+
+    def fields(self, value: Expression) -> Expression:
+        """The names in the row."""
+        return sf.json_object_keys(sf.get_json_object(value.cast("string"), self.root))
 
     def tombstones_delete(self, connector: Connector) -> bool:
         """Where positions are offsets; elsewhere a delete must be rewritten to have one."""
@@ -47,9 +52,16 @@ class DebeziumUnwrapped(Envelope):
         return document
 
     def marks(self, kinds: Mapping[str, str]) -> Expression:
-        """The metadata among the row's fields, in these types; CORRUPT where the value is no row."""
-        value = document(sf.col("value"), self.wrapped(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()])))
-        return self.payload(value).withField(CORRUPT, value[CORRUPT])
+        """A document of the metadata among the row's fields, in these types."""
+        return document(sf.col("value"), self.wrapped(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()])))
+
+    def mark(self, marks: Expression, name: str, kind: str) -> Expression:
+        """One of the metadata; null where the row has none of that name."""
+        return self.payload(marks)[name]
+
+    def is_row(self, marks: Expression) -> Expression:
+        """Whether the value could be read."""
+        return ~malformed(marks)
 
     def rows(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """With `row` (all columns), `row_key`, `present`, and `corrupt boolean`."""
@@ -75,18 +87,18 @@ class DebeziumUnwrapped(Envelope):
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """From the metadata, wherever it is."""
-        row, headers = parsed["fields"], parsed["headers"]
+        marks, headers, types = parsed["fields"], parsed["headers"], {**connector.source, **SOURCE}
 
         def field(name: str) -> Expression:
             places = [f"{PREFIX}source_{name}"] + ([] if name in ("ts_ms", "ts_us") else [f"{PREFIX}{name}"])
-            return sf.coalesce(*[source[place] for place in places for source in (row, headers)])
+            return sf.coalesce(*[x for p in places for x in (self.mark(marks, p, types[name]), headers[p])])
 
-        source = sf.struct(*[field(name).alias(name) for name in {**connector.source, **SOURCE}])
-        said = sf.coalesce(row[f"{PREFIX}op"], headers[f"{PREFIX}op"])
+        source = sf.struct(*[field(name).alias(name) for name in types])
+        said = sf.coalesce(self.mark(marks, f"{PREFIX}op", "string"), headers[f"{PREFIX}op"])
         op = (
             sf.when(parsed["tombstone"], sf.lit("d") if self.tombstones_delete(connector) else sf.lit(None))
-            .when(malformed(parsed["fields"]), sf.lit(None))
-            .when(row[f"{PREFIX}deleted"] == "true", "d")
+            .when(~self.is_row(marks), sf.lit(None))
+            .when(self.mark(marks, f"{PREFIX}deleted", "string") == "true", "d")
             .when(said.isNotNull(), said)
             .when(field("snapshot").isin(*SNAPSHOT_MARKS), "r")
             .otherwise("u")
@@ -111,6 +123,7 @@ class DebeziumUnwrappedSchema(DebeziumUnwrapped):
 
     name = "debezium-unwrapped-schema"
     form = "a row in JSON with its schema, as ExtractNewRecordState writes it"
+    root = "$.payload"
 
     def wrapped(self, row: StructType) -> StructType:
         """Under `payload`."""

@@ -8,9 +8,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, any_row, decoded, slot, texts_of, wanted_columns
+from spark.envelopes.avro_records import AvroEnvelope, decoded, slot, wanted_columns
 from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped
-from spark.envelopes.envelope import CORRUPT, key_columns
+from spark.envelopes.envelope import key_columns
 from spark.specs import SilverSpec
 
 
@@ -21,32 +21,28 @@ class DebeziumUnwrappedAvro(AvroEnvelope, DebeziumUnwrapped):
     form = "a row in Avro with a schema that the registry knows, as ExtractNewRecordState writes it"
 
     def marks(self, kinds: Mapping[str, str]) -> Expression:
-        """The metadata among the row's fields."""
-        value = decoded(sf.col("value"), self.values, dict.fromkeys(kinds))
-        fields = []
-        for name, kind in kinds.items():
-            having = [i for i, schema in self.values.items() if name in schema.fields()]
-            found = [value[slot(i)][name].cast(kind) for i in having]
-            fields.append(sf.coalesce(*found, sf.lit(None).cast(kind)).alias(name))
-        known = sf.array_contains(sf.array(*[value[slot(i)].isNotNull() for i in self.values], sf.lit(False)), sf.lit(True))
-        corrupt = sf.when(sf.col("value").isNotNull() & ~known, "unknown schema")
-        return sf.struct(*fields, corrupt.alias(CORRUPT))
+        """The metadata by schema id, in a field per id."""
+        return decoded(sf.col("value"), self.values, dict.fromkeys(kinds))
+
+    def mark(self, marks: Expression, name: str, kind: str) -> Expression:
+        """The same of each schema that has it."""
+        having = [i for i, schema in self.values.items() if name in schema.fields()]
+        return sf.coalesce(*[marks[slot(i)][name].cast(kind) for i in having], sf.lit(None).cast(kind))
+
+    def is_row(self, marks: Expression) -> Expression:
+        """Whether it was written with a schema that the registry knows."""
+        return sf.array_contains(sf.array(*[marks[slot(i)].isNotNull() for i in self.values], sf.lit(False)), sf.lit(True))
 
     def rows(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows as texts by whichever schema."""
         keys, value = key_columns(spec), sf.col("value")
-        parsed = events.withColumns(
+        parsed = self.with_key(events, keys).withColumns(
             {
                 "value": decoded(value, self.values, wanted_columns(spec.columns), adjust=True),
-                "row_key": self.row_key(keys),
                 "framed": value.isNotNull(),
             }
         )
-        row = any_row(
-            self.values,
-            lambda i, schema: sf.when(value[slot(i)].isNotNull(), texts_of(value[slot(i)], schema.fields(), spec.columns)),
-            spec.columns,
-        )
+        row = self.row_of(value, self.values, spec.columns)
         rows = parsed.withColumn("row", row)
         return rows.withColumns(
             {

@@ -43,6 +43,8 @@ class Envelope(ABC):
     name: str
     form: str
     """The format in words, for errors: `a Debezium envelope in JSON`."""
+    written_times = False
+    """Whether dates and times come as people write them (spark.envelopes.written_times), not as Debezium's numbers."""
 
     def prepared(self, records: DataFrame, registry: str | None) -> Envelope:
         """The envelope with what it must know of these records before it can read them: schemas of a registry."""

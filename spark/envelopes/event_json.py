@@ -26,6 +26,7 @@ class EventJson(Envelope):
 
     name = "event-json"
     form = "an event in JSON with Data"
+    written_times = True
 
     def parsed(self, connector: Connector) -> Expression:
         """The envelope's fields."""

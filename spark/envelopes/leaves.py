@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.envelopes.envelope import Envelope
 from spark.envelopes.registry import envelope
+from spark.envelopes.written_times import in_numbers
 from spark.positions.registry import connector
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
@@ -50,7 +51,7 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
         _unreadable(spec, form).alias("unreadable"),
         sf.col("row_before").isNotNull().alias("has_before"),
         _present(spec, read).alias("present"),
-        *[_fitting(column, spec).alias(leaf(i)) for i, column in enumerate(spec.columns)],
+        *[_fitting(column, spec, form).alias(leaf(i)) for i, column in enumerate(spec.columns)],
     )
 
 
@@ -63,16 +64,22 @@ def _present(spec: SilverSpec, read: SilverSpec) -> Expression:
     return sf.when(sf.col("present").isNotNull(), sf.array(*[sf.get("present", sf.lit(i)) for i in wanted]))
 
 
-def _fitting(column: Column, spec: SilverSpec) -> Expression:
+def _fitting(column: Column, spec: SilverSpec, form: Envelope) -> Expression:
     """The column's leaf, where no newer column of the same field takes it."""
     rivals = [c for c in spec.columns if c.event_field == column.event_field and c.since > column.since]
     text = _text(column, spec)
+
+    def of(kind: Column) -> Expression:
+        return in_numbers(kind, text) if form.written_times else text
+
+    def takes(newer: Column) -> Expression:
+        fits = (sf.col("position") > newer.since) & lake_type(newer).convert(of(newer)).isNotNull()
+        return sf.coalesce(fits, sf.lit(False))
+
+    leaf_ = of(column)
     for newer in rivals:
-        taken = (sf.col("position") > newer.since) & lake_type(newer).convert(text).isNotNull()
-        text = sf.when(~sf.coalesce(taken, sf.lit(False)), text)
-    if column.since:
-        text = sf.when((sf.col("position") > column.since) & lake_type(column).convert(text).isNotNull(), text)
-    return text
+        leaf_ = sf.when(~takes(newer), leaf_)
+    return sf.when(takes(column), leaf_) if column.since else leaf_
 
 
 def _text(column: Column, spec: SilverSpec) -> Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, any_row, decoded, slot, texts_of, wanted_columns
+from spark.envelopes.avro_records import AvroEnvelope, decoded, wanted_columns
 from spark.envelopes.envelope import key_columns, texts
 from spark.envelopes.plain_json import PlainJson
 from spark.specs import SilverSpec
@@ -20,14 +20,10 @@ class PlainAvro(AvroEnvelope, PlainJson):
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """The record is the row."""
         keys, value = key_columns(spec), sf.col("value")
-        parsed = events.withColumns(
-            {"value": decoded(value, self.values, wanted_columns(spec.columns), adjust=True), "row_key": self.row_key(keys)}
+        parsed = self.with_key(events, keys).withColumn(
+            "value", decoded(value, self.values, wanted_columns(spec.columns), adjust=True)
         )
-        row = any_row(
-            self.values,
-            lambda i, schema: sf.when(value[slot(i)].isNotNull(), texts_of(value[slot(i)], schema.fields(), spec.columns)),
-            spec.columns,
-        )
+        row = self.row_of(value, self.values, spec.columns)
         parsed = parsed.withColumn("row_after", sf.when(sf.col("op") != "d", row))
         return parsed.withColumns(
             {

@@ -21,6 +21,7 @@ class PlainJson(Envelope):
 
     name = "json"
     form = "a JSON object"
+    written_times = True
 
     def tombstones_delete(self, connector: Connector) -> bool:
         """A null value says that its key is gone."""

@@ -1,0 +1,40 @@
+"""A source of topics as Dagster runs it, on a real broker and a real Spark: the topic, bronze, silver, and their check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from confluent_kafka import Producer
+
+from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.spark.lake import values
+from cdc_assets_tests.spark.test_envelope_attunity import DELETED, INSERTED, JOMBANG, NAMES, TAIWAN, loaded, message
+from cdc_assets_tests.spark.topics import Broker
+
+COLUMNS = {**dict.fromkeys(NAMES, "text"), "ID": "integer not null", "Population": "integer"}
+
+
+@pytest.mark.spark
+def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    topic = Broker(kafka).topic()
+    producer = Producer({"bootstrap.servers": kafka})
+    for sent in (loaded(TAIWAN), message(INSERTED, JOMBANG), message(DELETED, TAIWAN)):
+        producer.produce(topic, json.dumps(sent).encode())
+    producer.flush(30)
+    table = {"name": "city", "topic": topic, "envelope": "attunity-json", "keys": ["ID"], "columns": COLUMNS}
+    source = TopicSource.model_validate({"source": "feeds", "kind": "topics", "cluster": "lake", "tables": [table]})
+    platform = Platform(lake_bootstrap=kafka, spark_remote=remote, lake_root=str(tmp_path / "lake"))
+    defs = dg.Definitions.merge(
+        build_source_defs(source), dg.Definitions(resources={"platform": platform}, executor=dg.in_process_executor)
+    )
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process()
+    assert {(e.asset_key.to_user_string(), e.check_name, e.passed) for e in result.get_asset_check_evaluations()} == {
+        ("bronze/feeds/city", "record_parity", True)
+    }
+    assert values(str(tmp_path / "lake" / "silver" / "feeds" / "city")) == [JOMBANG]
