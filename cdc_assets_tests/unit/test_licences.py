@@ -1,9 +1,14 @@
-"""Every Python package that is installed may be used by an Apache-2.0 project; the exceptions are named with their reason."""
+"""Every package and jar may be used by an Apache-2.0 project; the exceptions are named with their reason."""
 
 from __future__ import annotations
 
 import re
 from importlib.metadata import Distribution, distributions
+from pathlib import PurePosixPath
+
+from cdc_assets.stack.jars.licences import NONE
+from cdc_assets.stack.jars.licences import licence_of as declared_licence
+from cdc_assets.stack.jars.lockfile import read_lock
 
 ACCEPTED = re.compile(r"apache|bsd|mit\b|isc|psf|python software foundation|unlicense|0bsd|zlib|cc0|mpl|mozilla", re.IGNORECASE)
 # Used as separate programs or libraries, unchanged, and replaceable: neither changes the licence of this project.
@@ -14,6 +19,11 @@ NAMED = {
     "psycopg2-binary": "LGPL: imported, not changed (Dagster's own PostgreSQL storage)",
     "cdc-assets": "this project",
 }
+# Jars run unchanged, in processes of their own: what Apache's policy calls category B (weak copyleft in binary form) is fine.
+# https://www.apache.org/legal/resolved.html
+ACCEPTED_OF_JARS = re.compile(
+    ACCEPTED.pattern + r"|^EPL[ -]2\.0$|^EDL 1\.0$|eclipse distribution|^CDDL|\(CDDL\)|^Go License$", re.IGNORECASE
+)
 
 
 def licence_of(distribution: Distribution) -> str:
@@ -32,3 +42,26 @@ def test_every_licence_is_accepted_or_named() -> None:
 def test_copyleft_is_only_where_it_is_named() -> None:
     copyleft = {d.metadata["Name"] for d in distributions() if re.search(r"\bL?GPL|General Public", licence_of(d))}
     assert copyleft <= set(NAMED)
+
+
+def test_every_jar_offers_an_accepted_licence() -> None:
+    jars = read_lock().jars(read_lock().sets)
+    assert len(jars) > 150
+    refused = {jar.gav: jar.licence for jar in jars if not any(ACCEPTED_OF_JARS.search(one) for one in jar.licence.split(" | "))}
+    assert refused == {}
+
+
+def test_a_pom_without_licences_has_those_of_its_parent() -> None:
+    texts = {
+        "a/child/1/child-1.pom": "<project xmlns='x'><parent><groupId>b</groupId><artifactId>parent</artifactId>"
+        "<version>2</version></parent></project>",
+        "b/parent/2/parent-2.pom": '<project xmlns="x"><licenses><license><name>EPL\n 2.0</name></license>'
+        "<license><name>Apache-2.0</name></license></licenses></project>",
+        "c/orphan/3/orphan-3.pom": "<project/>",
+    }
+
+    def fetch(path: PurePosixPath) -> str:
+        return texts[str(path)]
+
+    assert declared_licence("a:child:1", fetch) == "Apache-2.0 | EPL 2.0"
+    assert declared_licence("c:orphan:3", fetch) == NONE

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from cdc_assets.stack.jars.licences import Fetch, licence_of
 from cdc_assets.stack.jars.lockfile import LOCK, Jar, JarLock, read_lock, write_lock
+from cdc_assets.stack.jars.mirror import repository
 from cdc_assets.stack.jars.sets import SETS, JarSet
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
 
 
-def resolve(jar_set: JarSet, context: MavenContext) -> list[Jar]:
-    """The files of one set, hashed."""
+def resolve(jar_set: JarSet, context: MavenContext, pom: Fetch) -> list[Jar]:
+    """The files of one set, hashed, with the licence that each declares."""
     # "!" is jgo's raw: without it each coordinate's own dependencyManagement would rule the versions of all others.
     wanted = [context.create_dependency(f"{coordinate}!") for coordinate in jar_set.coordinates]
     inputs, transitive = context.resolver.resolve(wanted) if jar_set.transitive else (wanted, [])
@@ -30,12 +32,13 @@ def resolve(jar_set: JarSet, context: MavenContext) -> list[Jar]:
         if dependency.type != "jar" or scope_left_out or any(named.startswith(p) for p in jar_set.without):
             continue
         content = Path(dependency.artifact.resolve()).read_bytes()
-        jars[gav] = Jar(gav, hashlib.sha256(content).hexdigest(), len(content))
+        jars[gav] = Jar(gav, hashlib.sha256(content).hexdigest(), len(content), licence_of(gav, pom))
     return list(jars.values())
 
 
 def main() -> None:
     """Resolve every set and write the lock."""
+    import httpx
     import truststore
 
     truststore.inject_into_ssl()
@@ -43,9 +46,14 @@ def main() -> None:
 
     base = read_lock().repository if LOCK.exists() else sys.argv[1]
     context = MavenContext(remote_repos={"central": base}, timeout=60)
+    client = httpx.Client(timeout=60, follow_redirects=True)
+
+    def pom(path: PurePosixPath) -> str:
+        return client.get(f"{repository(base).rstrip('/')}/{path}").raise_for_status().text
+
     sets = {}
     for name, jar_set in SETS.items():
-        jars = resolve(jar_set, context)
+        jars = resolve(jar_set, context, pom)
         sets[name] = tuple(jars)
         print(f"{name}: {len(jars)} jars, {sum(j.size for j in jars) / 1e6:.1f} MB")
     write_lock(JarLock(base, sets))

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from cdc_assets.stack.errors import StackError
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
-_JAR = re.compile(r'\{ gav = "([^"]+)", sha256 = "([0-9a-f]{64})", size = (\d+) \},')
+_JAR = re.compile(r'\{ gav = "([^"]+)", sha256 = "([0-9a-f]{64})", size = (\d+), licence = "([^"]*)" \},')
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Jar:
     gav: str
     sha256: str
     size: int
+    licence: str = ""
 
     @property
     def path(self) -> PurePosixPath:
@@ -61,7 +62,7 @@ def read_lock(file: Path = LOCK) -> JarLock:
         elif text.endswith("= ["):
             current = sets.setdefault(text.split('"')[1], [])
         elif (match := _JAR.fullmatch(text)) and current is not None:
-            current.append(Jar(match[1], match[2], int(match[3])))
+            current.append(Jar(match[1], match[2], int(match[3]), match[4]))
         else:
             raise StackError("jars", f"{file}:{number} is not a line of a jar lock: {text}", "git checkout " + file.name)
     return JarLock(repository, {name: tuple(jars) for name, jars in sets.items()})
@@ -75,6 +76,11 @@ def write_lock(lock: JarLock, file: Path = LOCK) -> None:
     ]
     for name, jars in sorted(lock.sets.items()):
         lines += ["", f'"{name}" = [']
-        lines += [f'  {{ gav = "{j.gav}", sha256 = "{j.sha256}", size = {j.size} }},' for j in sorted(jars, key=lambda j: j.gav)]
+        lines += [_line(jar) for jar in sorted(jars, key=lambda jar: jar.gav)]
         lines += ["]"]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _line(jar: Jar) -> str:
+    licence = jar.licence.replace('"', "'")
+    return f'  {{ gav = "{jar.gav}", sha256 = "{jar.sha256}", size = {jar.size}, licence = "{licence}" }},'
