@@ -118,7 +118,7 @@ class LiveSource:
                     if topic == f"{self.name}.message":
                         document = json.loads(value or b"{}")
                         content = document.get("payload", document).get("message", {}).get("content") or ""
-                        marked = marked or base64.b64decode(content) == mark.encode()
+                        marked = marked or content in _forms(mark.encode())
                         continue
                     key = message.key()
                     headers = {name: text.decode() for name, text in message.headers() or () if text is not None}
@@ -140,6 +140,11 @@ class LiveSource:
         new = [TopicPartition(t, p, OFFSET_BEGINNING) for t, p in wanted if (t, p) not in known]
         if new:
             consumer.incremental_assign(new)
+
+
+def _forms(content: bytes) -> tuple[str, ...]:
+    """A message's content under each binary.handling.mode."""
+    return base64.b64encode(content).decode(), base64.urlsafe_b64encode(content).decode(), content.hex()
 
 
 @contextmanager

@@ -8,14 +8,13 @@ skip old files, which offsets of many tables in one file cannot.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.commits import Committed, Folded
+from spark.conditions import any_of
 from spark.envelopes.registry import envelope
 from spark.positions.layout import epoch_prefix
 from spark.positions.registry import connector
@@ -36,7 +35,7 @@ def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, be
     """What of it silver has not folded yet."""
     rows = table_events(session, spec, committed.version)
     conditions = [_beyond(topic, committed, before) for topic in committed.of_table(spec.table)]
-    rows = rows.where(reduce(or_, conditions, sf.lit(False)))
+    rows = rows.where(any_of(conditions))
     oldest = _oldest_timestamp(spec, committed, before)
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
 

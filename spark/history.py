@@ -15,8 +15,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
@@ -26,6 +24,7 @@ from spark import silver_table
 from spark.batch import Work
 from spark.changes import META, decoded, key_slots, slot
 from spark.commits import Folded, TopicState, fold, silver_metadata
+from spark.conditions import any_of
 from spark.conflicts import retried
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.fold import POSITION, judged, of_keys, rest_slots
@@ -124,7 +123,7 @@ def _starts(spec: SilverSpec, rest: list[str], order: WindowSpec) -> Expression:
     follows = sf.lag("next").over(order).eqNullSafe(sf.col(POSITION))
     if not tracked:
         tracked = rest
-    changed = reduce(or_, [~sf.col(n).eqNullSafe(sf.lag(n).over(order)) for n in tracked], sf.lit(False))
+    changed = any_of([~sf.col(n).eqNullSafe(sf.lag(n).over(order)) for n in tracked])
     return ~follows | changed
 
 

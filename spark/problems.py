@@ -7,12 +7,11 @@ numbers of the columns that it says nothing about: their values are those that t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
+from spark.conditions import any_of
 from spark.envelopes.leaves import leaf
 from spark.specs import Column, SilverSpec
 from spark.types.registry import lake_type
@@ -46,7 +45,7 @@ def absent(gaps: Sequence[Expression | None]) -> Expression:
     if not known:
         return sf.lit(None).cast("array<int>")
     numbers = sf.array_compact(sf.array(*[sf.when(gap, sf.lit(i)) for i, gap in known.items()]))
-    return sf.when(reduce(or_, known.values()), numbers)
+    return sf.when(any_of(list(known.values())), numbers)
 
 
 def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expression:

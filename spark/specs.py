@@ -113,7 +113,8 @@ class Column:
     `number` is the column's own in the catalogue, which a rename keeps. `missing` is the text of the value that rows have
     which are older than the column; `defaulted`: the column has a default.
     `name` is the column's name in the lake. `field` is its name in events where that is another one, `formerly` are the
-    names that it had in older events. Of columns with one field, an event after `since` fills the newest that it fits.
+    names that it had in older events. `modes` is how the connector writes values, where it is not as ours do
+    (spark.types.modes). Of columns with one field, an event after `since` fills the newest that it fits.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Column:
     field: str = ""
     formerly: tuple[str, ...] = ()
     since: str = ""
+    modes: str = ""
 
     @classmethod
     def from_dict(cls, data: object) -> Column:

@@ -27,7 +27,7 @@ def refuse_inexact(
 
     findings = []
     for table in source.tables:
-        columns = source_columns(table, found[table.id])
+        columns = source_columns(source, table, found[table.id])
         for column in columns:
             try:
                 lake_type(column)

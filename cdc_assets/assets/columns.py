@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.topic_source import TopicTable
 from cdc_assets.resources.databases.postgresql import CatalogueTable
 from spark.specs import Column
 
 
-def source_columns(table: Table, found: CatalogueTable) -> tuple[Column, ...]:
-    """The captured columns with their types."""
+def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> tuple[Column, ...]:
+    """The captured columns with their types, and how their values are written."""
+    modes = _modes(source, table)
     accepted = frozenset(table.accept_inexact)
     return tuple(
-        Column(c.name, c.type, c.nullable, c.kind, c.name in accepted, c.number, c.missing, c.defaulted)
+        Column(c.name, c.type, c.nullable, c.kind, c.name in accepted, c.number, c.missing, c.defaulted, modes=modes)
         for c in found.columns
         if c.name not in table.except_column_list
     )
+
+
+def _modes(source: BaseSource, table: Table) -> str:
+    if isinstance(table, TopicTable):
+        return table.values.modes
+    return source.capture.values.modes if isinstance(source, Source) else ""

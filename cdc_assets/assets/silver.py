@@ -73,7 +73,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         table=names.table_name(table),
         bronze_path=names.bronze_path(lake, source),
         path=names.silver_path(lake, source, table),
-        columns=source_columns(table, found),
+        columns=source_columns(source, table, found),
         keys=table.keys or found.primary_key,
         unavailable=UNAVAILABLE_VALUE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),

@@ -41,15 +41,15 @@ def capture_config(source: Source) -> dict[str, str]:
         "heartbeat.interval.ms": str(int(capture.heartbeat.total_seconds() * 1000)),
         "heartbeat.action.query": f"SELECT pg_logical_emit_message(false, '{names.MARKER_PREFIX}', 'heartbeat')",
         "message.prefix.include.list": names.MARKER_PREFIX,
-        # Exact values as text or integers, so that JSON carries them without a schema beside each message.
-        "decimal.handling.mode": "string",
-        "time.precision.mode": "microseconds",
-        "interval.handling.mode": "string",
+        # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
+        "decimal.handling.mode": capture.values.decimal,
+        "time.precision.mode": capture.values.temporal,
+        "interval.handling.mode": capture.values.interval,
         # In JSON the same base64 as the mode of that name, which sends NULL for an unchanged TOASTed bytea.
-        "binary.handling.mode": "bytes",
-        "hstore.handling.mode": "json",
+        "binary.handling.mode": capture.values.binary,
+        "hstore.handling.mode": capture.values.hstore,
         # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
-        "include.unknown.datatypes": "true",
+        "include.unknown.datatypes": "true" if capture.values.unknown == "include" else "false",
         "unavailable.value.placeholder": UNAVAILABLE_VALUE,
         # The default leaves TRUNCATE out.
         "skipped.operations": "none",

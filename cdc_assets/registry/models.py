@@ -19,6 +19,7 @@ from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.schema_changes import SchemaChanges
+from cdc_assets.registry.value_forms import ValueForms
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 
@@ -40,7 +41,8 @@ class Capture(Declared):
 
     `slot` and `publication` default to names derived from the source. `heartbeat` is how often a marker is
     written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
-    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table).
+    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `values` is for readers of the topics that
+    expect other forms than ours.
     """
 
     envelope: Literal["debezium-json"] = "debezium-json"
@@ -48,6 +50,7 @@ class Capture(Declared):
     slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     heartbeat: Duration = timedelta(seconds=10)
+    values: ValueForms = ValueForms()
 
 
 class Topics(Declared):

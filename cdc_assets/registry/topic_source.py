@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.value_forms import ValueForms
 
 Rows = Literal["json", "avro", "event-json", "event-avro"]
 Changes = Literal[
@@ -45,14 +46,15 @@ class TopicTable(Table):
     """One topic and the table it becomes.
 
     `columns` gives each column's type as PostgreSQL would write it, with ` not null` behind it where that holds.
-    `connector` says whose positions the records carry; envelopes that do not imply it need it. Without `keys`, rows of
-    plain envelopes are appended.
+    `connector` says whose positions the records carry; envelopes that do not imply it need it. `values` says how the
+    connector that fills the topic writes values. Without `keys`, rows of plain envelopes are appended.
     """
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
     envelope: Rows | Changes
     connector: Connector | None = None
+    values: ValueForms = ValueForms()
     columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
     @field_validator("name")

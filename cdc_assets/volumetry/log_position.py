@@ -84,7 +84,7 @@ def _await_marker(core: KafkaCluster, source: BaseSource, marker: str, before: M
     def seen() -> bool:
         ends = _ends(core, topic)
         ranges = {p: (read.get(p, 0), end) for p, end in ends.items()}
-        found = any(_marker_of(record.value) == marker for record in core.records(topic, ranges))
+        found = any(_holds(record.value, marker) for record in core.records(topic, ranges))
         read.update(ends)
         return found
 
@@ -124,12 +124,13 @@ def _ends(cluster: KafkaCluster, topic: str) -> dict[int, int]:
     return state.ends if state else {}
 
 
-def _marker_of(value: bytes | None) -> str | None:
-    """The marker in a record of the marker topic (`message.content`, base64), or None when it is none."""
+def _holds(value: bytes | None, marker: str) -> bool:
+    """Whether a record of the marker topic is this marker: its `message.content`, as any binary.handling.mode writes it."""
     if value is None:
-        return None
-    content = json.loads(value).get("message", {}).get("content")
-    return base64.b64decode(content).decode(errors="replace") if content else None
+        return False
+    raw = marker.encode()
+    forms = (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), raw.hex())
+    return json.loads(value).get("message", {}).get("content") in forms
 
 
 def _await(condition: Callable[[], bool], until: float, failure: str) -> None:

@@ -54,7 +54,7 @@ STEPS: list[tuple[str, str, set[str]]] = [
 def catalogue(live: LiveSource) -> tuple[Column, ...]:
     with live.settings():
         (found,) = PostgresDatabase(live.source([TABLE]).database).tables([parse_table(TABLE)]).values()
-    return source_columns(Table(name=TABLE), found)
+    return source_columns(live.source([TABLE]), Table(name=TABLE), found)
 
 
 def truth(live: LiveSource) -> dict[int, dict[str, Any]]:

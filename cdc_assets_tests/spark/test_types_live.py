@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,10 @@ from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.type_oracle import same
-from cdc_assets_tests.spark.type_values import EXACT, LOST, REFUSED, SETUP, UNFIT
+from cdc_assets_tests.spark.type_values import EXACT, LIMITS, LOST, REFUSED, SETUP, UNFIT
 from spark.errors import ColumnTypeError
 from spark.specs import Column
+from spark.types.modes import Modes
 from spark.types.registry import lake_type
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Captured:
             found = PostgresDatabase(source.database).tables([parse_table(f"public.{table}")])
         (catalogue,) = found.values()
         declared = Table(name=f"public.{table}", accept_inexact=tuple(c.name for c in catalogue.columns) if accept else ())
-        return source_columns(declared, catalogue)
+        return source_columns(source, declared, catalogue)
 
     def sent(self, table: str) -> Iterator[tuple[int, str, Any]]:
         """Row, column and JSON leaf of each event."""
@@ -55,7 +57,7 @@ class Captured:
             for record in records:
                 after = json.loads(record.value or "")["after"]
                 column, _ = self.texts[table][after["id"] % STREAMED]
-                yield after["id"], column, after[column]
+                yield after["id"], column, after.get(column)
 
 
 def _fill(live: LiveSource, table: str, chosen: Values) -> dict[int, tuple[str, str]]:
@@ -162,6 +164,58 @@ def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured)
         refuse_inexact(database, accepting, found, snapshot=True)
 
 
+MODES = [
+    "decimal=precise,temporal=adaptive,binary=base64,interval=numeric,hstore=map",
+    "decimal=double,temporal=nanoseconds,binary=hex,unknown=omit",
+    "temporal=isostring,binary=base64-url-safe",
+    *(["temporal=connect", "temporal=adaptive_time_microseconds"] if os.environ.get("CDC_TEST_ALL_MODES") else []),
+]
+OPTIONS = {
+    "decimal": "decimal.handling.mode",
+    "temporal": "time.precision.mode",
+    "binary": "binary.handling.mode",
+    "interval": "interval.handling.mode",
+    "hstore": "hstore.handling.mode",
+}
+
+
+@pytest.mark.parametrize("number", range(len(MODES)))
+def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSession, number: int) -> None:
+    """Never another value: what a mode loses is refused by name, or makes its record unfit."""
+    modes = Modes.parse(MODES[number])
+    own = replace(captured.live, name=f"modes{number}")
+    chosen = {option: getattr(modes, name) for name, option in OPTIONS.items()}
+    chosen["include.unknown.datatypes"] = str(modes.unknown == "include").lower()
+    own.capture(["public.exact", "public.unfit"], **chosen)
+    found = own.delivered()
+    for table in ("exact", "unfit"):
+        other = Captured(own, captured.texts, {table: found[f"{own.name}.public.{table}"]})
+        readable, refused = {}, set()
+        for column in captured.columns(table):
+            # What NaN and far timestamps become is known; the other values must be right.
+            accepted = column.source_type.startswith(("numeric", "timestamp"))
+            read = replace(column, modes=MODES[number], accepted=accepted)
+            try:
+                lake_type(read)
+                readable[column.name] = read
+            except ColumnTypeError:
+                refused.add(column.source_type)
+        texts = captured.texts[table]
+        sent = [row for row in other.sent(table) if row[1] in readable and row[0] < STREAMED]
+        with own.connection() as connection:
+            converted = _converted(session, readable, sent)
+            wrong = [
+                (readable[name].source_type, texts[n][1][:80], value)
+                for n, name, value in converted
+                if value is not None and not same(connection, readable[name].source_type, value, texts[n][1])
+            ]
+            wrong += [(readable[c].source_type, n, None) for n, c, leaf in sent if leaf is None and not readable[c].accepted]
+            unfit = {readable[name].source_type for _, name, value in converted if value is None}
+        assert wrong == []
+        if table == "exact":
+            assert (sorted(refused), sorted(unfit)) == LIMITS[number]
+
+
 def _converted(
     session: SparkSession, kinds: Mapping[str, Column], sent: Sequence[tuple[int, str, Any]]
 ) -> list[tuple[int, str, Any]]:
@@ -171,4 +225,13 @@ def _converted(
     leaves = [(n, name, leaf if isinstance(leaf, str) or leaf is None else json.dumps(leaf)) for n, name, leaf in sent]
     frame = session.createDataFrame(leaves, "n int, name string, leaf string")
     typed = [sf.when(sf.col("name") == name, lake_type(kind).convert(sf.col("leaf"))).alias(name) for name, kind in kinds.items()]
-    return [(row["n"], row["name"], row[row["name"]]) for row in frame.select("n", "name", *typed).collect()]
+    return [(row["n"], row["name"], _plain(row[row["name"]])) for row in frame.select("n", "name", *typed).collect()]
+
+
+def _plain(value: Any) -> Any:
+    """As delta-rs would show it."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "asDict"):
+        return {name: _plain(item) for name, item in value.asDict().items()}
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -175,3 +175,19 @@ REFUSED = (
     *("bit varying", "bit varying(12)", "int2vector", "oidvector", "money[]", "name[]", "interval[]", "bit varying[]"),
     *("point[]", "bit(3)[]", "box[]", "path[]", "circle[]", "xml[]"),
 )
+
+_BYTES = [
+    *("floats", "int4multirange", "jsonpath", "lquery", "nummultirange", "pair", "pg_lsn", "pg_snapshot", "regclass", "regtype"),
+    *("tid", "tsquery", "tstzmultirange", "xid", "xid8"),
+]
+# By number of the mode in test_types_live.MODES: types refused, and types of which some EXACT value is unfit or, accepted, NULL.
+LIMITS: list[tuple[list[str], list[str]]] = [
+    (["interval", "interval year to month", "numeric", "numeric(40,10)", "numeric(5,-2)"], []),
+    (
+        sorted([*_BYTES, "money", "name", "numeric", "numeric(38,10)", "numeric(40,10)"]),
+        ["timestamp without time zone", "timestamp(3) without time zone"],
+    ),
+    ([], ["time without time zone", "time(3) without time zone"]),
+    (["time without time zone", "timestamp without time zone", "timestamp without time zone[]"], []),
+    ([], []),
+]

@@ -8,11 +8,14 @@ from typing import get_args
 import pytest
 
 from cdc_assets.registry import schema_changes as declaration
+from cdc_assets.registry.value_forms import ValueForms
 from spark.errors import SchemaMismatchError, SpecError
 from spark.schema.difference import Plan, plan
 from spark.schema.ledger import Entry, Ledger, diff
 from spark.schema.policy import CHOICES, SchemaChanges
 from spark.specs import Column, SilverSpec
+from spark.types.modes import CHOICES as MODES
+from spark.types.modes import Modes
 
 ID = Column("id", "integer", False, number=1)
 V = Column("v", "text", number=2)
@@ -142,6 +145,17 @@ def test_the_registry_offers_the_same_choices() -> None:
     declared = declaration.SchemaChanges.model_fields
     assert {kind: get_args(field.annotation) for kind, field in declared.items()} == dict(CHOICES)
     assert declaration.SchemaChanges().model_dump() == asdict(SchemaChanges())
+
+
+def test_the_registry_offers_the_same_modes() -> None:
+    declared = ValueForms.model_fields
+    assert {name: get_args(field.annotation) for name, field in declared.items()} == dict(MODES)
+    assert ValueForms().modes == ""
+    assert Modes.parse(ValueForms(decimal="precise", hstore="map").modes) == Modes(decimal="precise", hstore="map")
+    with pytest.raises(SpecError, match="temporal=structured is not read"):
+        Modes.parse("temporal=structured")
+    with pytest.raises(SchemaMismatchError, match="modes were ours and are decimal=precise now"):
+        planned((ID, replace(V, modes="decimal=precise"), N))
 
 
 def test_the_ledger_survives_its_text() -> None:

@@ -88,6 +88,11 @@ def _compare(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec
     merged = replace(
         new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=new.missing or old.missing
     )
+    if old.modes != new.modes:
+        raise SchemaMismatchError(
+            f"table {spec.table}: the connector's modes were {old.modes or 'ours'} and are {new.modes or 'ours'} now, and an "
+            f"event does not say which it was written under; rebuild the table under a new path, {spec.path} stays as it is"
+        )
     was, now = lake_type(old).name, lake_type(new).name
     if old.number is not None and new.number is not None and old.number != new.number:
         _stop(policy.drop, "drop", old.name, old.source_type, "", spec)

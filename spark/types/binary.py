@@ -6,14 +6,15 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.types.numbers import BOOLEAN
-from spark.types.rule import LakeType, Rule, SourceType
+from spark.types.rule import LakeType, Rule, SourceType, binary
 
 # PostgreSQL moves no value of up to 24 bytes out of its row, and 8 of them are the bits' header.
 LONGEST_IN_PLACE = 128
 
 
-def _binary(text: Expression) -> Expression:
-    return sf.try_to_binary(text, sf.lit("base64"))
+def _bytea(source: SourceType) -> LakeType:
+    mode = source.modes.binary
+    return LakeType("binary", lambda text: binary(text, mode), null_if_unchanged=mode != "bytes")
 
 
 def _bit(source: SourceType) -> LakeType:
@@ -23,7 +24,7 @@ def _bit(source: SourceType) -> LakeType:
 
     def convert(text: Expression) -> Expression:
         """Debezium sends the bits as a little-endian number, without its leading zero bytes."""
-        digits = sf.hex(_binary(text))
+        digits = sf.hex(binary(text))
         count = sf.length(digits) / 2
         octets = sf.transform(
             sf.sequence(sf.lit(1), sf.greatest(count.cast("int"), sf.lit(1))),
@@ -37,7 +38,7 @@ def _bit(source: SourceType) -> LakeType:
 
 
 RULES = (
-    Rule(("bytea",), "binary", "The same bytes.", lambda _: LakeType("binary", _binary)),
+    Rule(("bytea",), "binary", "The same bytes.", _bytea),
     Rule(
         ("bit",),
         "boolean, or string from bit(2) on",

@@ -18,6 +18,22 @@ both in the snapshot and as a change), with PostgreSQL as the judge of whether s
   `accept_inexact` names it.
 - **refused**: no lake type; name the column in `except_column_list`, or capture a cast of it.
 
+This is how our own connectors write values. Sources whose connectors write them otherwise say so (`values:`), and what such a
+mode loses is refused by name too:
+
+| | also read | what it costs |
+|---|---|---|
+| `decimal` | `precise` | NaN and infinities are sent as NULL: accept. More than 38 digits, or no declared size: refused |
+| | `double` | More than 15 digits, no declared size, `money`: refused |
+| `temporal` | `adaptive`, `adaptive_time_microseconds` | nothing |
+| | `connect` | More than three fraction digits: refused |
+| | `nanoseconds` | Timestamps outside 1677 to 2262 are sent as NULL: accept |
+| | `isostring` | 24:00 is sent as 00:00, so both are unfit, unless accepted |
+| `binary` | `base64`, `base64-url-safe`, `hex` | An unchanged TOASTed `bytea` is sent as NULL |
+| `interval` | `numeric` | Months are counted as 30.4375 days: refused |
+| `hstore` | `map` | nothing |
+| `unknown` | `omit` | Types that come as bytes are left out, and `name` as NULL: refused |
+
 A domain is its base type. A value that PostgreSQL has TOASTed and an UPDATE has not changed: see `spark/unavailable.py`.
 """
 

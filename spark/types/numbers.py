@@ -5,9 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.types.rule import LakeType, Rule, SourceType, as_text, cast
+from spark.types.rule import LakeType, Refused, Rule, SourceType, as_text, cast
 
 MAX_DIGITS = 38
+DOUBLE_DIGITS = 15
+_HEX = "0123456789ABCDEF"
 SPECIAL = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 
 
@@ -16,17 +18,80 @@ def _boolean(text: Expression) -> Expression:
 
 
 def numeric(source: SourceType) -> LakeType:
-    """A decimal where Delta has one of that size, else the digits as text."""
+    """A decimal where Delta has one of that size, else the digits as text.
+
+    Raises:
+        Refused: where the mode rounds it.
+    """
+    mode = source.modes.decimal
     if not source.args:
-        return LakeType("string", _digits)
+        return _any_size(mode)
     precision, scale = (*source.args, 0)[:2]
     # numeric(5,-2) has 7 digits before the point, numeric(3,5) has 5 after it.
-    precision, scale = (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
-    if precision > MAX_DIGITS:
-        return LakeType("string", _digits)
-    digits = rf"^-?\d+(\.\d{{0,{scale}}}0*)?$"
+    shifted = scale < 0
+    precision, scale = (precision - scale, 0) if shifted else (max(precision, scale), scale)
+    if precision > MAX_DIGITS or (shifted and mode == "precise"):
+        return _any_size(mode)
     kind = f"decimal({precision},{scale})"
+    if mode == "double":
+        if precision > DOUBLE_DIGITS:
+            raise Refused(f"decimal.handling.mode=double rounds more than {DOUBLE_DIGITS} digits")
+        return LakeType(kind, lambda text: _from_double(text, kind))
+    digits = rf"^-?\d+(\.\d{{0,{scale}}}0*)?$"
+    if mode == "precise":
+        plain = lambda text: _scaled(unscaled(text), sf.lit(scale))  # noqa: E731
+        return LakeType(kind, lambda text: plain(text).try_cast(kind), loses="NaN (sent as NULL)")
     return LakeType(kind, lambda text: sf.when(text.rlike(digits), text.try_cast(kind)))
+
+
+def _any_size(mode: str) -> LakeType:
+    if mode == "string":
+        return LakeType("string", _digits)
+    if mode == "double":
+        raise Refused(f"decimal.handling.mode=double rounds more than {DOUBLE_DIGITS} digits")
+    raise Refused("decimal.handling.mode=precise sends it as bytes of any length, which Spark cannot read without a UDF")
+
+
+def _from_double(text: Expression, kind: str) -> Expression:
+    """A decimal of so few digits that the shortest text of its double is its own."""
+    value = text.try_cast(kind)
+    return sf.when(value.cast("double") == text.try_cast("double"), value)
+
+
+def unscaled(text: Expression) -> Expression:
+    """Connect's Decimal: the unscaled value, big-endian two's complement in base64, as digits; null above 38 of them."""
+    raw = sf.try_to_binary(text, sf.lit("base64"))
+    digits = sf.hex(raw)
+    negative = sf.left(digits, sf.lit(1)) >= "8"
+    magnitude = sf.lpad(sf.when(negative, sf.translate(digits, _HEX, _HEX[::-1])).otherwise(digits), 32, "0")
+
+    def part(start: int, length: int, power: int) -> Expression:
+        value = sf.conv(sf.substr(magnitude, sf.lit(start), sf.lit(length)), 16, 10).try_cast("decimal(38,0)")
+        return sf.try_multiply(value, sf.lit(str(1 << power)).cast("decimal(38,0)")).try_cast("decimal(38,0)")
+
+    total = sf.try_add(sf.try_add(part(1, 8, 96), part(9, 12, 48)), part(21, 12, 0)).try_cast("decimal(38,0)")
+    # -x is the complement of x - 1.
+    signed = sf.when(negative, sf.concat(sf.lit("-"), sf.try_add(total, sf.lit(1)).cast("string"))).otherwise(
+        total.cast("string")
+    )
+    return sf.when((sf.length(raw) > 0) & (sf.length(raw) <= 16), signed)
+
+
+def _scaled(digits: Expression, scale: Expression) -> Expression:
+    """An unscaled value's digits with the point where the scale puts it."""
+    sign = sf.when(digits.startswith("-"), "-").otherwise("")
+    bare = sf.ltrim(digits, sf.lit("-"))
+    padded = sf.when(sf.length(bare) > scale, bare).otherwise(sf.lpad(bare, scale + 1, sf.lit("0")))
+    head, tail = sf.left(padded, sf.length(padded) - scale), sf.right(padded, scale)
+    return sf.when(scale == 0, digits).otherwise(sf.concat(sign, head, sf.lit("."), tail))
+
+
+def _money(source: SourceType) -> LakeType:
+    if source.modes.decimal == "double":
+        raise Refused("decimal.handling.mode=double rounds it")
+    if source.modes.decimal == "precise":
+        return LakeType("string", lambda text: _scaled(unscaled(text), sf.lit(2)))
+    return as_text(source)
 
 
 def _digits(text: Expression) -> Expression:
@@ -52,5 +117,5 @@ RULES = (
         "size, or with more digits, the digits are kept as text, NaN and infinities too. NaN in a decimal: the record is unfit.",
         numeric,
     ),
-    Rule(("money",), "string", "The amount's digits; how many are fractions depends on the server's locale.", as_text),
+    Rule(("money",), "string", "The amount's digits; how many are fractions depends on the server's locale.", _money),
 )

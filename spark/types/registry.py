@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark.errors import ColumnTypeError
 from spark.specs import Column
 from spark.types import arrays, binary, geometric, numbers, ranges, temporal, text, user_defined
-from spark.types.rule import LakeType, Rule, SourceType
+from spark.types.rule import LakeType, Refused, Rule, SourceType
 
 FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("Numbers", numbers.RULES),
@@ -29,14 +29,19 @@ def lake_type(column: Column) -> LakeType:
     """
     if column.kind == "generated":
         raise _refused(column, "it is a generated column, which the source's log does not have")
-    source = SourceType.parse(column.source_type, column.kind, accepted=column.accepted)
+    source = SourceType.parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
     if source is None:
         raise _refused(column, "it is not a type that format_type() writes")
     rule = _rule(column, source)
-    element = rule.build(source) if rule.build else None
+    try:
+        element = rule.build(source) if rule.build else None
+    except Refused as error:
+        raise _refused(column, str(error)) from error
     if element is None:
         raise _refused(column, rule.why)
     loses = arrays.losses(source) if source.array else rule.loses
+    if loses is not None and element.loses:
+        loses = f"{loses}; {element.loses}" if loses else element.loses
     if loses is None:
         raise _refused(column, "Debezium leaves arrays of it out, or sends NULL for them")
     if loses and not column.accepted:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
+from spark.types.modes import Modes
+
+OURS = Modes()
 Convert = Callable[[Expression], Expression]
 
 _SHAPE = re.compile(r"^(?P<head>[^(\[]+)(?:\((?P<args>[-\d,\s]+)\))?(?P<tail>[^\[\]]*?)(?P<array>(?:\[\d*\])*)$")
@@ -26,11 +29,17 @@ class LakeType:
     """A Spark SQL type, and how the text of a JSON leaf becomes it.
 
     `null_if_unchanged`: an unchanged TOASTed value of it arrives as NULL, where other types have a placeholder.
+    `loses`: what the connector's mode loses of it besides, as in Rule.
     """
 
     name: str
     convert: Convert
     null_if_unchanged: bool = False
+    loses: str = ""
+
+
+class Refused(Exception):  # noqa: N818 - control flow between a rule and the registry, never seen outside
+    """A rule's way to say that a type cannot be read under the connector's modes."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class SourceType:
     """A type as PostgreSQL's format_type() writes it, taken apart: `numeric(10,2)[]` is numeric, (10, 2), an array.
 
     `kind` is what the catalogue says of a user-defined type: enum, composite, domain, range, multirange, base.
-    `accepted`: the table takes what Debezium loses of it.
+    `accepted`: the table takes what Debezium loses of it. `modes` are the connector's.
     """
 
     name: str
@@ -46,16 +55,17 @@ class SourceType:
     array: bool = False
     kind: str = ""
     accepted: bool = False
+    modes: Modes = OURS
 
     @classmethod
-    def parse(cls, text: str, kind: str = "", *, accepted: bool = False) -> SourceType | None:
+    def parse(cls, text: str, kind: str = "", *, accepted: bool = False, modes: str = "") -> SourceType | None:
         """None for text that is no type."""
         shape = _SHAPE.match(text.strip())
         if shape is None:
             return None
         name = f"{shape['head']}{shape['tail']}".strip()
         args = tuple(int(a) for a in shape["args"].split(",")) if shape["args"] else ()
-        return cls(name, args, bool(shape["array"]), kind, accepted)
+        return cls(name, args, bool(shape["array"]), kind, accepted, Modes.parse(modes))
 
     @property
     def bare(self) -> str:
@@ -90,14 +100,20 @@ def as_text(_: SourceType) -> LakeType:
     return LakeType("string", lambda text: text)
 
 
-def from_bytes(text: Expression) -> Expression:
-    """The text whose bytes came as base64: what Debezium makes of types it does not know (include.unknown.datatypes)."""
-    return sf.try_validate_utf8(sf.try_to_binary(text, sf.lit("base64")).cast("string"))
+def binary(text: Expression, mode: str = "bytes") -> Expression:
+    """Bytes as binary.handling.mode writes them."""
+    if mode == "hex":
+        return sf.try_to_binary(text, sf.lit("hex"))
+    if mode == "base64-url-safe":
+        text = sf.translate(text, "-_", "+/")
+    return sf.try_to_binary(text, sf.lit("base64"))
 
 
-def bytes_as_text(_: SourceType) -> LakeType:
-    """PostgreSQL's own text of a value of fixed length."""
-    return LakeType("string", from_bytes)
+def bytes_as_text(source: SourceType) -> LakeType:
+    """PostgreSQL's own text of a value of fixed length, whose bytes Debezium sends (include.unknown.datatypes)."""
+    if source.modes.unknown == "omit":
+        raise Refused("the connector leaves it out (include.unknown.datatypes=false)")
+    return LakeType("string", lambda text: sf.try_validate_utf8(binary(text, source.modes.binary).cast("string")))
 
 
 def long_bytes_as_text(source: SourceType) -> LakeType:

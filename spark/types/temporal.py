@@ -6,25 +6,67 @@ sends wrapped-around integers for those).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.types.rule import LakeType, Rule, as_text
+from spark.types.rule import LakeType, Refused, Rule, SourceType, as_text
 
 FIRST_DAY, LAST_DAY = -719162, 2932896
 FIRST_MICRO, LAST_MICRO = -62135596800000000, 253402300799999999
 DAY_MICROS = 86_400_000_000
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 ZERO = "P0Y0M0DT0H0M0S"
 
 
-def _date(text: Expression) -> Expression:
-    days = text.try_cast("int")
-    return sf.when(days.between(FIRST_DAY, LAST_DAY), sf.date_from_unix_date(days))
+def _date(source: SourceType) -> LakeType:
+    def days(text: Expression) -> Expression:
+        count = text.try_cast("int")
+        return sf.when(count.between(FIRST_DAY, LAST_DAY), sf.date_from_unix_date(count))
+
+    def iso(text: Expression) -> Expression:
+        return sf.when(text.rlike(r"^\d{4}-\d\d-\d\dZ?$"), sf.left(text, sf.lit(10)).try_cast("date"))
+
+    return LakeType("date", iso if source.modes.temporal == "isostring" else days)
 
 
-def _timestamp(text: Expression) -> Expression:
-    micros = text.try_cast("bigint")
-    return sf.when(micros.between(FIRST_MICRO, LAST_MICRO), sf.timestamp_micros(micros).cast("timestamp_ntz"))
+def _micros(source: SourceType) -> Callable[[Expression], Expression]:
+    """Time or timestamp leaves as microseconds.
+
+    Raises:
+        Refused: where the mode cuts digits off.
+    """
+    mode, digits = source.modes.temporal, source.args[0] if source.args else 6
+    is_time = source.name.startswith("time ")
+    if mode == "connect" and digits > 3:
+        raise Refused("time.precision.mode=connect cuts it to milliseconds")
+    adapted = mode == "adaptive" or (mode == "adaptive_time_microseconds" and not is_time)
+    if mode == "connect" or (adapted and digits <= 3):
+        return lambda text: sf.try_multiply(text.try_cast("bigint"), sf.lit(1000))
+    if mode == "nanoseconds":
+        return _from_nanos
+    return lambda text: text.try_cast("bigint")
+
+
+def _from_nanos(text: Expression) -> Expression:
+    nanos = text.try_cast("bigint")
+    exact = (nanos % 1000 == 0) & ~nanos.isin(LOWEST, HIGHEST)
+    return sf.when(exact, sf.call_function("div", nanos, sf.lit(1000)))
+
+
+def _timestamp(source: SourceType) -> LakeType:
+    if source.modes.temporal == "isostring":
+        shape = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+        return LakeType("timestamp_ntz", lambda t: sf.when(t.rlike(shape), sf.rtrim(t, sf.lit("Z")).try_cast("timestamp_ntz")))
+    micros = _micros(source)
+
+    def convert(text: Expression) -> Expression:
+        count = micros(text)
+        return sf.when(count.between(FIRST_MICRO, LAST_MICRO), sf.timestamp_micros(count).cast("timestamp_ntz"))
+
+    far = "before 1677-09-21 and after 2262-04-11 (sent as NULL)" if source.modes.temporal == "nanoseconds" else ""
+    return LakeType("timestamp_ntz", convert, loses=far)
 
 
 def _timestamptz(text: Expression) -> Expression:
@@ -32,17 +74,38 @@ def _timestamptz(text: Expression) -> Expression:
     return sf.when(sf.unix_micros(moment).between(FIRST_MICRO, LAST_MICRO), moment)
 
 
-def _time(text: Expression) -> Expression:
-    micros = text.try_cast("bigint")
-    seconds = sf.floor(micros / 1_000_000).cast("bigint")
-    parts = sf.format_string(
-        "%02d:%02d:%02d.%06d",
-        sf.floor(seconds / 3600).cast("bigint"),
-        sf.floor(seconds % 3600 / 60).cast("bigint"),
-        seconds % 60,
-        micros % 1_000_000,
-    )
-    return sf.when(micros.between(0, DAY_MICROS), parts)
+def _time(source: SourceType) -> LakeType:
+    if source.modes.temporal == "isostring":
+        return LakeType("string", lambda text: _iso_time(text, midnight=source.accepted))
+    micros = _micros(source)
+
+    def convert(text: Expression) -> Expression:
+        count = micros(text)
+        seconds = sf.floor(count / 1_000_000).cast("bigint")
+        parts = sf.format_string(
+            "%02d:%02d:%02d.%06d",
+            sf.floor(seconds / 3600).cast("bigint"),
+            sf.floor(seconds % 3600 / 60).cast("bigint"),
+            seconds % 60,
+            count % 1_000_000,
+        )
+        return sf.when(count.between(0, DAY_MICROS), parts)
+
+    return LakeType("string", convert)
+
+
+def _iso_time(text: Expression, *, midnight: bool) -> Expression:
+    """`12:34:56.5Z` with six fraction digits. Midnight may have been 24:00, which is sent as 00:00."""
+    clock = sf.rtrim(text, sf.lit("Z"))
+    whole = sf.concat(sf.left(clock, sf.lit(8)), sf.lit("."), sf.rpad(sf.substr(clock, sf.lit(10)), 6, "0"))
+    fits = text.rlike(r"^\d\d:\d\d:\d\d(\.\d{1,6})?Z?$")
+    return sf.when(fits if midnight else fits & (text != "00:00:00Z"), whole)
+
+
+def _interval(source: SourceType) -> LakeType:
+    if source.modes.interval == "numeric":
+        raise Refused("interval.handling.mode=numeric counts a month as 30.4375 days")
+    return LakeType("string", lambda text: text if source.accepted else sf.when(text != ZERO, text))
 
 
 _CALENDAR = "Years 1 to 9999; a record outside them or at infinity is unfit."
@@ -52,13 +115,13 @@ RULES = (
         "date",
         f"{_CALENDAR} A snapshot shows years BC as AD and 5 to 14 October 1582 ten days late: the connector is not started "
         "on a table that holds one.",
-        lambda _: LakeType("date", _date),
+        _date,
     ),
     Rule(
         ("timestamp without time zone",),
         "timestamp_ntz",
         f"A wall clock's time, without a zone. {_CALENDAR}",
-        lambda _: LakeType("timestamp_ntz", _timestamp),
+        _timestamp,
     ),
     Rule(
         ("timestamp with time zone",),
@@ -70,7 +133,7 @@ RULES = (
         ("time without time zone",),
         "string",
         "Delta has no time of day; `HH:MM:SS.ffffff` sorts as the time does, and 24:00 is one.",
-        lambda _: LakeType("string", _time),
+        _time,
     ),
     Rule(
         ("time with time zone",),
@@ -84,6 +147,6 @@ RULES = (
         "string",
         "ISO 8601: months, days and seconds stay apart, as PostgreSQL keeps them. Debezium sends infinity as zero, so a "
         "record with a zero interval is unfit, unless the table's `accept_inexact` names the column.",
-        lambda source: LakeType("string", lambda text: text if source.accepted else sf.when(text != ZERO, text)),
+        _interval,
     ),
 )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from spark.types.rule import Rule, as_text, bytes_as_text, long_bytes_as_text
+from spark.types.rule import LakeType, Refused, Rule, SourceType, as_text, bytes_as_text, long_bytes_as_text
+
+
+def _name(source: SourceType) -> LakeType:
+    if source.modes.unknown == "omit":
+        raise Refused("without include.unknown.datatypes=true Debezium streams NULL for it")
+    return as_text(source)
+
 
 RULES = (
     Rule(
@@ -11,7 +18,7 @@ RULES = (
         "The same characters; blanks that `character(n)` pads with are kept.",
         as_text,
     ),
-    Rule(("name",), "string", "The same characters.", as_text),
+    Rule(("name",), "string", "The same characters.", _name),
     Rule(("citext",), "string", "The same characters; the comparison in the lake minds case.", as_text, extension=True),
     Rule(("uuid",), "string", "Delta has no UUID; the canonical form sorts and compares the same.", as_text),
     Rule(("json", "jsonb"), "string", "The document's own text: numbers keep all their digits.", as_text),
