@@ -1,0 +1,97 @@
+"""`cdc quarantine` on a table of records as silver leaves it: what is listed, shown, and counted by the check."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner
+
+from cdc_assets.checks.quarantine import evidence
+from cdc_assets.cli import app
+from cdc_assets.quarantine.held import held
+from cdc_assets.registry.loader import load_sources
+
+SOURCE = """
+source: shop
+database: {kind: postgresql, host: db, dbname: shop, user: u, password: {secret: shop}}
+tables: [{name: public.orders}, {name: public.lines}]
+"""
+SEEN = dt.datetime(2026, 11, 21, 9, 0, tzinfo=dt.timezone.utc)
+
+
+def record(offset: int, error_class: str, **more: Any) -> dict[str, Any]:
+    facts = {"topic": "core.shop.public.orders", "partition": 0, "offset": offset, "position": f"p{offset}", "op": "u"}
+    facts |= {"row_key": f'{{"id":{offset % 2}}}', "error_class": error_class, "column": "n", "message": "does not fit"}
+    facts |= {
+        "schema_id": None,
+        "first_seen": SEEN,
+        "key": b'{"id":1}',
+        "value": b"\xffbytes",
+        "redriven_at": None,
+        "dropped_at": None,
+    }
+    return facts | more
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "shop.yaml").write_text(SOURCE)
+    monkeypatch.setenv("CDC_SOURCES", str(sources))
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CDC_LAKE", str(tmp_path / "lake"))
+    rows = [record(3, "value"), record(1, "envelope", row_key=None), record(5, "value"), record(7, "value", dropped_at=SEEN)]
+    schema = pa.schema(
+        [(name, pa.timestamp("us", tz="UTC") if name.endswith(("_at", "_seen")) else kind) for name, kind in _kinds().items()]
+    )
+    write_deltalake(str(tmp_path / "lake" / "quarantine" / "shop" / "orders"), pa.Table.from_pylist(rows, schema=schema))
+    return tmp_path / "lake"
+
+
+def _kinds() -> dict[str, pa.DataType]:
+    kinds = {"partition": pa.int32(), "offset": pa.int64(), "schema_id": pa.int32(), "key": pa.binary(), "value": pa.binary()}
+    return {name: kinds.get(name, pa.string()) for name in record(0, "value")}
+
+
+def ask(*words: str) -> Any:
+    result = CliRunner().invoke(app, ["quarantine", *words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.usefixtures("lake")
+def test_list_and_show() -> None:
+    assert [row["offset"] for row in json.loads(ask("list", "-o", "json"))] == [1, 3, 5]
+    assert [row["offset"] for row in json.loads(ask("list", "shop/orders", "--class", "value", "-o", "json"))] == [3, 5]
+    states = {row["offset"]: row["state"] for row in json.loads(ask("list", "shop", "--all", "-o", "json"))}
+    assert states == {1: "open", 3: "open", 5: "open", 7: "dropped"}
+    assert ask("list", "shop/lines").strip() == "nothing is in quarantine"
+    (shown,) = json.loads(ask("show", "shop/orders", "5"))
+    assert (shown["key"], shown["value"], shown["state"]) == ('{"id":1}', "\\xffbytes", "open")
+
+
+@pytest.mark.usefixtures("lake")
+def test_dry_runs_do_nothing() -> None:
+    # Neither needs Spark or the source: both would fail here.
+    for verb in ("redrive", "drop"):
+        answer = json.loads(ask(verb, "shop/orders", "--class", "value", "--dry-run", "-o", "json"))
+        assert (answer["chosen"], answer["dry_run"]) == (2, True)
+    result = CliRunner().invoke(app, ["quarantine", "list", "shop/none"])
+    assert result.exit_code == 2
+
+
+def test_the_check_counts_what_is_open(lake: Path) -> None:
+    (source,) = load_sources(lake.parent / "sources")
+    orders, lines = source.tables
+    passed, text, figures = evidence(source, orders, held(str(lake), source, orders))
+    assert not passed
+    assert text == "3 record(s) in quarantine since 2026-11-21 09:00, 1 row(s) in doubt: cdc quarantine list shop/orders"
+    assert (figures["cdc/quarantined"], figures["cdc/records_of_unknown_rows"]) == (3, 1)
+    assert evidence(source, lines, held(str(lake), source, lines))[0]
