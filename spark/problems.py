@@ -63,7 +63,7 @@ def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expressio
             found.append(
                 sf.when(text.isNull() & (op != "t"), said(KEY, sf.lit(f"{what}: the event has no value for it"), column))
             )
-        if null_may_mean_unchanged(column):
+        if spec.connector == "postgresql" and null_may_mean_unchanged(column):
             unclear = held & text.isNull() & (op == "u") & ~sf.col("has_before")
             hint = f"{what} is NULL, which Debezium also sends for an unchanged value: ALTER TABLE ... REPLICA IDENTITY FULL"
             found.append(sf.when(unclear, said(UNCLEAR, sf.lit(hint), column)))

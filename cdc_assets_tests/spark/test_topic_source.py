@@ -34,7 +34,7 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
         build_source_defs(source), dg.Definitions(resources={"platform": platform}, executor=dg.in_process_executor)
     )
     result = defs.resolve_implicit_global_asset_job_def().execute_in_process()
-    assert {(e.asset_key.to_user_string(), e.check_name, e.passed) for e in result.get_asset_check_evaluations()} == {
-        ("bronze/feeds/city", "record_parity", True)
-    }
+    checks = {(e.asset_key.to_user_string(), e.check_name): e.passed for e in result.get_asset_check_evaluations()}
+    assert checks[("bronze/feeds/city", "record_parity")]
+    assert all(checks.values())
     assert values(str(tmp_path / "lake" / "silver" / "feeds" / "city")) == [JOMBANG]
