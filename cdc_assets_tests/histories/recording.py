@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +56,18 @@ def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int)
                 session.commit()
             players.append(Player(name, kind, worlds, random.Random(choice.random()), sessions))
         _play(choice, players, worlds * steps // 4)
-        # Transactions stay open while the connector takes its snapshot.
-        live.capture(
-            [f"public.{name}" for name in names] + [SIGNALS],
-            signal__data__collection=SIGNALS,
-            topic__creation__default__partitions="3",
-            incremental__snapshot__chunk__size="20",
-        )
+        # The slot waits for transactions that are open when it is made, and the snapshot then meets others.
+        for player in players:
+            player.finish()
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(_capture, live, names)
+            while not started.done():
+                _play(choice, players, 1)
+                if choice.random() < 0.05:
+                    for player in players:
+                        player.finish()
+                time.sleep(0.02)
+            started.result()
         for part in range(4):
             _play(choice, players, worlds * steps * 3 // 16)
             _signal(connection, choice, names, f"{seed}-{part}")
@@ -73,6 +80,15 @@ def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int)
             player.finish()
         delivered = live.delivered(seconds=240)
         return [_recorded(connection, player, delivered) for player in players]
+
+
+def _capture(live: LiveSource, names: list[str]) -> None:
+    live.capture(
+        [f"public.{name}" for name in names] + [SIGNALS],
+        signal__data__collection=SIGNALS,
+        topic__creation__default__partitions="3",
+        incremental__snapshot__chunk__size="20",
+    )
 
 
 def _play(choice: random.Random, players: list[Player], steps: int) -> None:
