@@ -57,7 +57,8 @@ def java_command(
 
     `optimize` lets the second compiler run as well: faster in the long run, dearer at the start (ADR 0012).
     """
-    compilers = () if optimize else ("-XX:TieredStopAtLevel=1",)
+    # With one compiler 48 MB for compiled code is the default; when they are full, a JVM goes on interpreting, then fails.
+    compilers = () if optimize else ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
     quoted = ":".join(str(entry) for entry in class_path).replace("\\", "\\\\").replace('"', '\\"')
     arguments_file.write_text(f'-cp\n"{quoted}"\n', encoding="utf-8")
     return [str(java()), f"-Xmx{heap_mb}m", *_COMMON, *compilers, *options, f"@{arguments_file}", main]

@@ -88,8 +88,7 @@ def spark_connect(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
         class_path=spark_class_path(),
         heap_mb=1200,
         # Small data, many plans: compiling them well costs more than running them.
-        # With the first compiler alone, 48 MB for compiled code would be the default: thousands of stages fill it.
-        options=[*OPTIONS, "-XX:ReservedCodeCacheSize=240m"],
+        options=OPTIONS,
         arguments_file=folder / "spark.args",
     )
     command += ["--master", "local[2]", *(x for k, v in conf.items() for x in ("--conf", f"{k}={v}"))]
