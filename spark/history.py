@@ -30,9 +30,9 @@ from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.fold import POSITION, judged, of_keys, rest_slots
 from spark.identifiers import quoted, table_at
 from spark.schema.evolution import aligned, at_birth, record_birth
-from spark.session import USER_METADATA
 from spark.silver_table import VALID
 from spark.specs import JobResult, SilverSpec
+from spark.statement import execute
 
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
@@ -140,22 +140,17 @@ def _replace(work: Work, keys: DataFrame, made: DataFrame, metadata: str) -> Com
     old = there.select(*[sf.col(quoted(k)).alias(s) for k, s in zip(spec.keys, slots, strict=True)], "_valid_from")
     gone = of_keys(old, keys, spec).join(made.select(*slots, "_valid_from"), [*slots, "_valid_from"], "left_anti")
     source = made.withColumn("gone", sf.lit(False)).unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
-    source.localCheckpoint().createOrReplaceTempView(view)
     targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
     same = " AND ".join(f"t.{quoted(k)} <=> s.{s}" for k, s in zip(spec.keys, slots, strict=True))
     names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
     differs = "NOT (t._valid_to <=> s._valid_to AND t._cdc_position <=> s._cdc_position)"
-    session.conf.set(USER_METADATA, metadata)
-    try:
-        session.sql(
-            f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} AND t._valid_from = s._valid_from "
-            "WHEN MATCHED AND s.gone THEN DELETE "
-            f"WHEN MATCHED AND {differs} THEN UPDATE SET {', '.join(f't.{n} = s.{v}' for n, v in targets)} "
-            f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
-        ).collect()
-    finally:
-        session.conf.unset(USER_METADATA)
-        session.catalog.dropTempView(view)
+    sql = (
+        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} AND t._valid_from = s._valid_from "
+        "WHEN MATCHED AND s.gone THEN DELETE "
+        f"WHEN MATCHED AND {differs} THEN UPDATE SET {', '.join(f't.{n} = s.{v}' for n, v in targets)} "
+        f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+    )
+    execute(session, sql, view=view, rows=source.localCheckpoint(), metadata=metadata)
     return commit_of(session, spec.path, work.operation_id)
 
 

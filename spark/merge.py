@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.changes import META, key_slots, slot
 from spark.delta_log import Commit, commit_of
 from spark.identifiers import literal, quoted, table_at
-from spark.session import USER_METADATA
 from spark.silver_table import DELETED, soft
 from spark.specs import SilverSpec
+from spark.statement import execute as run
 
 NO_ROW_MARK = "CDC_NO_ROW_FOR_A_PART"
 
@@ -24,13 +24,8 @@ def execute(
 ) -> Commit:
     """One commit; `truncated` is the position of a TRUNCATE that the table has not seen."""
     view = f"cdc_changes_{operation_id}"
-    source.createOrReplaceTempView(view)
-    session.conf.set(USER_METADATA, metadata)
-    try:
-        session.sql(statement(spec, view, truncated=truncated, columns=source.columns)).collect()
-    finally:
-        session.conf.unset(USER_METADATA)
-        session.catalog.dropTempView(view)
+    sql = statement(spec, view, truncated=truncated, columns=source.columns)
+    run(session, sql, view=view, rows=source, metadata=metadata)
     return commit_of(session, spec.path, operation_id)
 
 

@@ -25,13 +25,15 @@ from spark.fold import behind
 from spark.identifiers import table_at
 from spark.positions.layout import EPOCH_WIDTH
 from spark.specs import SilverSpec
+from spark.statement import execute
 
 SCHEMA = (
     "topic string, partition int, offset bigint, epoch int, timestamp timestamp, position string, behind string, op string, "
     "key binary, value binary, schema_id int, row_key string, error_class string, column string, message string, "
     "first_seen timestamp, built_on bigint, redriven_at timestamp, dropped_at timestamp"
 )
-IDENTITY = ("topic", "partition", "offset", "epoch")
+PLACE = ("topic", "partition", "offset")
+IDENTITY = (*PLACE, "epoch")
 COLUMNS = tuple(part.split()[0] for part in SCHEMA.split(", "))
 UPDATED = ("row_key", "error_class", "column", "message", "behind", "built_on", "redriven_at")
 OPEN = "redriven_at IS NULL AND dropped_at IS NULL"
@@ -118,20 +120,17 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
         rows.coalesce(1).write.format("delta").mode("error").options(**PROPERTIES).save(spec.quarantine)
     else:
         view = f"cdc_quarantine_{uuid.uuid4().hex}"
-        rows.createOrReplaceTempView(view)
         same = " AND ".join(f"t.{n} = s.{n}" for n in IDENTITY)
         changed = ", ".join(f"t.{n} = s.{n}" for n in UPDATED)
         inserted = ", ".join(f"s.{n}" for n in COLUMNS)
-        try:
-            session.sql(
-                f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} "
-                f"WHEN MATCHED AND t.dropped_at IS NULL THEN UPDATE SET {changed} "
-                f"WHEN NOT MATCHED THEN INSERT ({', '.join(COLUMNS)}) VALUES ({inserted}) "
-                f"WHEN NOT MATCHED BY SOURCE AND t.built_on >= {built_on} "
-                "AND t.redriven_at IS NULL AND t.dropped_at IS NULL THEN DELETE"
-            ).collect()
-        finally:
-            session.catalog.dropTempView(view)
+        sql = (
+            f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} "
+            f"WHEN MATCHED AND t.dropped_at IS NULL THEN UPDATE SET {changed} "
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(COLUMNS)}) VALUES ({inserted}) "
+            f"WHEN NOT MATCHED BY SOURCE AND t.built_on >= {built_on} "
+            "AND t.redriven_at IS NULL AND t.dropped_at IS NULL THEN DELETE"
+        )
+        execute(session, sql, view=view, rows=rows)
 
 
 def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
@@ -168,8 +167,14 @@ def holes(session: SparkSession, spec: SilverSpec) -> DataFrame:
 
 def without_dropped(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> DataFrame:
     """The changes less the records that were given up: they no longer stand in the way of what comes after them."""
-    gone = table(session, spec).where("dropped_at IS NOT NULL").select("topic", "partition", "offset", "position")
-    same = ["topic", "partition", "offset"]
-    gone = gone.select(*[sf.col(n).alias(f"d_{n}") for n in (*same, "position")])
-    match = [sf.col(n) == sf.col(f"d_{n}") for n in same] + [sf.col("_cdc_position").eqNullSafe(sf.col("d_position"))]
-    return changes.join(sf.broadcast(gone), match, "left_anti")
+    return at(changes, table(session, spec).where("dropped_at IS NOT NULL"), how="left_anti")
+
+
+def at(rows: DataFrame, places: DataFrame, *, position: str = "_cdc_position", how: str = "left_semi") -> DataFrame:
+    """The rows (their position in column `position`) that are at one of these places, or with left_anti at none.
+
+    A place is a topic, partition, offset and position, the position null where it cannot be read.
+    """
+    wanted = places.select(*[sf.col(n).alias(f"p_{n}") for n in (*PLACE, "position")])
+    same = [sf.col(n) == sf.col(f"p_{n}") for n in PLACE] + [sf.col(position).eqNullSafe(sf.col("p_position"))]
+    return rows.join(sf.broadcast(wanted), same, how)

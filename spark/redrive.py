@@ -25,8 +25,7 @@ from spark.fold import POSITION, after_truncate, carried, judged, of_keys
 from spark.identifiers import literal, table_at
 from spark.schema.evolution import aligned
 from spark.specs import SilverSpec
-
-PLACE = ("topic", "partition", "offset")
+from spark.statement import execute
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     if before is None or not quarantine.exists(session, spec):
         return Redriven(0, 0, None, round(time.monotonic() - started, 3))
     spec = aligned(session, spec, after=before.highest)
-    chosen = quarantine.table(session, spec).where(choice.condition()).select(*PLACE, "position").localCheckpoint()
+    chosen = quarantine.table(session, spec).where(choice.condition()).select(*quarantine.PLACE, "position").localCheckpoint()
     events = table_events(session, spec, before.bronze_version)
     changes = quarantine.without_dropped(session, spec, decoded(events, spec))
     if spec.truncate == "apply":
@@ -80,16 +79,10 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
 
 
-def _at(changes: DataFrame, places: DataFrame) -> DataFrame:
-    wanted = places.select(*[sf.col(n).alias(f"p_{n}") for n in (*PLACE, "position")])
-    same = [sf.col(n) == sf.col(f"p_{n}") for n in PLACE] + [sf.col(POSITION).eqNullSafe(sf.col("p_position"))]
-    return changes.join(sf.broadcast(wanted), same, "left_semi")
-
-
 def _keyed(
     session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
 ) -> tuple[int | None, DataFrame]:
-    own = _at(changes, chosen)
+    own = quarantine.at(changes, chosen)
     seen = judged(of_keys(changes, own, spec), spec, from_start=True).localCheckpoint()
     rows = existing(carried(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
     if rows.isEmpty():
@@ -102,7 +95,7 @@ def _keyed(
 def _keyless(
     session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
 ) -> tuple[int | None, DataFrame]:
-    seen = _at(changes, chosen).localCheckpoint()
+    seen = quarantine.at(changes, chosen).localCheckpoint()
     there = session.read.format("delta").load(spec.path).select(sf.col("_cdc_position").alias("there"))
     rows = seen.where(sf.col("problem").isNull()).join(there, sf.col(POSITION) == sf.col("there"), "left_anti")
     if rows.isEmpty():
@@ -116,26 +109,19 @@ def _keyless(
 def _mark(session: SparkSession, spec: SilverSpec, seen: DataFrame) -> int:
     """Say of each open record among the events what became of it; how many were folded."""
     view = f"cdc_redriven_{uuid.uuid4().hex}"
-    facts = seen.select(*PLACE, sf.col(POSITION).alias("position"), "problem.*").dropDuplicates([*PLACE, "position"])
-    open_ = quarantine.table(session, spec).where(quarantine.OPEN).select(*PLACE, "position")
-    facts = _open_of(facts, open_).localCheckpoint()
-    facts.createOrReplaceTempView(view)
-    same = " AND ".join(f"t.{n} = s.{n}" for n in PLACE) + " AND t.position <=> s.position"
-    try:
-        session.sql(
-            f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} AND {quarantine.OPEN} "
-            "WHEN MATCHED AND s.error_class IS NULL THEN UPDATE SET t.redriven_at = current_timestamp() "
-            "WHEN MATCHED THEN UPDATE SET t.error_class = s.error_class, t.column = s.column, t.message = s.message"
-        ).collect()
-    finally:
-        session.catalog.dropTempView(view)
+    facts = seen.select(*quarantine.PLACE, sf.col(POSITION).alias("position"), "problem.*").dropDuplicates(
+        [*quarantine.PLACE, "position"]
+    )
+    open_ = quarantine.table(session, spec).where(quarantine.OPEN)
+    facts = quarantine.at(facts, open_, position="position").localCheckpoint()
+    same = " AND ".join(f"t.{n} = s.{n}" for n in quarantine.PLACE) + " AND t.position <=> s.position"
+    sql = (
+        f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} AND {quarantine.OPEN} "
+        "WHEN MATCHED AND s.error_class IS NULL THEN UPDATE SET t.redriven_at = current_timestamp() "
+        "WHEN MATCHED THEN UPDATE SET t.error_class = s.error_class, t.column = s.column, t.message = s.message"
+    )
+    execute(session, sql, view=view, rows=facts)
     return facts.where("error_class IS NULL").count()
-
-
-def _open_of(facts: DataFrame, open_: DataFrame) -> DataFrame:
-    wanted = open_.select(*[sf.col(n).alias(f"o_{n}") for n in (*PLACE, "position")])
-    same = [sf.col(n) == sf.col(f"o_{n}") for n in PLACE] + [sf.col("position").eqNullSafe(sf.col("o_position"))]
-    return facts.join(wanted, same, "left_semi")
 
 
 def drop(session: SparkSession, spec: SilverSpec, choice: Choice) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.checks.result import check_result
 from cdc_assets.quarantine.held import Held, held
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
@@ -40,15 +41,7 @@ def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
             key = quarantine_key(source, table)
             if key not in context.selected_asset_check_keys:
                 continue
-            passed, description, metadata = evidence(source, table, held(platform.lake, source, table))
-            yield dg.AssetCheckResult(
-                passed=passed,
-                asset_key=key.asset_key,
-                check_name=NAME,
-                severity=dg.AssetCheckSeverity.ERROR,
-                description=description,
-                metadata=metadata,
-            )
+            yield check_result(key, *evidence(source, table, held(platform.lake, source, table)))
 
     return quarantine
 

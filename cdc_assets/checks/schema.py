@@ -9,11 +9,13 @@ from __future__ import annotations
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.checks.result import check_result
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.schema_ledger import ledger_of, rows_without_value
 from spark.schema.ledger import Ledger, diff
 
 NAME = "schema"
+WARN = dg.AssetCheckSeverity.WARN
 DESCRIPTION = "The table's schema and when it changed; warns while older rows lack a value that the source may have."
 
 
@@ -27,7 +29,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     path, key = names.silver_path(lake, source, table), schema_key(source, table)
     ledger = ledger_of(path)
     if ledger is None or not ledger.history:
-        return _result(key, True, "there is no table yet, or none with a schema ledger", {})
+        return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
     last = ledger.history[-1]
     waiting = {c: n for c, after in ledger.unfilled().items() if (n := rows_without_value(path, c, after)) != 0}
     if waiting:
@@ -35,7 +37,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
         what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
     else:
         what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
-    return _result(key, not waiting, what, _metadata(ledger))
+    return check_result(key, not waiting, what, _metadata(ledger), severity=WARN)
 
 
 def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:
@@ -50,14 +52,3 @@ def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:
         "cdc/schema_after_position": dg.MetadataValue.text(last.after),
         "cdc/schema_changes": dg.MetadataValue.md(shown),
     }
-
-
-def _result(key: dg.AssetCheckKey, passed: bool, description: str, metadata: dict[str, dg.MetadataValue]) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        passed=passed,
-        asset_key=key.asset_key,
-        check_name=key.name,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=description,
-        metadata=metadata,
-    )

@@ -14,13 +14,13 @@ All are blocking, so that `dagster asset materialize` ends non-zero when one fai
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.checks import evidence
 from cdc_assets.checks.previous_tallies import previous_tallies
+from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Source, Table
@@ -78,7 +78,7 @@ def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
 def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
     name = names.connector_name(source)
-    return _result(check_key("connector", source), *evidence.of_connector(name, platform.core_connect().status(name)))
+    return check_result(check_key("connector", source), *evidence.of_connector(name, platform.core_connect().status(name)))
 
 
 def _bronze(
@@ -91,7 +91,7 @@ def _bronze(
     }
     measured = measure_transport(platform, source, tables, previous=previous)
     for table in tables:
-        yield _result(check_key("bronze", source, table), *evidence.of_transport(measured[names.table_name(table)]))
+        yield check_result(check_key("bronze", source, table), *evidence.of_transport(measured[names.table_name(table)]))
 
 
 def _silver(platform: Platform, source: Source, tables: list[Table]) -> Iterator[dg.AssetCheckResult]:
@@ -100,7 +100,7 @@ def _silver(platform: Platform, source: Source, tables: list[Table]) -> Iterator
     except CdcAssetsError as error:
         measured = {names.table_name(table): error for table in tables}
     for table in tables:
-        yield _result(check_key("silver", source, table), *evidence.of_rows(measured[names.table_name(table)]))
+        yield check_result(check_key("silver", source, table), *evidence.of_rows(measured[names.table_name(table)]))
 
 
 def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetCheckResult:
@@ -116,16 +116,5 @@ def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetChe
             bronze_path=names.bronze_path(platform.lake, source),
         )
     except CdcAssetsError as error:
-        return _result(key, *evidence.of_error(error))
-    return _result(key, *evidence.of_backup(report))
-
-
-def _result(key: dg.AssetCheckKey, passed: bool, description: str, metadata: dict[str, Any]) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        passed=passed,
-        asset_key=key.asset_key,
-        check_name=key.name,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=description,
-        metadata=metadata,
-    )
+        return check_result(key, *evidence.of_error(error))
+    return check_result(key, *evidence.of_backup(report))

@@ -55,7 +55,7 @@ def list_(
 @app.command()
 def show(table: OneTable, offset: Annotated[int, typer.Argument(help="Its offset.")], partition: Partition = None) -> None:
     """Show one record with its bytes, as JSON."""
-    found = _found(table, None, partition, offset, every_state=True)
+    found = _found(table, None, partition, offset, every_state=True, raw=True)
     if not found:
         raise typer.BadParameter(f"{table} has no record at offset {offset} in quarantine; cdc quarantine list {table} --all")
     print(json.dumps([h.to_json(raw=True) for h in found], indent=2))
@@ -123,10 +123,8 @@ def _run(chosen: str, job: Any) -> Any:
         return platform.spark().run(job, silver_spec(platform.lake, source, table, catalogue[table.id]))
 
 
-def _found(
-    chosen: str | None, error_class: str | None, partition: int | None, offset: int | None, *, every_state: bool = False
-) -> list[Held]:
-    wanted: dict[str, Any] = {"error_class": error_class, "partition": partition, "offset": offset, "every_state": every_state}
+def _found(chosen: str | None, error_class: str | None, partition: int | None, offset: int | None, **more: bool) -> list[Held]:
+    wanted: dict[str, Any] = {"error_class": error_class, "partition": partition, "offset": offset, **more}
     return [h for source, table in _tables(chosen) for h in held(settings.lake(), source, table, **wanted)]
 
 

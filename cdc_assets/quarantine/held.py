@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import open_table
 
 FACTS = (
     "topic",
@@ -24,11 +24,13 @@ FACTS = (
     "schema_id",
     "first_seen",
 )
+MARKS = ("redriven_at", "dropped_at")
+RAW = ("key", "value")
 
 
 @dataclass(frozen=True)
 class Held:
-    """One record; `facts` are the quarantine's columns, raw bytes included."""
+    """One record; `facts` are the quarantine's columns, with its bytes only where they were asked for."""
 
     source: str
     table: str
@@ -48,7 +50,7 @@ class Held:
             value = self.facts[name]
             shown[name] = value.isoformat() if isinstance(value, datetime) else value
         if raw:
-            for name in ("key", "value"):
+            for name in RAW:
                 data = self.facts[name]
                 shown[name] = None if data is None else data.decode(errors="backslashreplace")
         return shown
@@ -63,9 +65,13 @@ def held(
     partition: int | None = None,
     offset: int | None = None,
     every_state: bool = False,
+    raw: bool = False,
 ) -> list[Held]:
-    """The table's records in quarantine in the order of their offsets; open ones unless `every_state`."""
-    rows = _rows(names.quarantine_path(lake, source, table))
+    """The table's records in quarantine in the order of their offsets; open ones unless `every_state`.
+
+    Their bytes are read only with `raw`: a topic of poison holds more of them than a check should load.
+    """
+    rows = _rows(names.quarantine_path(lake, source, table), (*FACTS, *MARKS, *(RAW if raw else ())))
     found = [Held(source.name, names.table_name(table), row) for row in rows]
     wanted = {"error_class": error_class, "partition": partition, "offset": offset}
     found = [h for h in found if all(v is None or h.facts[k] == v for k, v in wanted.items())]
@@ -73,12 +79,7 @@ def held(
     return sorted(found, key=lambda h: (h.facts["topic"], h.facts["partition"], h.facts["offset"]))
 
 
-def _rows(path: str) -> Sequence[dict[str, Any]]:
-    from deltalake import DeltaTable
-
-    if "://" not in path and not (Path(path) / "_delta_log").is_dir():
-        return []
-    if not DeltaTable.is_deltatable(path):
-        return []
-    rows: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+def _rows(path: str, columns: Sequence[str]) -> Sequence[dict[str, Any]]:
+    table = open_table(path)
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pyarrow_table(columns=list(columns)).to_pylist()
     return rows

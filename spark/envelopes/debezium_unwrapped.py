@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from spark.envelopes.debezium_json import SOURCE, TYPES, document, malformed, of_source_block
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
+from spark.envelopes.under_payload import UnderPayload
 from spark.positions.connector import Connector
 from spark.positions.topic import TOPIC
 from spark.specs import SilverSpec
@@ -43,9 +44,9 @@ class DebeziumUnwrapped(Envelope):
         """Where positions are offsets; elsewhere a delete must be rewritten to have one."""
         return connector is TOPIC
 
-    def wrapped(self, row: StructType) -> StructType:
+    def wrapped(self, payload: StructType) -> StructType:
         """The document that holds this row."""
-        return row
+        return payload
 
     def payload(self, document: Expression) -> Expression:
         """The row of a document."""
@@ -118,20 +119,11 @@ class DebeziumUnwrapped(Envelope):
         )
 
 
-class DebeziumUnwrappedSchema(DebeziumUnwrapped):
+class DebeziumUnwrappedSchema(UnderPayload, DebeziumUnwrapped):
     """Flattened rows under `payload`, as the JSON converter writes them with `schemas.enable=true`."""
 
     name = "debezium-unwrapped-schema"
     form = "a row in JSON with its schema, as ExtractNewRecordState writes it"
-    root = "$.payload"
-
-    def wrapped(self, row: StructType) -> StructType:
-        """Under `payload`."""
-        return StructType([StructField("payload", row)])
-
-    def payload(self, document: Expression) -> Expression:
-        """What is under `payload`."""
-        return document["payload"]
 
 
 def _header(name: str) -> Expression:

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from cdc_assets.stack.components import postgres
 from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.ports import HOST
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import grpc
 
 MODULE = "cdc_assets.definitions"
-_CODE, _WEB, _DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
+_CODE, WEBSERVER, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
 
 
 class _DagsterProcess(Component):
@@ -134,14 +135,7 @@ class DagsterCode(_DagsterProcess):
 
     @cached_property
     def _channel(self) -> grpc.Channel:
-        import grpc
-
-        options = [
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.initial_reconnect_backoff_ms", 300),
-            ("grpc.max_reconnect_backoff_ms", 1000),
-        ]
-        return grpc.insecure_channel(self.address, options=options)
+        return local_channel(self.address)
 
     @override
     def probe(self) -> None:
@@ -163,7 +157,7 @@ class DagsterWebserver(_DagsterProcess):
     @property
     @override
     def name(self) -> str:
-        return _WEB
+        return WEBSERVER
 
     @property
     @override
@@ -178,12 +172,12 @@ class DagsterWebserver(_DagsterProcess):
     @property
     @override
     def address(self) -> str:
-        return self.site.address(_WEB)
+        return self.site.address(WEBSERVER)
 
     @override
     def command(self) -> list[str]:
         workspace = str(self.dagster_home / "workspace.yaml")
-        options = ["--workspace", workspace, "--host", HOST, "--port", str(self.site.ports[_WEB]), "--log-level", "warning"]
+        options = ["--workspace", workspace, "--host", HOST, "--port", str(self.site.ports[WEBSERVER]), "--log-level", "warning"]
         return [sys.executable, "-m", "dagster_webserver", *options]
 
     @override
@@ -202,7 +196,7 @@ class DagsterDaemon(_DagsterProcess):
     @property
     @override
     def name(self) -> str:
-        return _DAEMON
+        return DAEMON
 
     @property
     @override
@@ -226,7 +220,7 @@ class DagsterDaemon(_DagsterProcess):
     @override
     def probe(self) -> None:
         query = "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
-        answer = _get(f"http://{self.site.address(_WEB)}/graphql", query=query)
+        answer = _get(f"http://{self.site.address(WEBSERVER)}/graphql", query=query)
         if not answer.get("data"):
             raise NotReadyError(f"the webserver cannot read the heartbeats: {answer['errors'][0]['message']}")
         statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.components.java_files import write_log4j
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
@@ -144,14 +145,7 @@ class SparkConnect(Component):
 
     @cached_property
     def _channel(self) -> grpc.Channel:
-        import grpc
-
-        options = [
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.initial_reconnect_backoff_ms", 300),
-            ("grpc.max_reconnect_backoff_ms", 1000),
-        ]
-        return grpc.insecure_channel(self.address, options=options)
+        return local_channel(self.address)
 
     def settle(self) -> None:
         """A MERGE into a throw-away table: proves Delta, and pays for class loading before the first run needs it."""

@@ -1,0 +1,27 @@
+"""A finding as Dagster takes it: one form for every check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+
+def check_result(
+    key: dg.AssetCheckKey,
+    passed: bool,
+    description: str,
+    metadata: Mapping[str, Any],
+    *,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+) -> dg.AssetCheckResult:
+    """The result of the check of that key."""
+    return dg.AssetCheckResult(
+        passed=passed,
+        asset_key=key.asset_key,
+        check_name=key.name,
+        severity=severity,
+        description=description,
+        metadata=metadata,
+    )
