@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.progress import Components, console, download_bar
+from cdc_assets.errors import CdcAssetsError
 from cdc_assets.stack import start
+from cdc_assets.stack.components.dagster import DAEMON, WEBSERVER
 from cdc_assets.stack.components.spark_connect import NAME as SPARK
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import external_addresses, load
@@ -36,6 +41,10 @@ def up(
             start.fetch_jars(jars, advance)
     started = start.start(home, brokers=brokers)
     loader = _Examples(home) if examples else None
+    if main_job:
+        settings.export_stack_environment()
+        # Two seconds of imports, while the components start.
+        Thread(target=_load_definitions, daemon=True).start()
     with Components() as view:
 
         def seen(state: StackState) -> None:
@@ -43,8 +52,8 @@ def up(
             if loader:
                 loader.look(state)
 
-        # Spark takes longest, and the main job begins with what does not need it.
-        start.wait_healthy(home, seen=seen, without=(SPARK,) if main_job else ())
+        # Spark takes longest, and the main job begins with what needs neither it nor the daemon.
+        start.wait_healthy(home, seen=seen, without=(SPARK, WEBSERVER, DAEMON) if main_job else ())
     if loader:
         loader.result()
 
@@ -59,8 +68,13 @@ def up(
         stands(lambda _: None)
 
 
+def _load_definitions() -> None:
+    """A declaration that cannot be loaded is told by the main job, which loads it again."""
+    with suppress(CdcAssetsError):
+        importlib.import_module("cdc_assets.definitions")
+
+
 def _run_main_job(stands: main_job.Stands) -> None:
-    settings.export_stack_environment()
     from cdc_assets.cli import main_job
 
     main_job.run(stands)

@@ -1,6 +1,6 @@
 """The main job, step by step: transport, a burst of live changes, caught up, counted.
 
-Everything is carried by the sensors that run in Dagster; nothing here moves a record. `lag` is the time from the
+The sensors that run in Dagster carry every record; what runs here only declares and counts. `lag` is the time from the
 end of the burst until silver and backup held all of it.
 """
 
@@ -13,16 +13,14 @@ from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.main_job.dagster_runs import check_outcomes, run_job
+from cdc_assets.main_job.dagster_runs import run_job
 from cdc_assets.main_job.final_table import line_of, print_table
 from cdc_assets.names import table_name
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
 
-_TRANSPORT_TIMEOUT = 600.0
 _CATCH_UP_TIMEOUT = 900.0
-_VOLUMETRY_TIMEOUT = 300.0
 
 
 def run_main_job(
@@ -34,7 +32,7 @@ def run_main_job(
         console: where progress goes.
         tables: where the counts go.
         burst: writes a burst of live changes into the sources.
-        stands: waits until Spark is there as well, which transport does not need; says what it waits for.
+        stands: waits until all of the stack is there, which transport does not need; says what it waits for.
 
     Raises:
         CdcAssetsError: naming the link that did not follow.
@@ -43,11 +41,7 @@ def run_main_job(
     sources = load_sources(settings.sources_folder())
     platform = Platform()
     with console.status("connectors, topics and mirrors") as status:
-        run_job(
-            TRANSPORT_JOB,
-            timeout=_TRANSPORT_TIMEOUT,
-            progress=lambda text: status.update(f"connectors, topics and mirrors: {text}"),
-        )
+        run_job(TRANSPORT_JOB, console=console)
         status.update("a burst of live changes")
         burst()
         started = time.monotonic()
@@ -64,13 +58,8 @@ def run_main_job(
             status.update(f"waiting for silver and backup, {len(late)} of {len(everything)} tables to go: {left}")
 
         wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
-        run_id = run_job(
-            VOLUMETRY_JOB,
-            timeout=_VOLUMETRY_TIMEOUT,
-            progress=lambda text: status.update(f"counting: {text}"),
-            must_succeed=False,
-        )
-        outcomes = check_outcomes(run_id)
+        status.update("counting every link of every chain")
+        outcomes = run_job(VOLUMETRY_JOB, console=console, must_succeed=False)
     passed = True
     for source in sources:
         lines = [

@@ -16,8 +16,9 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
+from cdc_assets.sensors.confirmations import confirmations
 from cdc_assets.sensors.news import TableNews, Waiting, decide
-from cdc_assets.sensors.recent_runs import busy_tables, failure_pause, last_materialized
+from cdc_assets.sensors.recent_runs import busy_tables, failure_pause
 
 _TICK_SECONDS = 5
 SOURCE_TAG = "cdc/source"
@@ -49,7 +50,7 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         if pause > 0:
             return dg.SkipReason(f"the last runs failed; trying again in {pause:.0f} s")
         try:
-            news, problems = read_news(context.instance, platform, source, now=now)
+            news, problems = read_news(context.instance, platform, source)
         except CdcAssetsError as error:
             return dg.SkipReason(str(error))
         for problem in problems:
@@ -78,6 +79,7 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         ]
         return dg.SensorResult(
             run_requests=run_requests,
+            asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
             skip_reason=None if run_requests else _why_nothing(news, busy, problems),
             cursor=json.dumps({"waiting_since": dict(waiting.since)}),
         )
@@ -94,9 +96,7 @@ def _why_nothing(news: list[TableNews], busy: frozenset[str], problems: list[str
     return f"{', '.join(sorted(busy)) or 'no table'} in a run, waiting: {', '.join(waiting)}"
 
 
-def read_news(
-    instance: dg.DagsterInstance, platform: Platform, source: BaseSource, *, now: float
-) -> tuple[list[TableNews], list[str]]:
+def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSource) -> tuple[list[TableNews], list[str]]:
     """What every table has waiting, and what stands in the way of telling.
 
     A table whose topic contradicts bronze is reported as news, so that a run is asked for and fails by name.
@@ -123,7 +123,6 @@ def read_news(
                 waiting,
                 silver_behind=_silver_behind(platform, source, table, known.records if known else 0),
                 backup_behind=_backup_behind(instance, source, table, known.records if known else 0),
-                stale=_stale(instance, source, table, now),
             )
         )
     return news, problems
@@ -143,13 +142,6 @@ def _backup_behind(instance: dg.DagsterInstance, source: BaseSource, table: Tabl
     copied = last.asset_materialization.metadata["dagster/row_count"].value if last and last.asset_materialization else 0
     due = last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
     return due and int(str(copied)) < records
-
-
-def _stale(instance: dg.DagsterInstance, source: BaseSource, table: Table, now: float) -> bool:
-    """Half of the freshness window has passed without a run: an idle table is confirmed to be up to date."""
-    window = (table.freshness or source.freshness).fail_after.total_seconds()
-    last = last_materialized(instance, dg.AssetKey(names.asset_key("silver", source, table)))
-    return last is None or now - last > window / 2
 
 
 def _from_cursor(cursor: str | None) -> Waiting:

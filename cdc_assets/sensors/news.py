@@ -18,7 +18,6 @@ class TableNews:
     waiting: int
     silver_behind: bool = False
     backup_behind: bool = False
-    stale: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,7 @@ def decide(
     free = [n for n in news if n.table not in busy and _has_news(n)]
     backlog = [n for n in free if n.waiting > max_records]
     small = [n for n in free if n.waiting <= max_records]
-    due = any(
-        n.waiting >= min_records or n.silver_behind or n.backup_behind or n.stale or now - since[n.table] >= max_delay
-        for n in small
-    )
+    due = any(n.waiting >= min_records or n.silver_behind or n.backup_behind or now - since[n.table] >= max_delay for n in small)
     requests = [Request((n.table,), f"backlog of up to {n.waiting} records") for n in backlog]
     if due:
         total = sum(n.waiting for n in small)
@@ -68,4 +64,4 @@ def decide(
 
 
 def _has_news(news: TableNews) -> bool:
-    return news.waiting > 0 or news.silver_behind or news.backup_behind or news.stale
+    return news.waiting > 0 or news.silver_behind or news.backup_behind

@@ -15,7 +15,6 @@ news_lists = st.lists(
         waiting=st.integers(0, 50),
         silver_behind=st.booleans(),
         backup_behind=st.booleans(),
-        stale=st.booleans(),
     ),
     unique_by=lambda n: n.table,
 )

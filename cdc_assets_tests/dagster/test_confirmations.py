@@ -1,0 +1,70 @@
+"""Idle tables stay fresh without a run; a table with news, in a run, or without silver is not confirmed."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets.sensors.confirmations import confirmations
+from cdc_assets.sensors.kafka_offsets import build_offsets_sensor, read_news
+from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
+from cdc_assets_tests.dagster.test_offsets_sensor import LINES, catch_up
+from cdc_assets_tests.fakes import FakeKafka
+
+
+def confirmed(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, *, after: float, busy: frozenset[str] = frozenset()
+) -> dict[str, object]:
+    """{table: row count} of the events at `after` seconds from now."""
+    news, _ = read_news(instance, platform, source)
+    events = confirmations(instance, platform, source, news, busy=busy, now=time.time() + after)
+    return {event.asset_key.path[-1]: event.metadata["dagster/row_count"].value for event in events}
+
+
+def test_after_half_of_the_window_every_idle_table_is_confirmed_with_its_rows(
+    source: Source, platform: Platform, instance: dg.DagsterInstance
+) -> None:
+    catch_up(platform, instance)
+    half = source.freshness.fail_after.total_seconds() / 2
+    assert confirmed(source, platform, instance, after=half - 5) == {}
+    assert confirmed(source, platform, instance, after=half + 5) == {"orders": 3, "lines": 5}
+    assert confirmed(source, platform, instance, after=half + 5, busy=frozenset({"lines"})) == {"orders": 3}
+
+
+def test_a_table_with_news_is_not_confirmed(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
+) -> None:
+    catch_up(platform, instance)
+    lake_kafka.topics[LINES].logs[0].append((b"k", b"{}"))
+    window = source.freshness.fail_after.total_seconds()
+    assert confirmed(source, platform, instance, after=window) == {"orders": 3}
+
+
+def test_a_table_that_silver_does_not_have_is_not_confirmed(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
+) -> None:
+    for topic in lake_kafka.topics.values():
+        topic.logs[0].clear()
+    assert confirmed(source, platform, instance, after=1e6) == {}
+    context = dg.build_sensor_context(instance=instance, resources={"platform": platform})
+    result = build_offsets_sensor(source).evaluate_tick(context)
+    assert not result.run_requests
+    assert not result.asset_events
+
+
+@pytest.mark.parametrize(("late", "runs"), [(0, 1), (600, 0)])
+def test_a_tick_of_the_past_is_dropped_where_the_next_is_near(
+    source: Source, platform: Platform, tmp_path: Path, late: int, runs: int
+) -> None:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        catch_up(platform, instance)
+        schedule = build_volumetry_schedule(source, build_volumetry_job(source))
+        at = datetime.now(timezone.utc) - timedelta(seconds=late)
+        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=at)
+        assert len(schedule.evaluate_tick(context).run_requests or ()) == runs
