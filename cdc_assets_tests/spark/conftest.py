@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.live_source import LiveSource, live_source
 from cdc_assets_tests.spark.jvm import kafka_broker, spark_connect
 
 if TYPE_CHECKING:
@@ -41,10 +40,3 @@ def session(remote: str) -> Iterator[SparkSession]:
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with kafka_broker(tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap
-
-
-@pytest.fixture(scope="session")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSource]:
-    """PostgreSQL with Debezium; a test takes a connector of its own: `replace(live, name=...)`."""
-    with live_source(tmp_path_factory.mktemp("live")) as source:
-        yield source

@@ -1,0 +1,197 @@
+"""Kafka Connect's REST interface: declared config in, states and offsets out.
+
+Connect answers 409 while it rebalances and 5xx while it starts; both are retried until a deadline, since every verb
+here may be repeated. `GET /connectors/<name>/config` returns configs in clear text (KAFKA-5117): show them through
+`masking` only.
+REST: https://kafka.apache.org/documentation/#connect_rest (offsets and stop: KIP-875, initial state: KIP-980).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from cdc_assets.errors import ConnectError, ConnectorFailedError
+from cdc_assets.resources.connect.masking import mask_text
+from cdc_assets.resources.connect.rest import ConnectRest
+from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStatus, Plugin, SourceOffset
+
+_POLL_SECONDS = 0.25
+
+
+class ConnectClient:
+    """One Connect cluster."""
+
+    def __init__(self, url: str, *, deadline: float = 60.0, transport: httpx.BaseTransport | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._rest = ConnectRest(url, deadline=deadline, transport=transport)
+        self._password_keys: dict[str, frozenset[str]] = {}
+
+    def connectors(self) -> list[str]:
+        """Names of all connectors."""
+        return sorted(self._rest.request("GET", "/connectors"))
+
+    def overview(self) -> dict[str, ConnectorOverview]:
+        """Every connector of the cluster with config and states, by name, in one request."""
+        answer = self._rest.request("GET", "/connectors?expand=info&expand=status")
+        return {
+            name: ConnectorOverview(
+                name,
+                about["info"].get("type") or "",
+                about["info"]["config"],
+                ConnectorStatus.parse(name, about["status"]) if about.get("status") else None,
+            )
+            for name, about in sorted(answer.items())
+        }
+
+    def config(self, name: str) -> dict[str, str] | None:
+        """The connector's config as Connect holds it, or None when there is no such connector."""
+        return self._rest.request("GET", f"{_path(name)}/config", missing_ok=True)
+
+    def validate(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """Connect's own findings, by config key; empty when the config is valid. They quote no secret value."""
+        answer = self._rest.request("PUT", f"{_plugin_path(config)}/config/validate", json=dict(config))
+        secret = _password_keys(answer["configs"])
+        return {
+            item["value"]["name"]: [mask_text(error, config, secret) for error in item["value"]["errors"]]
+            for item in answer["configs"]
+            if item["value"]["errors"]
+        }
+
+    def password_keys(self, connector_class: str) -> frozenset[str]:
+        """The keys whose ConfigDef type is PASSWORD; empty for a class that this cluster does not have."""
+        if connector_class not in self._password_keys:
+            path = f"{_plugin_path({'connector.class': connector_class})}/config"
+            found = self._rest.request("GET", path, missing_ok=True) or []
+            self._password_keys[connector_class] = frozenset(item["name"] for item in found if item.get("type") == "PASSWORD")
+        return self._password_keys[connector_class]
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> None:
+        """Create the connector, or replace its config."""
+        self._rest.request("PUT", f"{_path(name)}/config", json=dict(config))
+
+    def create(self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING") -> None:
+        """Create the connector as RUNNING, PAUSED or STOPPED (so that offsets can be set first); 409 while it exists."""
+        body = {"name": name, "config": dict(config), "initial_state": initial_state}
+        self._rest.request("POST", "/connectors", json=body)
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        """Connector and task states, or None when there is no such connector (or no status yet)."""
+        answer = self._rest.request("GET", f"{_path(name)}/status", missing_ok=True)
+        return None if answer is None else ConnectorStatus.parse(name, answer)
+
+    def restart_failed(self, name: str) -> None:
+        """Restart only what has FAILED."""
+        self._rest.request("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")
+
+    def restart(self, name: str) -> None:
+        """Restart the connector and all its tasks."""
+        self._rest.request("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=false")
+
+    def pause(self, name: str) -> None:
+        """Ask the tasks to stop polling; they keep what they hold (a replication slot stays busy)."""
+        self._rest.request("PUT", f"{_path(name)}/pause")
+
+    def resume(self, name: str) -> None:
+        """Let a paused or stopped connector run."""
+        self._rest.request("PUT", f"{_path(name)}/resume")
+
+    def stop(self, name: str, *, deadline: float = 60.0) -> ConnectorStatus:
+        """Shut all tasks down and wait until they are gone; config and offsets stay.
+
+        Raises:
+            ConnectError: when a task is still there after `deadline` seconds, or there is no such connector.
+        """
+        self._rest.request("PUT", f"{_path(name)}/stop")
+        return self._wait(name, lambda status: status.stopped, "stopped", deadline)
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        """The connector's committed source offsets: `[{"partition": {...}, "offset": {...}}]`."""
+        answer = self._rest.request("GET", f"{_path(name)}/offsets", missing_ok=True)
+        return [] if answer is None else answer["offsets"]
+
+    def patch_offsets(self, name: str, offsets: Sequence[SourceOffset]) -> str:
+        """Set these offsets of a STOPPED connector (`offset=None` forgets one), leave all others; Connect's message."""
+        body = {"offsets": [offset.to_json() for offset in offsets]}
+        return str(self._rest.request("PATCH", f"{_path(name)}/offsets", json=body)["message"])
+
+    def reset_offsets(self, name: str) -> str:
+        """Forget all offsets of a STOPPED connector; Connect's message."""
+        return str(self._rest.request("DELETE", f"{_path(name)}/offsets")["message"])
+
+    def topics(self, name: str) -> list[str]:
+        """The topics that the connector has used since it was made, or since they were reset (KIP-558)."""
+        answer = self._rest.request("GET", f"{_path(name)}/topics", missing_ok=True)
+        return [] if answer is None else sorted(answer[name]["topics"])
+
+    def plugins(self) -> list[Plugin]:
+        """Every class that the worker can run."""
+        answer = self._rest.request("GET", "/connector-plugins?connectorsOnly=false")
+        return [Plugin(item["class"], item.get("version") or "", item["type"]) for item in answer]
+
+    def loggers(self) -> dict[str, str]:
+        """Levels of the loggers that have one of their own, on the worker that answers."""
+        answer = self._rest.request("GET", "/admin/loggers")
+        return {name: about["level"] for name, about in sorted(answer.items())}
+
+    def set_logger(self, name: str, level: str) -> None:
+        """Set a logger's level on every worker of the cluster, which takes them a moment (KIP-976)."""
+        self._rest.request("PUT", f"/admin/loggers/{quote(name, safe='')}?scope=cluster", json={"level": level})
+
+    def delete(self, name: str, *, deadline: float = 60.0) -> None:
+        """Remove the connector and wait until its status is gone too; its offsets stay in Connect's offsets topic."""
+        self._rest.request("DELETE", _path(name), missing_ok=True)
+        until = time.monotonic() + deadline
+        while self.status(name) is not None:
+            if time.monotonic() > until:
+                raise ConnectError(f"connector {name} at {self.url} is deleted, but still has a status after {deadline:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+    def wait_running(self, name: str, *, deadline: float = 120.0) -> ConnectorStatus:
+        """Wait until the connector and every task run.
+
+        Raises:
+            ConnectorFailedError: at once when a task is FAILED after one restart of what failed.
+            ConnectError: when the deadline passes.
+        """
+        restarted_at: float | None = None
+
+        def runs(status: ConnectorStatus) -> bool:
+            nonlocal restarted_at
+            if status.failed and restarted_at is None:
+                self.restart_failed(name)
+                restarted_at = time.monotonic()
+            elif status.failed and restarted_at is not None and time.monotonic() - restarted_at > 2.0:
+                reason = "; ".join(status.trace) or "no trace given"
+                raise ConnectorFailedError(f"connector {name} at {self.url}: {status.state}, tasks {status.tasks}: {reason}")
+            return status.running
+
+        return self._wait(name, runs, "running", deadline)
+
+    def _wait(self, name: str, reached: Callable[[ConnectorStatus], bool], what: str, deadline: float) -> ConnectorStatus:
+        until = time.monotonic() + deadline
+        while True:
+            status = self.status(name)
+            if status is not None and reached(status):
+                return status
+            if time.monotonic() > until:
+                seen = f"{status.state}, tasks {status.tasks}" if status else "no status"
+                raise ConnectError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
+            time.sleep(_POLL_SECONDS)
+
+
+def _path(name: str) -> str:
+    return f"/connectors/{quote(name, safe='')}"
+
+
+def _plugin_path(config: Mapping[str, str]) -> str:
+    plugin = config["connector.class"].rsplit(".", 1)[-1]
+    return f"/connector-plugins/{quote(plugin, safe='')}"
+
+
+def _password_keys(configs: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(item["definition"]["name"] for item in configs if item.get("definition", {}).get("type") == "PASSWORD")

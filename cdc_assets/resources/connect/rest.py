@@ -1,0 +1,71 @@
+"""One request to Connect: retried until a deadline while it rebalances (409), starts or is unreachable (5xx, no answer)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from cdc_assets.errors import ConnectError
+from cdc_assets.resources.connect.masking import mask_text
+
+_MESSAGE_LENGTH = 600
+
+
+class _TryAgainError(Exception):
+    """Connect is rebalancing, starting, or not reachable yet."""
+
+
+class ConnectRest:
+    """JSON requests to one Connect cluster; every method of Connect's REST that we use may be repeated."""
+
+    def __init__(self, url: str, *, deadline: float, transport: httpx.BaseTransport | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._deadline = deadline
+        self._http = httpx.Client(base_url=self.url, timeout=30.0, transport=transport, trust_env=False)
+
+    def request(self, method: str, path: str, *, json: Any = None, missing_ok: bool = False) -> Any:
+        """The answer's JSON; None when it is empty, or when it is a 404 and `missing_ok`.
+
+        Raises:
+            ConnectError: with method, address and Connect's message, which quotes no secret of `json`.
+        """
+        retrying = Retrying(
+            stop=stop_after_delay(self._deadline),
+            wait=wait_exponential(multiplier=0.2, max=3.0),
+            retry=retry_if_exception_type(_TryAgainError),
+            reraise=True,
+        )
+        try:
+            return retrying(self._once, method, path, json, missing_ok)
+        except _TryAgainError as error:
+            raise ConnectError(f"{method} {self.url}{path}: {error} (gave up after {self._deadline:.0f} s)") from error
+
+    def _once(self, method: str, path: str, json: Any, missing_ok: bool) -> Any:
+        try:
+            response = self._http.request(method, path, json=json)
+        except httpx.TransportError as error:
+            raise _TryAgainError(f"no answer: {error or type(error).__name__}") from error
+        if response.status_code == 404 and missing_ok:
+            return None
+        if not response.is_error:
+            return response.json() if response.content else None
+        message = _message(response, json)
+        # No retry mends a class that the worker does not have (500), nor a name that is taken (409).
+        refused = "BadRequestException" in message or "already exists" in message
+        if (response.status_code == 409 or response.status_code >= 500) and not refused:
+            raise _TryAgainError(f"HTTP {response.status_code}: {message}")
+        raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {message}")
+
+
+def _message(response: httpx.Response, sent: Any) -> str:
+    """Connect's message in one line; it may quote what was sent, so secrets of that are taken out."""
+    try:
+        text = str(response.json().get("message", ""))
+    except (ValueError, AttributeError):
+        text = response.text
+    config = sent.get("config", sent) if isinstance(sent, dict) else {}
+    values = {str(key): value for key, value in config.items() if isinstance(value, str)} if isinstance(config, dict) else {}
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    return mask_text(line, values)[:_MESSAGE_LENGTH] or "no message"

@@ -1,0 +1,93 @@
+"""What Connect says about connectors, as values. The states: RUNNING, FAILED, PAUSED, STOPPED, UNASSIGNED, RESTARTING."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.resources.connect.masking import mask_text
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """One task: its number, state, the worker it is on, and the first line of its failure (empty: none)."""
+
+    id: int
+    state: str
+    worker: str
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class ConnectorStatus:
+    """States of a connector and of each of its tasks; `trace` holds the first line of each failure."""
+
+    name: str
+    state: str
+    tasks: tuple[str, ...]
+    trace: tuple[str, ...]
+    worker: str = ""
+    details: tuple[TaskStatus, ...] = ()
+
+    @classmethod
+    def parse(cls, name: str, answer: Mapping[str, Any]) -> ConnectorStatus:
+        """From the answer of `GET /connectors/<name>/status`."""
+        connector = answer["connector"]
+        details = tuple(
+            TaskStatus(int(task.get("id", at)), task["state"], task.get("worker_id", ""), _first_line(task))
+            for at, task in enumerate(answer["tasks"])
+        )
+        trace = tuple(line for line in (_first_line(connector), *(task.trace for task in details)) if line)
+        states = tuple(task.state for task in details)
+        return cls(name, connector["state"], states, trace, connector.get("worker_id", ""), details)
+
+    @property
+    def running(self) -> bool:
+        """The connector and every task, and at least one task (a connector is RUNNING while its task is FAILED)."""
+        return self.state == "RUNNING" and bool(self.tasks) and all(task == "RUNNING" for task in self.tasks)
+
+    @property
+    def failed(self) -> bool:
+        """The connector or any task is FAILED."""
+        return "FAILED" in (self.state, *self.tasks)
+
+    @property
+    def stopped(self) -> bool:
+        """STOPPED with no task left: only then may its offsets be changed (KIP-875)."""
+        return self.state == "STOPPED" and not self.tasks
+
+
+@dataclass(frozen=True)
+class ConnectorOverview:
+    """A connector of a cluster: its kind (source or sink), config as Connect holds it, and states (None: not known yet)."""
+
+    name: str
+    type: str
+    config: Mapping[str, str]
+    status: ConnectorStatus | None
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A class that the worker can run: its short and full name, version, and type (source, sink, converter, …)."""
+
+    class_name: str
+    version: str
+    type: str
+
+
+@dataclass(frozen=True)
+class SourceOffset:
+    """One committed offset of a connector, in the connector's own words; `offset` None: forgotten."""
+
+    partition: Mapping[str, Any]
+    offset: Mapping[str, Any] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As Connect's REST has it."""
+        return {"partition": dict(self.partition), "offset": None if self.offset is None else dict(self.offset)}
+
+
+def _first_line(part: Mapping[str, Any]) -> str:
+    return mask_text((str(part.get("trace") or "").splitlines() or [""])[0])
