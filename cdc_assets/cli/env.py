@@ -10,10 +10,14 @@ from cdc_assets.stack.home import Home, read_json
 
 
 def env() -> None:
-    """Print `export NAME=value` for every address."""
+    """Print `export NAME=value` for every address, so that `dagster` and `dg` work on the running stack."""
     home = Home(settings.home())
     environment = read_json(home.stack).get("environment")
     if not environment:
         raise StackError("env", f"no stack has run in {home.root}", "./cdc up")
     for name, value in sorted(environment.items()):
         print(f"export {name}={shlex.quote(value)}")
+    # The stack's own dagster.yaml refers to it, and a shell that is to use that instance needs it: by its file, not its value.
+    password = home.private_file("dagster_db_password")
+    if password.exists():
+        print(f'export CDC_DAGSTER_DB_PASSWORD="$(cat {shlex.quote(str(password))})"')

@@ -82,7 +82,11 @@ class Home:
 
     def private(self, name: str) -> str:
         """A password of the stack itself, generated on first use."""
-        return _generated(self.root / "private" / name)
+        return _generated(self.private_file(name))
+
+    def private_file(self, name: str) -> Path:
+        """Where that password is, once it was generated."""
+        return self.root / "private" / name
 
 
 def private_folder(folder: Path) -> Path:
