@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cdc_assets import names
 from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.postgresql import CatalogueTable, PostgresDatabase
+from cdc_assets.resources.platform import Platform
+
+
+def refuse_uncapturable(platform: Platform, source: Source) -> None:
+    """Before a connector of the source is made or changed: its tables exist, and each of their columns has an exact form.
+
+    Raises:
+        DatabaseError: naming what is missing or inexact, and what to do about it.
+    """
+    database = platform.database(source)
+    found = database.tables([table.id for table in source.tables])
+    missing = [table.name for table in source.tables if table.id not in found]
+    if missing:
+        raise DatabaseError(
+            f"{database.place} has no table {', '.join(missing)}; correct the names in the registry, or create the tables"
+        )
+    is_new = platform.core_connect().config(names.connector_name(source)) is None
+    refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
 
 
 def refuse_inexact(

@@ -3,9 +3,10 @@
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.assets.capturable import refuse_inexact
+from cdc_assets.assets.capturable import refuse_uncapturable
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.difference import difference
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
@@ -16,16 +17,10 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[connector_spec(source)], name=f"connector_{source.name}", can_subset=False)
     def connector(context: dg.AssetExecutionContext, platform: Platform) -> dg.MaterializeResult:
-        database = platform.database(source)
-        found = database.tables([table.id for table in source.tables])
-        missing = [table.name for table in source.tables if table.id not in found]
-        if missing:
-            raise dg.Failure(
-                f"{database.place} has no table {', '.join(missing)}; correct the names in the registry, or create the tables"
-            )
         connect, config = platform.core_connect(), capture_config(source)
-        is_new = connect.config(config["name"]) is None
-        refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
+        for line in difference(connect, config).lines():
+            context.log.info("%s", line)
+        refuse_uncapturable(platform, source)
         applied = apply_connector(connect, config)
         context.log.info("%s: %s", applied.name, applied.summary)
         return dg.MaterializeResult(
@@ -37,7 +32,7 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
                 "cdc/tables": len(source.tables),
                 "cdc/slot": names.slot_name(source),
                 "cdc/publication": names.publication_name(source),
-                "cdc/database": database.place,
+                "cdc/database": platform.database(source).place,
             }
         )
 

@@ -10,11 +10,11 @@ import sys
 
 import typer
 
-from cdc_assets.cli import down, env, logs, quarantine, status, traffic, up, validate, wait
+from cdc_assets.cli import diff, down, env, logs, quarantine, status, traffic, up, validate, wait
 from cdc_assets.cli import test as test_verb
 from cdc_assets.errors import CdcAssetsError
 
-app = typer.Typer(name="cdc", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(name="cdc", no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False, help=__doc__)
 app.command("up")(up.up)
 app.command("down")(down.down)
 app.command("status")(status.status)
@@ -23,6 +23,8 @@ app.command("traffic")(traffic.traffic)
 app.command("wait")(wait.wait)
 app.command("validate")(validate.validate)
 app.command("env")(env.env)
+app.command("diff")(diff.diff)
+app.command("apply")(diff.apply)
 app.add_typer(quarantine.app, name="quarantine")
 app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test_verb.test)
 

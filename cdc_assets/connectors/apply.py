@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from cdc_assets.connectors.difference import Difference, difference
 from cdc_assets.errors import ConnectError
 from cdc_assets.resources.connect import ConnectClient, ConnectorStatus
+
+HELD = ("PAUSED", "STOPPED")
 
 
 @dataclass(frozen=True)
@@ -22,22 +27,53 @@ class Applied:
         """created, changed or unchanged."""
         return "created" if self.created else ("changed" if self.changed_keys else "unchanged")
 
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "connector": self.name,
+            "summary": self.summary,
+            "changed_keys": list(self.changed_keys),
+            "state": self.status.state,
+            "tasks": list(self.status.tasks),
+        }
 
-def apply_connector(connect: ConnectClient, config: dict[str, str]) -> Applied:
+
+def apply_connector(connect: ConnectClient, config: Mapping[str, str]) -> Applied:
     """Make the connector `config["name"]` be as declared, and running.
 
+    A connector that somebody has paused or stopped gets the config, and is left paused or stopped.
+
     Raises:
-        ConnectError: with Connect's own findings when the config is not valid; nothing is applied then.
+        ConnectError: with Connect's own findings when the config is not valid, or when the name is a foreign
+            connector's; nothing is applied then. Also when it is held (PAUSED, STOPPED).
         ConnectorFailedError: when it, or a task, does not run.
     """
     name = config["name"]
-    current = connect.config(name)
-    changed = tuple(sorted(k for k in {*config, *(current or {})} if config.get(k) != (current or {}).get(k)))
-    if changed:
-        findings = connect.validate(config)
-        if findings:
-            lines = "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(findings.items()))
-            raise ConnectError(f"connector {name} at {connect.url} is not valid, nothing was applied: {lines}")
+    found = difference(connect, config)
+    refuse(found)
+    held = _held(connect, name) if found.exists else ""
+    if found.changes:
         connect.put_config(name, config)
+    if held:
+        done = "the declared config is applied, but it" if found.changes else "it"
+        raise ConnectError(f"connector {name} at {connect.url}: {done} is {held}; when that is over: cdc resume {name}")
     status = connect.wait_running(name)
-    return Applied(name, current is None, changed if current is not None else (), status)
+    changed = tuple(change.key for change in found.changes)
+    return Applied(name, not found.exists, changed if found.exists else (), status)
+
+
+def refuse(found: Difference) -> None:
+    """Raise what stands against applying it.
+
+    Raises:
+        ConnectError: saying so.
+    """
+    if found.taken_by:
+        raise ConnectError(f"connector {found.name} at {found.url}: {found.refusal}")
+    if found.refusal:
+        raise ConnectError(f"connector {found.name} at {found.url} is not valid, nothing was applied: {found.refusal}")
+
+
+def _held(connect: ConnectClient, name: str) -> str:
+    status = connect.status(name)
+    return status.state if status is not None and status.state in HELD else ""

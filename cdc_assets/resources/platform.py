@@ -53,6 +53,10 @@ class Platform(dg.ConfigurableResource):
         """The Connect cluster that runs MirrorMaker 2."""
         return self._connect(self.lake_connect_url or settings.address("CDC_LAKE_CONNECT"))
 
+    def connect(self, cluster: str) -> ConnectClient:
+        """The Connect cluster called `core` or `lake`."""
+        return self.core_connect() if cluster == "core" else self.lake_connect()
+
     def spark(self) -> SparkSessions:
         """Sessions on the Spark Connect server."""
         return SparkSessions(self.spark_remote or settings.address("CDC_SPARK_REMOTE"))

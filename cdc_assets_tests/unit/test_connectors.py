@@ -11,6 +11,7 @@ import pytest
 
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.difference import difference
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import ConnectError, ConnectorFailedError
@@ -76,6 +77,7 @@ class FakeConnect:
         self.conflicts, self.findings, self.task = conflicts, findings or {}, task
         self.config: dict[str, str] | None = None
         self.puts = self.restarts = 0
+        self.state = "RUNNING"
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -85,6 +87,8 @@ class FakeConnect:
         if path.endswith("/validate"):
             values = [{"value": {"name": name, "errors": errors}} for name, errors in self.findings.items()]
             return httpx.Response(200, json={"configs": values})
+        if path.startswith("/connector-plugins/"):
+            return httpx.Response(200, json=[{"name": "pin", "type": "PASSWORD"}])
         if path.endswith("/c/config") and request.method == "PUT":
             self.puts += 1
             self.config = json.loads(request.content)
@@ -96,7 +100,7 @@ class FakeConnect:
             return httpx.Response(202, json={})
         assert path.endswith("/status"), path
         task = {"state": self.task, "trace": "org.example.Boom: no route\n\tat Frame" if self.task == "FAILED" else ""}
-        return httpx.Response(200, json={"connector": {"state": "RUNNING"}, "tasks": [task]})
+        return httpx.Response(200, json={"connector": {"state": self.state}, "tasks": [task]})
 
     def client(self) -> ConnectClient:
         return ConnectClient("http://connect", deadline=5, transport=httpx.MockTransport(self))
@@ -111,6 +115,42 @@ def test_applying_twice_changes_nothing() -> None:
     assert apply_connector(connect.client(), CONFIG).summary == "unchanged"
     changed = apply_connector(connect.client(), {**CONFIG, "x": "2"})
     assert (changed.summary, changed.changed_keys) == ("changed", ("x",))
+    assert connect.puts == 2
+
+
+def test_a_difference_shows_no_secret_and_changes_nothing() -> None:
+    connect = FakeConnect()
+    apply_connector(connect.client(), {**CONFIG, "pin": "1234", "gone": "0"})
+    found = difference(connect.client(), {**CONFIG, "x": "2", "pin": CANARY, "a.password": "${dir:/run:a}"})
+    assert found.summary == "change"
+    assert found.lines()[2:] == [
+        "+a.password=${dir:/run:a}",
+        "-gone=0",
+        "-pin=[hidden]",
+        "+pin=[hidden]",
+        "-x=1",
+        "+x=2",
+    ]
+    assert CANARY not in json.dumps(found.to_json())
+    assert connect.puts == 1
+    assert difference(connect.client(), {**CONFIG, "pin": "1234", "gone": "0"}).lines() == []
+
+
+def test_a_foreign_connector_of_that_name_is_left_alone() -> None:
+    connect = FakeConnect()
+    apply_connector(connect.client(), {**CONFIG, "connector.class": "org.other.Sink"})
+    assert difference(connect.client(), CONFIG).summary == "refused"
+    with pytest.raises(ConnectError, match=r"runs org\.other\.Sink: it is not ours"):
+        apply_connector(connect.client(), CONFIG)
+    assert connect.puts == 1
+
+
+def test_a_stopped_connector_gets_its_config_and_stays_stopped() -> None:
+    connect = FakeConnect()
+    apply_connector(connect.client(), CONFIG)
+    connect.state = "STOPPED"
+    with pytest.raises(ConnectError, match="is applied, but it is STOPPED; when that is over: cdc resume c"):
+        apply_connector(connect.client(), {**CONFIG, "x": "2"})
     assert connect.puts == 2
 
 

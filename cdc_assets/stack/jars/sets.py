@@ -20,6 +20,21 @@ class JarSet:
 
 KAFKA = "4.3.1"
 
+_WORKERS_OWN = ("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:")
+# Fetched by the tests alone, which ask each plugin whether our config for it is valid; a user's worker brings its own.
+# Central's mirrors lack these four of 3.7.0.
+TEST_PLUGINS = {
+    "mysql": JarSet(("io.debezium:debezium-connector-mysql:3.6.1.Final",), without=_WORKERS_OWN),
+    "sqlserver": JarSet(("io.debezium:debezium-connector-sqlserver:3.6.1.Final",), without=_WORKERS_OWN),
+    "oracle": JarSet(
+        # Debezium ships no driver for Oracle.
+        ("io.debezium:debezium-connector-oracle:3.6.1.Final", "com.oracle.database.jdbc:ojdbc11:21.15.0.0"),
+        # Buffers outside the heap, which we do not use.
+        without=(*_WORKERS_OWN, "org.infinispan", "org.ehcache:", "org.jvnet.staxex:", "com.oracle.database.xml:"),
+    ),
+    "mongodb": JarSet(("io.debezium:debezium-connector-mongodb:3.6.1.Final",), without=_WORKERS_OWN),
+}
+
 SETS: dict[str, JarSet] = {
     # Brokers and Connect workers share one class path.
     "kafka": JarSet(
@@ -32,11 +47,9 @@ SETS: dict[str, JarSet] = {
             "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
         ),
     ),
-    # A plugin folder: what the worker has itself must not be in it, or its classes meet themselves twice.
-    "debezium-postgres": JarSet(
-        ("io.debezium:debezium-connector-postgres:3.7.0.Final",),
-        without=("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:"),
-    ),
+    # Plugin folders: what the worker has itself must not be in one, or its classes meet themselves twice.
+    "debezium-postgres": JarSet(("io.debezium:debezium-connector-postgres:3.7.0.Final",), without=_WORKERS_OWN),
+    **{f"debezium-{kind}": plugin for kind, plugin in TEST_PLUGINS.items()},
     # Besides the jars in the pyspark wheel. Named one by one: transitively they would bring half of Hadoop again.
     "spark": JarSet(
         (

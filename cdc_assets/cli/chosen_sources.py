@@ -1,0 +1,28 @@
+"""The sources that a verb is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from cdc_assets import settings
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.models import BaseSource
+
+
+def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:
+    """These sources of the registry; all when none is named.
+
+    Raises:
+        typer.BadParameter: naming a source that there is not, and those that there are.
+    """
+    sources = {source.name: source for source in load_sources(settings.sources_folder())}
+    if unknown := sorted(set(chosen) - set(sources)):
+        raise typer.BadParameter(f"no source {', '.join(unknown)}; there are: {', '.join(sources)}")
+    return [source for name, source in sources.items() if not chosen or name in chosen]
+
+
+def complete_source(incomplete: str) -> list[str]:
+    """For the shell: names of sources that begin like this."""
+    return [source.name for source in load_sources(settings.sources_folder()) if source.name.startswith(incomplete)]

@@ -1,0 +1,75 @@
+"""`cdc diff` and `cdc apply`: connectors as the registry declares them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.models import Source
+
+Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
+
+
+def diff(sources: Chosen = None, output: Output = "text") -> None:
+    """Show what `cdc apply` would change; exit 1 when there is a difference, 2 when it would be refused."""
+    raise typer.Exit(_preview(sources, output))
+
+
+def apply(
+    sources: Chosen = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate and show the difference, change nothing.")] = False,
+    output: Output = "text",
+) -> None:
+    """Bring the connectors to what is declared: validated by Connect, only differences, nothing foreign touched."""
+    if dry_run:
+        raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
+    from cdc_assets.assets.capturable import refuse_uncapturable
+    from cdc_assets.connectors.apply import apply_connector
+    from cdc_assets.connectors.declared import declared_connectors
+    from cdc_assets.resources.platform import Platform
+
+    platform, done, failed = Platform(), [], False
+    for declared in declared_connectors(chosen_sources(sources or ())):
+        try:
+            if isinstance(declared.source, Source) and declared.role == "capture":
+                refuse_uncapturable(platform, declared.source)
+            applied = apply_connector(platform.connect(declared.cluster), declared.config)
+        except CdcAssetsError as error:
+            failed = True
+            done.append({"connector": declared.name, "summary": "failed", "error": str(error)})
+            print(f"cdc: {error}", file=sys.stderr)
+            continue
+        done.append(applied.to_json())
+        if output != "json":
+            changed = f" ({', '.join(applied.changed_keys)})" if applied.changed_keys else ""
+            print(f"{applied.name}: {applied.summary}{changed}, {applied.status.state}, {len(applied.status.tasks)} task(s)")
+    if output == "json":
+        print(json.dumps(done, indent=2))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _preview(sources: list[str] | None, output: str) -> int:
+    from cdc_assets.connectors.declared import declared_connectors
+    from cdc_assets.connectors.difference import difference
+    from cdc_assets.resources.platform import Platform
+
+    platform = Platform()
+    found = [difference(platform.connect(d.cluster), d.config) for d in declared_connectors(chosen_sources(sources or ()))]
+    if output == "json":
+        rows: list[dict[str, Any]] = [each.to_json() for each in found]
+        print(json.dumps(rows, indent=2))
+    else:
+        for line in (line for each in found for line in each.lines()):
+            print(line)
+        if all(each.summary == "same" for each in found):
+            print(f"{len(found)} connector(s) are as declared", file=sys.stderr)
+    if any(each.summary == "refused" for each in found):
+        return 2
+    return 0 if all(each.summary == "same" for each in found) else 1

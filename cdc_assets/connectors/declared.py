@@ -1,0 +1,45 @@
+"""Which connectors the registry declares, and on which Connect cluster each of them runs.
+
+| cluster | connector | for |
+|---|---|---|
+| core | `<source>-capture` (Debezium) | sources with a database |
+| lake | `<source>-mirror` (MirrorMaker 2) | sources whose topics are on the core cluster |
+
+Any other connector of these clusters is foreign, and is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cdc_assets import names
+from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.registry.models import BaseSource, Source
+
+Cluster = Literal["core", "lake"]
+Role = Literal["capture", "mirror"]
+
+
+@dataclass(frozen=True)
+class DeclaredConnector:
+    """One connector as the registry wants it."""
+
+    source: BaseSource
+    role: Role
+    cluster: Cluster
+    name: str
+    config: Mapping[str, str]
+
+
+def declared_connectors(sources: Iterable[BaseSource]) -> list[DeclaredConnector]:
+    """In the order in which data flows through them."""
+    found = []
+    for source in sources:
+        if isinstance(source, Source):
+            found.append(DeclaredConnector(source, "capture", "core", names.connector_name(source), capture_config(source)))
+        if names.is_mirrored(source):
+            found.append(DeclaredConnector(source, "mirror", "lake", names.mirror_connector_name(source), mirror_config(source)))
+    return found

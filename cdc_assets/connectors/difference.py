@@ -1,0 +1,97 @@
+"""What stands between a connector as it is and as it is declared. Values that may be secrets are shown as `[hidden]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.connect.masking import shown
+
+
+@dataclass(frozen=True)
+class KeyChange:
+    """One config key: what Connect has and what is declared, fit to be shown; None where it is absent."""
+
+    key: str
+    current: str | None
+    declared: str | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Between Connect and the registry, for one connector; `findings` are Connect's own against the declared config."""
+
+    name: str
+    url: str
+    exists: bool
+    changes: tuple[KeyChange, ...]
+    findings: Mapping[str, list[str]]
+    taken_by: str = ""
+
+    @property
+    def summary(self) -> str:
+        """create, change, same, or refused."""
+        if self.refusal:
+            return "refused"
+        if not self.exists:
+            return "create"
+        return "change" if self.changes else "same"
+
+    @property
+    def refusal(self) -> str:
+        """Why the declared config cannot be applied; empty when it can."""
+        if self.taken_by:
+            return (
+                f"a connector of that name runs {self.taken_by}: it is not ours; rename the source, "
+                f"or delete that connector if nobody needs it"
+            )
+        return "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(self.findings.items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "connector": self.name,
+            "connect": self.url,
+            "summary": self.summary,
+            "refusal": self.refusal or None,
+            "changes": [{"key": c.key, "current": c.current, "declared": c.declared} for c in self.changes],
+        }
+
+    def lines(self) -> list[str]:
+        """Like a unified diff."""
+        if self.summary == "same":
+            return []
+        head = [f"--- {self.name} at {self.url}" + ("" if self.exists else " (absent)"), f"+++ {self.name} as declared"]
+        for change in self.changes:
+            head += [f"-{change.key}={change.current}"] if change.current is not None else []
+            head += [f"+{change.key}={change.declared}"] if change.declared is not None else []
+        return head + ([f"refused: {self.refusal}"] if self.refusal else [])
+
+
+def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
+    """Compare, and let Connect validate what differs; nothing is changed."""
+    name = config["name"]
+    current = connect.config(name)
+    before = current or {}
+    keys = sorted(key for key in {*config, *before} if config.get(key) != before.get(key))
+    taken_by = "" if current is None else _other_class(before, config)
+    if not keys or taken_by:
+        return Difference(name, connect.url, current is not None, (), {}, taken_by)
+    findings = connect.validate(config)
+    # Connect's plugin answers only for a class that it has; validate has said so otherwise.
+    secret = connect.password_keys(config["connector.class"])
+    changes = tuple(KeyChange(k, _shown(k, before, secret), _shown(k, config, secret)) for k in keys)
+    return Difference(name, connect.url, current is not None, changes, findings)
+
+
+def _shown(key: str, config: Mapping[str, str], secret: frozenset[str]) -> str | None:
+    return shown(key, config[key], secret) if key in config else None
+
+
+def _other_class(current: Mapping[str, str], config: Mapping[str, str]) -> str:
+    running = current.get("connector.class", "")
+    # Connect takes the simple name for the full one.
+    same = running.rsplit(".", 1)[-1] == config["connector.class"].rsplit(".", 1)[-1]
+    return "" if same else running
