@@ -1,0 +1,80 @@
+"""A slice of bronze as counts: records by window and kind, how long each hop took, and the fates."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.conditions import any_of
+from spark.envelopes.envelope import kind
+from spark.ledger.fates import with_fate
+from spark.ledger.folds import Slice, by_fold, ends, epochs, number
+from spark.ledger.windows import WINDOW, event_time, window
+from spark.positions.layout import EPOCH_WIDTH, epoch_prefix
+from spark.specs import SilverSpec
+
+
+def sliced(session: SparkSession, spec: SilverSpec, cut: Slice) -> tuple[DataFrame, DataFrame]:
+    """Every bronze row of the slice, and every row before it, with `epoch, fold, window, kind, event_at`."""
+    bronze = session.read.format("delta").option("versionAsOf", cut.last.bronze_version).load(spec.bronze_path)
+    rows = bronze.where(sf.col("table") == spec.table)
+    rows = rows.withColumn("epoch", _epoch(rows, cut))
+    found = rows.withColumns(
+        {"fold": number(cut), "window": window(), "kind": kind(sf.col("op"), sf.col("value")), "event_at": event_time()}
+    )
+    return found.where(_newer(cut) & (sf.col("fold") >= 0)), found.where(sf.col("fold") == -1)
+
+
+def _newer(cut: Slice) -> Expression:
+    """Something that the statistics of files can be compared with: the lowest offset of each topic."""
+    if cut.start is None:
+        return sf.lit(True)
+    lowest: dict[str, int] = {}
+    for key, offsets in ends(cut).items():
+        topic = key.rsplit("/", 2)[0]
+        lowest[topic] = min(offsets[0], lowest.get(topic, offsets[0]))
+    return any_of([(sf.col("topic") == t) & (sf.col("offset") >= o) for t, o in lowest.items()])
+
+
+def _epoch(rows: DataFrame, cut: Slice) -> Expression:
+    """A row's incarnation of its topic. Records without a position are told by time: the newer one began later."""
+    of_position = sf.conv(sf.substring(sf.col("position"), 1, EPOCH_WIDTH), 16, 10).cast("int")
+    known = sf.lit(None).cast("int")
+    for topic, numbers in epochs(cut).items():
+        here = sf.lit(numbers[0])
+        for epoch in numbers[1:]:
+            first = rows.where((sf.col("topic") == topic) & sf.col("position").startswith(epoch_prefix(epoch)))
+            began = first.agg(sf.min("timestamp")).collect()[0][0]
+            if began is not None:
+                here = sf.when(sf.col("timestamp") >= sf.lit(began), epoch).otherwise(here)
+        known = sf.when(sf.col("topic") == topic, here).otherwise(known)
+    return sf.coalesce(of_position, known)
+
+
+def counted(rows: DataFrame, cut: Slice, appended: Expression) -> DataFrame:
+    """Records by window and kind: `bronze`, and sums and maxima of milliseconds in each hop."""
+    folded_at = by_fold([f.at for f in cut.folds], sf.col("fold"))
+    hops = {
+        "capture": _ms(sf.col("source_ts"), sf.col("timestamp")),
+        "bronze": _ms(sf.col("timestamp"), appended),
+        "silver": _ms(appended, folded_at),
+    }
+    after_end = sf.unix_millis("timestamp") - (sf.col("window") + WINDOW) * 1000
+    return rows.groupBy("window", "kind").agg(
+        sf.count("*").alias("bronze"),
+        sf.max(sf.unix_micros("event_at")).alias("newest"),
+        sf.max(sf.greatest(after_end, sf.lit(0))).alias("late_by_ms_max"),
+        *[e for hop, ms in hops.items() for e in (sf.count(ms).alias(f"{hop}_n"), sf.sum(ms).alias(f"{hop}_ms_sum"))],
+        *[sf.max(ms).alias(f"{hop}_ms_max") for hop, ms in hops.items()],
+    )
+
+
+def _ms(start: Expression, end: Expression) -> Expression:
+    return sf.unix_millis(end) - sf.unix_millis(start)
+
+
+def fates(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFrame, earlier: DataFrame) -> DataFrame:
+    """Records by window, kind and fate, in `n`."""
+    told = with_fate(session, spec, cut, rows, earlier)
+    return told.groupBy("window", "kind", "fate").agg(sf.count("*").alias("n"))

@@ -1,0 +1,164 @@
+"""The folds of a silver table that a ledger has not counted: which records each took, by the positions in its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from spark.commits import fold_silver, parse, surviving
+from spark.delta_log import is_missing_table
+from spark.failures import SPARK_FAILURES
+from spark.identifiers import table_at
+from spark.ledger.state import Counted
+from spark.topic_state import TopicState
+
+FIELDS = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
+NO_END = (1 << 63) - 1
+AT_ONCE = 200
+"""Folds per commit of the ledger: each is an element of the arrays that place a record."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One silver commit: what was folded after it, and when it was there."""
+
+    version: int
+    at: datetime
+    operation_id: str
+    bronze_version: int
+    topics: dict[str, TopicState]
+    truncated: str | None
+    snapshot: str | None
+    late_events: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The folds to count next, oldest first. `start` is the ledger's place; None: from the very first record.
+
+    `again` says that the ledger's own place is no longer in silver's history (a RESTORE): everything is counted anew.
+    """
+
+    folds: tuple[Fold, ...]
+    start: Counted | None
+    again: bool = False
+    left: int = field(default=0)
+
+    @property
+    def last(self) -> Fold:
+        """The fold that the ledger stands at afterwards."""
+        return self.folds[-1]
+
+
+def uncounted(session: SparkSession, path: str, counted: Counted | None, *, again: bool = False) -> Slice | None:
+    """The folds since the ledger's place; None when there is none, and nothing to count again."""
+    found = _folds(session, path)
+    if not found:
+        return None
+    if counted is not None and not again:
+        known = [i for i, f in enumerate(found) if f.operation_id == counted.operation_id]
+        if known:
+            rest = found[known[-1] + 1 :]
+            return Slice(tuple(rest[:AT_ONCE]), counted, left=max(0, len(rest) - AT_ONCE)) if rest else None
+        if found[0].version > counted.silver_version:
+            # Older commits are gone from the log: what lies between is one fold.
+            return Slice(tuple(found[:AT_ONCE]), counted, left=max(0, len(found) - AT_ONCE))
+    if counted is not None:
+        return Slice(tuple(found), None, again=True)
+    return Slice(tuple(found[:AT_ONCE]), None, left=max(0, len(found) - AT_ONCE))
+
+
+def _folds(session: SparkSession, path: str) -> list[Fold]:
+    try:
+        rows = session.sql(f"DESCRIBE HISTORY {table_at(path)}").select(*FIELDS).collect()
+    except SPARK_FAILURES as error:
+        if is_missing_table(error):
+            return []
+        raise
+    kept = dict(surviving(row.asDict() for row in rows))
+    found = [fold for row in rows if (fold := _fold(row, kept[row.version])) is not None]
+    return sorted(found, key=lambda f: f.version)
+
+
+def _fold(row: Any, text: str | None) -> Fold | None:
+    data, folded = parse(text, "silver", row.version), fold_silver([(row.version, text)])
+    if data is None or folded is None:
+        return None
+    late = int(data.get("counts", {}).get("late_events", 0))
+    return Fold(
+        row.version,
+        row.timestamp,
+        folded.operation_id,
+        folded.bronze_version,
+        folded.topics,
+        folded.truncated,
+        folded.snapshot,
+        late,
+    )
+
+
+def epochs(cut: Slice) -> dict[str, list[int]]:
+    """The incarnations of each topic that the slice holds records of, oldest first."""
+    seen: dict[str, set[int]] = {}
+    for states in ([cut.start.folded] if cut.start else []) + [f.topics for f in cut.folds]:
+        for topic, state in states.items():
+            seen.setdefault(topic, set()).add(state.epoch)
+    return {topic: sorted(found) for topic, found in seen.items()}
+
+
+def place() -> Expression:
+    """A row's topic, epoch and partition as one text."""
+    return sf.concat_ws("/", "topic", "epoch", "partition")
+
+
+def ends(cut: Slice) -> dict[str, list[int]]:
+    """By place, the offset up to which each fold had taken; the first element is that of the ledger's place."""
+    states: list[dict[str, TopicState]] = [cut.start.folded if cut.start else {}, *[f.topics for f in cut.folds]]
+    places = sorted({(t, s.epoch, p) for folded in states for t, s in folded.items() for p in s.positions})
+    return {f"{t}/{e}/{p}": [_end(folded.get(t), e, p) for folded in states] for t, e, p in places}
+
+
+def _end(state: TopicState | None, epoch: int, partition: int) -> int:
+    if state is None or state.epoch < epoch:
+        return 0
+    return NO_END if state.epoch > epoch else state.positions.get(partition, 0)
+
+
+def highest(cut: Slice) -> dict[str, list[str | None]]:
+    """By place, the highest position that was folded before each fold."""
+    states = [cut.start.folded if cut.start else {}, *[f.topics for f in cut.folds[:-1]]]
+    places = ends(cut)
+    found = {}
+    for key in places:
+        topic, epoch, partition = key.rsplit("/", 2)
+        found[key] = [_highest(folded.get(topic), int(epoch), int(partition)) for folded in states]
+    return found
+
+
+def _highest(state: TopicState | None, epoch: int, partition: int) -> str | None:
+    return state.max_position.get(partition) if state is not None and state.epoch == epoch else None
+
+
+def number(cut: Slice) -> Expression:
+    """The number of the fold that took the row, from 0; -1 and lower: counted before; null: not folded yet."""
+    arrays = ends(cut)
+    pairs = [x for key, offsets in arrays.items() for x in (sf.lit(key), sf.array(*map(sf.lit, offsets)))]
+    if not pairs:
+        return sf.lit(None).cast("int")
+    known = sf.create_map(*pairs)[place()]
+    if len(cut.folds) == 1:
+        offset = sf.col("offset")
+        return sf.when(offset < known[0], -1).when(offset < known[1], 0)
+    passed = sf.size(sf.filter(known, lambda end: end <= sf.col("offset")))
+    return sf.when(passed <= len(cut.folds), passed - 1)
+
+
+def by_fold(values: Sequence[Any], fold: Expression) -> Expression:
+    """The value of the row's fold."""
+    return sf.get(sf.array(*[sf.lit(v) for v in values]), fold)

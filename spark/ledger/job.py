@@ -1,0 +1,148 @@
+"""The ledger's one job: what silver has folded since the ledger's place, counted in every link, appended as one commit.
+
+Rows are panes: what this run adds to a window, by op, and by which trigger. A window's count is the sum of its panes,
+so a late event refines it without rewriting, and what was said before stays readable. What an earlier pane said wrongly
+by today's knowledge (a record redriven from quarantine, a silver table restored) is taken back by negative numbers.
+
+The place is in the commit that holds the rows: killed anywhere, the job is simply run again. Two runs at once cannot
+both count: the commit carries a Delta transaction number, and the second is refused.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.conflicts import retried
+from spark.delta_log import commit_of, folded_history
+from spark.ledger import appends, counts, panes, unsettled
+from spark.ledger.folds import uncounted
+from spark.ledger.spec import LedgerSpec, LedgerTable
+from spark.ledger.state import Counted, LedgerState, fold_ledger, ledger_metadata
+from spark.ledger.transport import transport
+from spark.ledger.windows import pane
+from spark.specs import JobResult
+
+PROPERTIES = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "false"}
+APP = "cdc_assets.ledger"
+
+
+@dataclass(frozen=True)
+class Booked:
+    """One table's part of a run."""
+
+    rows: pa.Table
+    counted: Counted
+    left: int
+
+
+def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
+    """Bring the ledger up to what silver has folded; more than one commit where it is far behind."""
+    started = time.monotonic()
+    totals: dict[str, int] = {}
+    version: int | None = None
+    while True:
+        done, left, rows = retried(partial(_step, session, spec))
+        version = done if done is not None else version
+        for name in panes.COUNTS:
+            totals[name] = totals.get(name, 0) + rows.get(name, 0)
+        spec = replace(spec, again=False)
+        if not left:
+            return _result(version, totals, started)
+
+
+def _step(session: SparkSession, spec: LedgerSpec) -> tuple[int | None, int, Mapping[str, int]]:
+    state = folded_history(session, spec.path, fold_ledger)
+    found = {t.name: part for t in spec.tables if (part := _table(session, spec, t, state)) is not None}
+    if not found:
+        return None, 0, {}
+    version = _commit(session, spec, state, found)
+    sums = {name: sum(pc.sum(part.rows[name]).as_py() or 0 for part in found.values()) for name in panes.COUNTS}
+    return version, sum(part.left for part in found.values()), sums
+
+
+def _table(session: SparkSession, spec: LedgerSpec, table: LedgerTable, state: LedgerState) -> Booked | None:
+    """What is new of one table; None when nothing is."""
+    silver, before = table.silver, state.tables.get(table.name)
+    again = before is not None and (spec.again or unsettled.moved(session, silver, before))
+    cut = uncounted(session, silver.path, before, again=again)
+    if cut is None:
+        return None
+    # The topics go on from where they were counted, whatever is counted anew in the lake.
+    moved = transport(session, spec, table, replace(cut, start=before))
+    try:
+        rows, earlier = counts.sliced(session, silver, cut)
+        times = appends.appended_at(appends.appends(session, spec.bronze_path), table.name, cut)
+        found = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier), moved)
+        if cut.again:
+            found = _anew(session, spec, table, found)
+        told = found.toArrow()
+    finally:
+        moved.release()
+    newest = max(pc.max(told["newest"]).as_py() or 0, before.watermark if before else 0)
+    last = cut.last
+    counted = Counted(
+        silver_version=last.version,
+        operation_id=last.operation_id,
+        folded=last.topics,
+        truncated=last.truncated,
+        snapshot=last.snapshot,
+        watermark=newest,
+        mirror_positions=moved.mirror_positions,
+        topic_positions=moved.positions,
+        topic_ids=moved.ids,
+        uncounted=moved.uncounted,
+        unsettled="",
+    )
+    return Booked(told, replace(counted, unsettled=unsettled.signature(session, silver, counted)), cut.left)
+
+
+def _anew(session: SparkSession, spec: LedgerSpec, table: LedgerTable, found: DataFrame) -> DataFrame:
+    """The differences to what is booked, and the topics' new records as they are."""
+    changed = panes.difference(found, panes.booked(session, spec.path, table.name))
+    links = found.select("window", "kind", "topic", "mirror").where("coalesce(topic, mirror, 0) <> 0")
+    return panes.merged(changed, links)
+
+
+def _commit(session: SparkSession, spec: LedgerSpec, state: LedgerState, found: Mapping[str, Booked]) -> int:
+    operation_id = uuid.uuid4().hex
+    named = [part.rows.append_column("table", pa.array([t] * part.rows.num_rows, pa.string())) for t, part in found.items()]
+    rows = pa.concat_tables(named)
+    local = session.createDataFrame(rows) if rows.num_rows else session.createDataFrame([], panes.UNNAMED)
+    before = {t: state.tables[t].watermark if t in state.tables else 0 for t in found}
+    after = {t: part.counted.watermark for t, part in found.items()}
+    booked = local.withColumns(
+        {
+            "window_start": sf.timestamp_seconds("window"),
+            "op": sf.col("kind"),
+            "pane": pane(_of_table(before), _of_table(after), spec.allowed_lateness),
+            "counted_at": sf.current_timestamp(),
+        }
+    )
+    metadata = ledger_metadata(operation_id, {**state.tables, **{t: part.counted for t, part in found.items()}})
+    writer = booked.select(*panes.COLUMNS).coalesce(1).sortWithinPartitions("table", "window_start").write.format("delta")
+    writer = writer.mode("append").option("userMetadata", metadata)
+    # A commit of the same number by another run: Delta refuses the one (conflict), or leaves the other out (no commit of ours).
+    writer = writer.option("txnAppId", APP).option("txnVersion", state.version + 1)
+    if state.version < 0:
+        writer = writer.options(**PROPERTIES)
+    writer.save(spec.path)
+    return commit_of(session, spec.path, operation_id, rows=rows.num_rows).version
+
+
+def _of_table(values: Mapping[str, int]) -> Expression:
+    return sf.create_map(*[sf.lit(x) for pair in values.items() for x in pair])[sf.col("table")]
+
+
+def _result(version: int | None, totals: Mapping[str, int], started: float) -> JobResult:
+    bronze = totals.get("bronze", 0)
+    return JobResult("ledger", None, version, bronze, bronze, 0, 0, {}, {}, round(time.monotonic() - started, 3), dict(totals))

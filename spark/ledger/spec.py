@@ -1,0 +1,67 @@
+"""What the ledger job takes: frozen dataclasses that travel as JSON, as those of the other jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark.specs import SilverSpec, TopicRange
+
+
+@dataclass(frozen=True)
+class LedgerTable:
+    """One table. `topic` and `mirror` are what the two topics hold now: begin and last stable offset per partition.
+
+    Without `topic` the hop is not counted (the topic is not there, or not to be reached); a source whose topics are on
+    the lake's own cluster has only `mirror`.
+    """
+
+    silver: SilverSpec
+    topic: TopicRange | None = None
+    mirror: TopicRange | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's short name."""
+        return self.silver.table
+
+
+@dataclass(frozen=True)
+class LedgerSpec:
+    """One run of the ledger of one source.
+
+    `allowed_lateness` (seconds) is how long after its end a window may still change without a warning; it is also how
+    long an idle table's newest window stays open. `again` counts the fates of all events anew and books the
+    differences.
+    """
+
+    source: str
+    path: str
+    bronze_path: str
+    tables: tuple[LedgerTable, ...]
+    core_bootstrap: str = ""
+    lake_bootstrap: str = ""
+    allowed_lateness: int = 3600
+    again: bool = False
+    kafka_options: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """As a spec file holds it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> LedgerSpec:
+        """Read back what to_json wrote."""
+        data: dict[str, Any] = json.loads(text)
+        data["tables"] = tuple(_table(t) for t in data["tables"])
+        return cls(**data)
+
+
+def _table(data: Mapping[str, Any]) -> LedgerTable:
+    def topic(value: object) -> TopicRange | None:
+        return None if value is None else TopicRange.from_dict(value)
+
+    silver = SilverSpec.from_json(json.dumps(data["silver"]))
+    return LedgerTable(silver, topic(data.get("topic")), topic(data.get("mirror")))

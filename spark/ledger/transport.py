@@ -1,0 +1,125 @@
+"""The records of both topics by window and kind, counted at the ledger's own cut.
+
+The mirror is counted up to the offsets that silver had folded. MirrorMaker 2 keeps partition and order, so the same
+records are the first as many of the core topic's partition: counted one by one, since offsets are no count (markers of
+transactions and aborted records take offsets, compaction and retention leave holes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from spark import bronze_drafts, kafka_ranges
+from spark.failures import SPARK_FAILURES
+from spark.ledger.folds import Slice
+from spark.ledger.spec import LedgerSpec, LedgerTable
+from spark.ledger.state import Counted
+from spark.ledger.windows import window
+from spark.specs import BronzeSpec, TopicRange
+
+COUNTS = "window bigint, kind string, n bigint"
+
+
+@dataclass(frozen=True)
+class Transport:
+    """`mirror` and `topic` as `window, kind, n`; None where they cannot be counted, and then why."""
+
+    mirror: DataFrame | None
+    topic: DataFrame | None
+    mirror_positions: dict[int, int]
+    positions: dict[int, int]
+    ids: tuple[str, str]
+    uncounted: str = ""
+    held: tuple[DataFrame, ...] = ()
+
+    def release(self) -> None:
+        """Give the memory back."""
+        for frame in self.held:
+            frame.unpersist()
+
+
+def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: Slice) -> Transport:
+    """Both topics of one table from where they were counted to the cut."""
+    counted = cut.start
+    done = dict(counted.mirror_positions) if counted else {}
+    ids = (table.topic.topic_id if table.topic else "", table.mirror.topic_id if table.mirror else "")
+    none = Transport(None, None, done, dict(counted.topic_positions) if counted else {}, ids)
+    why = counted.uncounted if counted and counted.uncounted else _hindrance(table, counted, ids)
+    if table.mirror is None or why:
+        return replace(none, uncounted=why or "the mirrored topic was not to be had")
+    state = cut.last.topics.get(table.mirror.topic)
+    ends = state.positions if state else {}
+    spans = {p: (done.get(p, 0), max(end, done.get(p, 0))) for p, end in ends.items()}
+    gone = _gone(table.mirror, spans)
+    if gone:
+        return replace(none, uncounted=gone)
+    none = replace(none, mirror_positions={**done, **{p: end for p, (_, end) in spans.items()}})
+    try:
+        return _counted(session, spec, table, spans, none)
+    except SPARK_FAILURES as error:
+        lost = kafka_ranges.lost_range(error, [t for t in (table.mirror, table.topic) if t])
+        if lost is None:
+            raise
+        return replace(none, uncounted=str(lost)[:500])
+
+
+def _hindrance(table: LedgerTable, counted: Counted | None, ids: tuple[str, str]) -> str:
+    if counted is None:
+        return ""
+    for layer, before, now in zip(("core", "mirrored"), counted.topic_ids, ids, strict=True):
+        if before and now and before != now:
+            return f"the {layer} topic was recreated: its id is {now}, {before} was counted"
+    return ""
+
+
+def _gone(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
+    for partition, (start, end) in spans.items():
+        begin = topic.ranges.get(partition, (0, 0))[0]
+        if begin > start and end > start:
+            return (
+                f"{topic.topic} partition {partition}: retention removed offsets {start} to {begin - 1} before they were counted"
+            )
+    return ""
+
+
+def _counted(
+    session: SparkSession, spec: LedgerSpec, table: LedgerTable, spans: Mapping[int, tuple[int, int]], none: Transport
+) -> Transport:
+    assert table.mirror is not None
+    empty = session.createDataFrame([], COUNTS)
+    mirror = _narrow(session, spec, spec.lake_bootstrap, replace(table.mirror, ranges=dict(spans)))
+    if mirror is None:
+        return replace(none, mirror=empty, topic=None if table.topic is None else empty)
+    held = mirror.groupBy("partition", "window", "kind").agg(sf.count("*").alias("n")).persist()
+    wanted = {r.partition: r.n for r in held.groupBy("partition").agg(sf.sum("n").alias("n")).collect()}
+    found = replace(none, mirror=held.groupBy("window", "kind").agg(sf.sum("n").alias("n")), held=(held,))
+    if table.topic is None:
+        return found
+    known = none.positions
+    ranges = {p: (known.get(p, 0), max(end, known.get(p, 0))) for p, (_, end) in table.topic.ranges.items() if p in wanted}
+    gone = _gone(table.topic, ranges)
+    if gone:
+        return replace(found, uncounted=gone)
+    core = _narrow(session, spec, spec.core_bootstrap, replace(table.topic, ranges=ranges))
+    if core is None:
+        return replace(found, topic=empty)
+    order = Window.partitionBy("partition").orderBy("offset")
+    wished = sf.create_map(*[sf.lit(x) for pair in wanted.items() for x in pair])[sf.col("partition")]
+    first = core.withColumn("number", sf.row_number().over(order)).where(sf.col("number") <= wished).persist()
+    reached = {r.partition: r.last + 1 for r in first.groupBy("partition").agg(sf.max("offset").alias("last")).collect()}
+    topic = first.groupBy("window", "kind").agg(sf.count("*").alias("n"))
+    return replace(found, topic=topic, positions={**known, **reached}, held=(held, first))
+
+
+def _narrow(session: SparkSession, spec: LedgerSpec, bootstrap: str, topic: TopicRange) -> DataFrame | None:
+    filled = {p: r for p, r in topic.ranges.items() if r[1] > r[0]}
+    if not filled:
+        return None
+    asked = [replace(topic, ranges=filled)]
+    source = BronzeSpec(spec.bronze_path, bootstrap, tuple(asked), "ledger", spec.kafka_options)
+    drafts = bronze_drafts.drafts(kafka_ranges.read(session, source, asked), asked)
+    return drafts.select("partition", "offset", window(), "kind")

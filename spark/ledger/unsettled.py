@@ -1,0 +1,27 @@
+"""Whether what was counted of a table as quarantined is something else by now: redriven, given up, or found since."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from spark import quarantine
+from spark.ledger.folds import Slice, number
+from spark.ledger.state import Counted
+from spark.specs import SilverSpec
+
+
+def signature(session: SparkSession, spec: SilverSpec, counted: Counted) -> str:
+    """A digest of the quarantine's records below the ledger's place, each with its state; empty where there are none."""
+    if not quarantine.exists(session, spec):
+        return ""
+    state = sf.struct(sf.col("dropped_at").isNotNull(), sf.col("redriven_at").isNotNull())
+    below = quarantine.table(session, spec).where(number(Slice((), counted)) == -1)
+    one = sf.xxhash64("topic", "epoch", "partition", "offset", state)
+    found = below.agg(sf.count("*").alias("n"), sf.bit_xor(one).alias("digest")).collect()[0]
+    return f"{found.n}:{found.digest}" if found.n else ""
+
+
+def moved(session: SparkSession, spec: SilverSpec, counted: Counted) -> bool:
+    """Whether it has changed since the table was counted."""
+    return signature(session, spec, counted) != counted.unsettled
