@@ -18,7 +18,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.confirmations import confirmations
 from cdc_assets.sensors.news import TableNews, Waiting, decide
-from cdc_assets.sensors.recent_runs import busy_tables, failure_pause
+from cdc_assets.sensors.recent_runs import busy_tables, failure_pauses
 
 _TICK_SECONDS = 5
 SOURCE_TAG = "cdc/source"
@@ -46,9 +46,6 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
     )
     def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
         now = time.time()
-        pause = failure_pause(context.instance, source, now=now)
-        if pause > 0:
-            return dg.SkipReason(f"the last runs failed; trying again in {pause:.0f} s")
         try:
             news, problems = read_news(context.instance, platform, source)
         except CdcAssetsError as error:
@@ -56,14 +53,17 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         for problem in problems:
             context.log.warning(problem)
         busy = busy_tables(context.instance, source)
+        pauses = failure_pauses(context.instance, source, now=now)
+        paused = {table: pause for table, pause in pauses.items() if pause > 0}
         requests, waiting = decide(
             news,
-            busy=busy,
+            busy=busy | paused.keys(),
             waiting=_from_cursor(context.cursor),
             now=now,
             min_records=source.batching.min_records,
             max_delay=source.batching.max_delay.total_seconds(),
             max_records=source.batching.max_records,
+            alone=frozenset(pauses),
         )
         run_requests = [
             dg.RunRequest(
@@ -80,16 +80,18 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         return dg.SensorResult(
             run_requests=run_requests,
             asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
-            skip_reason=None if run_requests else _why_nothing(news, busy, problems),
+            skip_reason=None if run_requests else _why_nothing(news, busy, paused, problems),
             cursor=json.dumps({"waiting_since": dict(waiting.since)}),
         )
 
     return offsets
 
 
-def _why_nothing(news: list[TableNews], busy: frozenset[str], problems: list[str]) -> str:
+def _why_nothing(news: list[TableNews], busy: frozenset[str], paused: dict[str, float], problems: list[str]) -> str:
     if problems:
         return "; ".join(problems)
+    if paused:
+        return ", ".join(f"{table} failed, again in {pause:.0f} s" for table, pause in sorted(paused.items()))
     waiting = sorted(n.table for n in news if n.waiting)
     if not waiting:
         return f"nothing new in {len(news)} topics"

@@ -44,18 +44,22 @@ def decide(
     min_records: int,
     max_delay: float,
     max_records: int,
+    alone: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Request, ...], Waiting]:
     """The runs to request now, and the cursor to keep.
 
     A table in a run under way is left alone. A table with more than `max_records` waiting gets a run of its
-    own, so that it does not hold the others up; all other tables with news share one run.
+    own, so that it does not hold the others up, and so does one of `alone`, whose last run failed: its step would end the
+    others' run. All other tables with news share one run.
     """
     since = {n.table: waiting.since.get(n.table, now) for n in news if _has_news(n)}
     free = [n for n in news if n.table not in busy and _has_news(n)]
-    backlog = [n for n in free if n.waiting > max_records]
-    small = [n for n in free if n.waiting <= max_records]
+    failed = [n for n in free if n.table in alone]
+    backlog = [n for n in free if n.waiting > max_records and n not in failed]
+    small = [n for n in free if n.waiting <= max_records and n not in failed]
     due = any(n.waiting >= min_records or n.silver_behind or n.backup_behind or now - since[n.table] >= max_delay for n in small)
     requests = [Request((n.table,), f"backlog of up to {n.waiting} records") for n in backlog]
+    requests += [Request((n.table,), "once more after a failure") for n in failed]
     if due:
         total = sum(n.waiting for n in small)
         requests.append(Request(tuple(n.table for n in small), f"up to {total} new records"))

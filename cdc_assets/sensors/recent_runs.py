@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
@@ -14,6 +16,7 @@ _UNDER_WAY = [
     DagsterRunStatus.STARTED,
     DagsterRunStatus.CANCELING,
 ]
+_RUNS_LOOKED_AT = 16
 _FIRST_PAUSE_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 300.0
 
@@ -24,19 +27,35 @@ def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> frozenset[s
     return frozenset(table for run in runs for table in run.tags.get("cdc/tables", "").split(",") if table)
 
 
-def failure_pause(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> float:
-    """Seconds to wait after runs that failed one after the other: 5, 10, 20 … at most 300; 0 when the last succeeded."""
-    records = instance.get_run_records(filters=RunsFilter(tags={"cdc/source": source.name}), limit=8)
-    failures, ended = 0, None
+def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> dict[str, float]:
+    """`{table: seconds to wait}` of the tables that the newest of their runs left without silver.
+
+    5, 10, 20 … at most 300 after failures one after the other; 0 when the time has passed. A table that a failed run has
+    brought to silver did not fail.
+    """
+    records = instance.get_run_records(filters=RunsFilter(tags={"cdc/source": source.name}), limit=_RUNS_LOOKED_AT)
+    failures: Counter[str] = Counter()
+    ended: dict[str, float] = {}
+    settled: set[str] = set()
     for record in records:
-        if record.dagster_run.status != DagsterRunStatus.FAILURE:
-            break
-        failures += 1
-        ended = ended or record.end_time
-    if not failures or ended is None:
-        return 0.0
-    pause = min(_FIRST_PAUSE_SECONDS * 2 ** (failures - 1), _LONGEST_PAUSE_SECONDS)
-    return max(0.0, ended + pause - now)
+        if not record.dagster_run.is_finished:
+            continue
+        tables = set(record.dagster_run.tags.get("cdc/tables", "").split(",")) - {""}
+        failed = record.dagster_run.status == DagsterRunStatus.FAILURE and tables - settled
+        missed = failed - _carried(instance, record.dagster_run.run_id) if failed else set()
+        for table in missed - settled:
+            failures[table] += 1
+            ended.setdefault(table, record.end_time or now)
+        settled |= tables - missed
+    pauses = {t: min(_FIRST_PAUSE_SECONDS * 2 ** (n - 1), _LONGEST_PAUSE_SECONDS) for t, n in failures.items()}
+    return {table: max(0.0, ended[table] + pause - now) for table, pause in pauses.items()}
+
+
+def _carried(instance: dg.DagsterInstance, run_id: str) -> set[str]:
+    """Tables whose silver the run has materialized."""
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    keys = [record.asset_key for record in records]
+    return {key.path[-1] for key in keys if key and key.path[0] == "silver"}
 
 
 def last_materialized(instance: dg.DagsterInstance, key: dg.AssetKey) -> float | None:

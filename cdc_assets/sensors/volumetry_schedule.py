@@ -1,6 +1,6 @@
 """The volumetry checks on their declared rhythm: one job per source, one run for all its tables."""
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -12,7 +12,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.sensors.recent_runs import last_materialized
 
 # A tick of the past is dropped where the next is near: after a pause all of them would run at once, beside the backlog.
-_LATE_SECONDS = 60
+_LATE = timedelta(minutes=1)
 _SOON_MINUTES = 30
 
 
@@ -47,9 +47,16 @@ def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefiniti
         silver = (dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables)
         if not any(last_materialized(context.instance, key) for key in silver):
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
-        late = (datetime.now(timezone.utc) - context.scheduled_execution_time).total_seconds()
-        if late > _LATE_SECONDS and minutes <= _SOON_MINUTES:
-            return dg.SkipReason(f"was due {late:.0f} s ago, while the daemon did not run; the next comes within {minutes} min")
+        late = datetime.now(timezone.utc) - context.scheduled_execution_time
+        if missed := why_dropped(late, minutes=minutes):
+            return dg.SkipReason(missed)
         return dg.RunRequest()
 
     return volumetry
+
+
+def why_dropped(late: timedelta, *, minutes: int) -> str | None:
+    """Why a tick that comes late is not run; None when it is. `minutes` lie between two ticks."""
+    if late <= _LATE or minutes > _SOON_MINUTES:
+        return None
+    return f"was due {late.total_seconds():.0f} s ago, while the daemon did not run; the next comes within {minutes} min"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from datetime import timedelta
 
 import dagster as dg
 import pytest
@@ -13,7 +12,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.confirmations import confirmations
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor, read_news
-from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
+from cdc_assets.sensors.volumetry_schedule import why_dropped
 from cdc_assets_tests.dagster.test_offsets_sensor import LINES, catch_up
 from cdc_assets_tests.fakes import FakeKafka
 
@@ -58,13 +57,6 @@ def test_a_table_that_silver_does_not_have_is_not_confirmed(
     assert not result.asset_events
 
 
-@pytest.mark.parametrize(("late", "runs"), [(0, 1), (600, 0)])
-def test_a_tick_of_the_past_is_dropped_where_the_next_is_near(
-    source: Source, platform: Platform, tmp_path: Path, late: int, runs: int
-) -> None:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        catch_up(platform, instance)
-        schedule = build_volumetry_schedule(source, build_volumetry_job(source))
-        at = datetime.now(timezone.utc) - timedelta(seconds=late)
-        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=at)
-        assert len(schedule.evaluate_tick(context).run_requests or ()) == runs
+@pytest.mark.parametrize(("late", "minutes", "dropped"), [(0, 10, False), (59, 10, False), (600, 10, True), (600, 1440, False)])
+def test_a_tick_of_the_past_is_dropped_where_the_next_is_near(late: int, minutes: int, dropped: bool) -> None:
+    assert (why_dropped(timedelta(seconds=late), minutes=minutes) is not None) == dropped
