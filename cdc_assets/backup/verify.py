@@ -1,7 +1,8 @@
 """Compares a table's manifests with its objects and with bronze; names every difference.
 
-One listing and the manifests are read. An object whose listed MD5 is not the manifest's is read before it is reported,
-since some stores do not list an MD5 of the content (S3 with KMS, a folder). `deep` reads every object again.
+What is read: one listing, and the manifests that were not read before (backup/kept_manifests.py). An object whose listed
+MD5 is not the manifest's is read before it is reported, since some stores do not list an MD5 of the content (S3 with KMS,
+a folder). `deep` reads every object again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
+from cdc_assets.backup.kept_manifests import KeptManifests
 from cdc_assets.backup.layout import (
     is_batch_name,
     manifests_prefix,
@@ -48,8 +51,10 @@ class VerifyReport:
         return not self.differences
 
 
-def verify_backup(store: ObjectStore, *, source: str, table: str, bronze_path: str, deep: bool = False) -> VerifyReport:
-    """Check one table's backup.
+def verify_backup(
+    store: ObjectStore, *, source: str, table: str, bronze_path: str, deep: bool = False, kept: Path | None = None
+) -> VerifyReport:
+    """Check one table's backup; `kept` is a folder for copies of manifests, which `deep` does not look at.
 
     Raises:
         StoreError: when the store cannot be asked.
@@ -58,7 +63,8 @@ def verify_backup(store: ObjectStore, *, source: str, table: str, bronze_path: s
     folder = manifests_prefix(source, table)
     manifest_keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
     with ThreadPoolExecutor(_READERS) as pool:
-        read = list(pool.map(lambda key: _read_manifest(store, key), manifest_keys))
+        copies = KeptManifests(store, None if deep else kept)
+        read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), manifest_keys))
         manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
         differences = [text for text in read if isinstance(text, str)]
         differences.extend(_chain_differences(manifests))
@@ -80,9 +86,9 @@ def verify_backup(store: ObjectStore, *, source: str, table: str, bronze_path: s
     )
 
 
-def _read_manifest(store: ObjectStore, key: str) -> Manifest | str:
+def _read_manifest(copies: KeptManifests, listed: StoredObject) -> Manifest | str:
     try:
-        return Manifest.from_bytes(store.get(key), key=key)
+        return Manifest.from_bytes(copies.read(listed), key=listed.key)
     except (BackupError, StoreError) as error:
         return str(error)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from cdc_assets import names
+from cdc_assets import names, settings
 from cdc_assets.checks import evidence
 from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
@@ -114,6 +114,7 @@ def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetChe
             source=source.name,
             table=names.table_name(table),
             bronze_path=names.bronze_path(platform.lake, source),
+            kept=settings.home() / "cache" / "manifests",
         )
     except CdcAssetsError as error:
         return check_result(key, *evidence.of_error(error))

@@ -184,3 +184,31 @@ def test_rows_lost_or_doubled_in_bronze(filled: ObjectStore, bronze: Bronze) -> 
     assert check(filled, bronze).differences == (
         "shop/orders: the backup holds 30 records up to {0: 30}, bronze has 27 rows there",
     )
+
+
+def test_a_manifest_is_read_once_and_again_when_it_has_changed(
+    any_store: ObjectStore, bronze: Bronze, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(3):
+        bronze.append("orders", records(10 * n, 10, timestamp=NOON + n * HOUR))
+        backup_table(any_store, source="shop", table="orders", bronze_path=bronze.path)
+    read: list[str] = []
+    get = any_store.get
+    monkeypatch.setattr(any_store, "get", lambda key: (read.append(key), get(key))[1])
+
+    def manifests_read() -> tuple[bool, list[str]]:
+        read.clear()
+        kept = tmp_path / "kept"
+        report = verify_backup(any_store, source="shop", table="orders", bronze_path=bronze.path, kept=kept)
+        return report.ok, sorted(key for key in read if key.startswith(MANIFESTS))
+
+    whole, keys = manifests_read()
+    assert whole
+    assert len(keys) == 3
+    tells = all(item.md5 for item in any_store.list(f"{MANIFESTS}/"))
+    assert manifests_read() == (True, [] if tells else keys)
+    good = get(keys[1])
+    any_store.put(keys[1], good.replace(b'"records":10', b'"records":11', 1))
+    assert manifests_read() == (False, keys[1:2] if tells else keys)
+    any_store.put(keys[1], good)
+    assert manifests_read()[0]
