@@ -80,3 +80,7 @@ class StoreError(CdcAssetsError):
 
 class BackupError(CdcAssetsError):
     """A backup cannot go on from what is in the store."""
+
+
+class OnboardingError(CdcAssetsError):
+    """Tables cannot be taken into (or out of) a running connector, or a step of it did not come to its end."""

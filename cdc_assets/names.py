@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Source, Table, short_table_name
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup")
 MARKER_PREFIX = "cdc_assets"
+SIGNAL_SCHEMA = "cdc_assets"
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
@@ -44,6 +46,22 @@ def slot_name(source: Source) -> str:
 def publication_name(source: Source) -> str:
     """The publication that the slot decodes."""
     return source.capture.publication or f"cdc_{source.name}"
+
+
+def signal_table(source: BaseSource) -> TableId:
+    """The table in the source through which the connector is asked for snapshots; made by the first onboarding."""
+    return TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
+
+
+def notification_topic(source: BaseSource) -> str:
+    """Where the connector says how its snapshots go."""
+    return f"{source.name}.notifications"
+
+
+def temporary(name: str) -> str:
+    """The connector, slot or publication that takes the first snapshot of new tables beside the one called `name`."""
+    mark = "-onboard" if "-" in name else "_onboard"
+    return f"{name[: 63 - len(mark)]}{mark}"
 
 
 def topic(source: BaseSource, table: Table) -> str:

@@ -11,11 +11,12 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -41,6 +42,51 @@ if TYPE_CHECKING:
 NAME = "live"
 
 
+class Part:
+    """One component of the stack as a process of its own, to be killed and started again."""
+
+    def __init__(self, component: Component) -> None:
+        self.component = component
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        component = self.component
+        component.prepare()
+        with component.log.open("ab") as log:
+            command = wrap(component.command(), component.identity)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=component.environment(), cwd=component.run)
+        deadline = time.monotonic() + component.start_timeout
+        while True:
+            try:
+                component.probe()
+                return
+            except NotReadyError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError(f"{error}\n{component.log.read_text()[-3000:]}") from error
+                time.sleep(0.2)
+
+    def kill(self) -> None:
+        """kill -9, its children as well."""
+        assert self._process is not None
+        whole = psutil.Process(self._process.pid)
+        for process in (whole, *whole.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """As the supervisor stops it."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(self.component.stop_signal)
+        try:
+            self._process.wait(self.component.stop_timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
 @dataclass
 class LiveSource:
     """A database called `live`, its connector once `capture` has been called, and what it has sent.
@@ -53,6 +99,7 @@ class LiveSource:
     bootstrap: str
     home: Home
     name: str = NAME
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     def connection(self, *, autocommit: bool = True) -> psycopg.Connection:
         return self.postgres.connect(NAME, autocommit=autocommit)
@@ -157,35 +204,11 @@ def live_source(folder: Path) -> Iterator[LiveSource]:
     site = Site(home, assign(names, {}))
     postgres, broker, worker = Postgres(site), KafkaBroker(site, "core", 1), ConnectWorker(site, "core")
     with ExitStack() as stack:
-        for component in (postgres, broker, worker):
-            stack.enter_context(_running(component))
+        parts = {component.name: Part(component) for component in (postgres, broker, worker)}
+        for part in parts.values():
+            stack.callback(part.stop)
+            part.start()
         with postgres.connect() as connection:
             ensure_role(connection, NAME, home.secret(NAME), "LOGIN SUPERUSER")
             ensure_database(connection, NAME, owner=NAME)
-        yield LiveSource(postgres, ConnectClient(worker.url), site.bootstrap("core"), home)
-
-
-@contextmanager
-def _running(component: Component) -> Iterator[None]:
-    component.prepare()
-    with component.log.open("ab") as log:
-        command = wrap(component.command(), component.identity)
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=component.environment(), cwd=component.run)
-    try:
-        deadline = time.monotonic() + component.start_timeout
-        while True:
-            try:
-                component.probe()
-                break
-            except NotReadyError as error:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise AssertionError(f"{error}\n{component.log.read_text()[-3000:]}") from error
-                time.sleep(0.2)
-        yield
-    finally:
-        process.send_signal(component.stop_signal)
-        try:
-            process.wait(component.stop_timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        yield LiveSource(postgres, ConnectClient(worker.url), site.bootstrap("core"), home, parts=parts)

@@ -15,8 +15,9 @@ from pyspark.sql import functions as sf
 from spark.bronze_counts import position
 from spark.envelopes.envelope import Narrow, kind
 from spark.envelopes.registry import envelope
+from spark.positions import postgresql
 from spark.positions.registry import connector
-from spark.specs import TopicRange
+from spark.specs import ANCHOR_HEADER, TopicRange
 
 
 def drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
@@ -42,20 +43,32 @@ def drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
         return answer
 
     op = of("op")
+    anchor = sf.when(op == "r", _anchor())
+    lsn = of("place.lsn", "bigint")
     found = records.select(
         _by_topic({t.topic: t.table for t in topics}).alias("table"),
         _by_topic({t.topic: t.epoch for t in topics}).alias("epoch"),
         *("topic", "partition", "offset", "timestamp", "headers", "key", "value"),
         op.alias("op"),
         kind(op, sf.col("value")).alias("kind"),
-        of("place.last_commit", "bigint").alias("last_commit"),
-        of("place.lsn", "bigint").alias("lsn"),
-        of("place.text").alias("place"),
+        sf.coalesce(anchor, of("place.last_commit", "bigint")).alias("last_commit"),
+        lsn.alias("lsn"),
+        sf.coalesce(postgresql.place(anchor=anchor, op=op, lsn=lsn), of("place.text")).alias("place"),
         of("tx_id").alias("tx_id"),
         of("source_ts", "timestamp").alias("source_ts"),
         of("snapshot").alias("snapshot"),
     )
     return found.withColumn("position", position(sf.col("place"))).drop("place")
+
+
+def _anchor() -> Column:
+    """The commit behind which a row of a temporary connector stands, as its header says; null for all others.
+
+    Such rows are read while the source's own connector streams on from that commit with their table in it: whatever it
+    has streamed since is as new as the row or newer, and its own LSN would rank it above changes it does not contain.
+    """
+    named = sf.filter(sf.col("headers"), lambda header: header["key"] == ANCHOR_HEADER)
+    return sf.get(named, sf.lit(0))["value"].cast("string").try_cast("bigint")
 
 
 def _among(topics: Sequence[str]) -> Column:

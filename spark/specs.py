@@ -18,6 +18,9 @@ MAX_EPOCH = 0xFFFF
 DELETES = ("hard", "soft")
 TRUNCATES = ("apply", "soft", "ignore", "halt")
 
+ANCHOR_HEADER = "cdc_assets.anchor"
+"""A record's header: the commit (LSN) behind which a row read by a temporary connector stands."""
+
 
 def _decode(cls: type[T], text: str) -> dict[str, Any]:
     try:

@@ -6,9 +6,11 @@ Options: https://debezium.io/documentation/reference/3.7/connectors/postgresql.h
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from cdc_assets import names, settings
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Source, Table
+from spark.specs import ANCHOR_HEADER
 
 # Unguessable, so that a real value can never be taken for "unchanged TOAST" (Debezium's own default is public).
 UNAVAILABLE_VALUE = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
@@ -33,7 +35,10 @@ def capture_config(source: Source) -> dict[str, str]:
         "slot.name": names.slot_name(source),
         "publication.name": names.publication_name(source),
         "publication.autocreate.mode": "filtered",
-        "table.include.list": ",".join(_pattern(t.id.schema, t.id.table) for t in source.tables),
+        # The signal table may be made later: a pattern without a table is no error, and no table is made for it here.
+        "table.include.list": ",".join(
+            _pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
+        ),
         "snapshot.mode": capture.snapshot,
         # The default starts silently at the slot's position when the slot is ahead of the stored offset.
         "offset.mismatch.strategy": "trust_offset",
@@ -41,6 +46,11 @@ def capture_config(source: Source) -> dict[str, str]:
         "heartbeat.interval.ms": str(int(capture.heartbeat.total_seconds() * 1000)),
         "heartbeat.action.query": f"SELECT pg_logical_emit_message(false, '{names.MARKER_PREFIX}', 'heartbeat')",
         "message.prefix.include.list": names.MARKER_PREFIX,
+        # Snapshots are asked for in the log itself, so that the connector knows what it has read before and after.
+        "signal.enabled.channels": "source",
+        "signal.data.collection": ".".join(names.signal_table(source)),
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": names.notification_topic(source),
         # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
         "decimal.handling.mode": capture.values.decimal,
         "time.precision.mode": capture.values.temporal,
@@ -68,6 +78,29 @@ def capture_config(source: Source) -> dict[str, str]:
         "topic.creation.default.cleanup.policy": "delete",
         "topic.creation.default.retention.ms": retention_ms(source),
         **_message_keys(source),
+    }
+
+
+def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int) -> dict[str, str]:
+    """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
+
+    Each of its rows says in a header behind which commit it stands (spark.bronze_drafts).
+    """
+    config = capture_config(source.model_copy(update={"tables": tuple(tables)}))
+    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
+    return {
+        **kept,
+        "name": names.temporary(config["name"]),
+        "slot.name": names.temporary(config["slot.name"]),
+        "publication.name": names.temporary(config["publication.name"]),
+        "table.include.list": ",".join(_pattern(*table.id) for table in tables),
+        "snapshot.mode": "initial_only",
+        # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
+        "custom.metric.tags": "role=onboard",
+        "transforms": "anchor",
+        "transforms.anchor.type": "org.apache.kafka.connect.transforms.InsertHeader",
+        "transforms.anchor.header": ANCHOR_HEADER,
+        "transforms.anchor.value.literal": str(anchor),
     }
 
 

@@ -57,9 +57,7 @@ def carry_to_lake(
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        before = _ends(core, names.marker_topic(source))
-        lsn = database.emit_marker(marker)
-        _await_marker(core, source, marker, before, until)
+        lsn = _carry_to_core(source, marker, database, core, until)
     if names.is_mirrored(source):
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
         _await_mirror(source, core, lake_connect, bounds, until)
@@ -75,6 +73,22 @@ def carry_to_lake(
         f"{source.name}: a transaction stays open in the lake's cluster at {lake.bootstrap}",
     )
     return LogPosition(marker, lsn, written)
+
+
+def await_in_core(source: BaseSource, *, database: PostgresDatabase, core: KafkaCluster, deadline: float = 120.0) -> str:
+    """Wait until everything committed in the source before the call is in the core cluster's topics; the log position.
+
+    Raises:
+        CaughtUpTimeoutError: when the connector did not follow in time.
+    """
+    return _carry_to_core(source, f"position-{uuid.uuid4()}", database, core, time.monotonic() + deadline)
+
+
+def _carry_to_core(source: BaseSource, marker: str, database: PostgresDatabase, core: KafkaCluster, until: float) -> str:
+    before = _ends(core, names.marker_topic(source))
+    lsn = database.emit_marker(marker)
+    _await_marker(core, source, marker, before, until)
+    return lsn
 
 
 def _await_marker(core: KafkaCluster, source: BaseSource, marker: str, before: Mapping[int, int], until: float) -> None:

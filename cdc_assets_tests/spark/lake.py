@@ -96,7 +96,7 @@ def _kafka_row(topic: str, partition: int, record: Record) -> dict[str, Any]:
         "partition": partition,
         "offset": record.offset,
         "timestamp": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=record.offset),
-        "headers": [],
+        "headers": [{"key": name, "value": text.encode()} for name, text in record.headers.items()],
         "key": None if record.key is None else record.key.encode(),
         "value": None if record.value is None else record.value.encode(),
     }

@@ -39,7 +39,8 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
 
 def test_table_names_are_escaped_and_match_only_themselves(source: Source) -> None:
     patterns = capture_config(source)["table.include.list"].split(",")
-    assert len(patterns) == 2
+    assert len(patterns) == 3
+    assert re.fullmatch(patterns[2], "cdc_assets.signal_shop")
     assert re.fullmatch(patterns[0], "public.orders")
     assert not re.fullmatch(patterns[0], "publicXorders")
     assert re.fullmatch(patterns[1], "odd.we.ird,name(x)")

@@ -1,0 +1,144 @@
+"""Tables taken into a running connector under writers, with a kill -9 somewhere:
+`python -m benchmarks.onboarding --route incremental --count 20 --seed 1`.
+
+Starts PostgreSQL, one broker and Connect with Debezium. Each table is taken in by a process of its own while others
+write to it; at a random moment of a random step that process, Connect, the broker or PostgreSQL is killed, and the
+onboarding is resumed. In the end a Spark Connect server folds every topic: silver must be what a SELECT finds.
+Prints a JSON line per table and one at the end; exit 1 when a table differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from cdc_assets.onboarding.route import ROUTES
+from cdc_assets_tests.live_source import LiveSource, live_source
+from cdc_assets_tests.onboarding.drive import cdc, kill_at
+from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
+from cdc_assets_tests.spark.jvm import spark_connect
+from cdc_assets_tests.spark.lake import Lake, values
+
+NAME = "shop"
+OLD = f"{NAME}_old"
+VICTIMS = {"cdc": 10, "core-connect": 5, "core-kafka": 2, "postgres": 3}
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--route", choices=[route for route in ROUTES if route != "offboard"], default="incremental")
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=3000, help="rows of each table at the beginning")
+    parser.add_argument("--victims", nargs="*", default=[*VICTIMS], choices=[*VICTIMS, "nobody"])
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="onboarding-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        (root / "live").mkdir(mode=0o755)
+        began = time.monotonic()
+        with live_source(root / "live") as live, ground(live, root / "sources", NAME) as own:
+            done = [_one(own, chosen, number) for number in range(chosen.count)]
+            delivered = own.live.delivered(seconds=300)
+            expected = {table: own.rows(table) for table in [*(d["table"] for d in done), OLD]}
+        with spark_connect(root / "spark") as (remote, _):
+            differing = _folded(remote, root, delivered, expected)
+    total = {
+        "route": chosen.route,
+        "seed": chosen.seed,
+        "tables": len(done),
+        "killed": sum(d["killed"] is not None for d in done),
+    }
+    print(json.dumps({**total, "differing": differing, "seconds": round(time.monotonic() - began, 1)}), flush=True)
+    return 1 if differing else 0
+
+
+def _one(own: Ground, chosen: argparse.Namespace, number: int) -> dict[str, Any]:
+    choice = random.Random(f"{chosen.seed}/{chosen.route}/{number}")
+    table = f"{chosen.route}_{number}"
+    own.create(table, chosen.rows)
+    step = choice.choice(ROUTES[chosen.route]).name
+    victim = choice.choices(chosen.victims, [VICTIMS.get(v, 1) for v in chosen.victims])[0]
+    began, killed = time.monotonic(), None
+    with Writers(own.live, [table, OLD], chosen.rows * 2, seed=number) as writers:
+        first = cdc("onboard", NAME, f"public.{table}", "--route", chosen.route, "-o", "json")
+        if victim == "cdc":
+            killed = step if kill_at(first, NAME, step, after=choice.random()) else None
+        elif victim != "nobody":
+            killed = step if _kill_part(own.live, first, victim, step, choice.random()) else None
+        steps, attempts = _until_done(own, first)
+        writers.transactions += 0
+    seconds = {name: facts["step_seconds"] for name, facts in steps.items()}
+    facts = {
+        "table": table,
+        "victim": victim,
+        "killed": killed,
+        "attempts": attempts,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    shown = {
+        **facts,
+        "transactions": writers.transactions,
+        "steps": seconds,
+        "stopped": steps.get("go-on", {}).get("stopped_seconds"),
+    }
+    print(json.dumps(shown), flush=True)
+    return shown
+
+
+def _until_done(own: Ground, process: subprocess.Popen[str]) -> tuple[dict[str, Any], int]:
+    """What its last process says of its steps; resumed until it is done."""
+    for attempt in range(1, 6):
+        out, err = process.communicate(timeout=400)
+        if process.returncode == 0:
+            return json.loads(out)["steps"], attempt
+        print(err.strip().splitlines()[-1:] if err else "killed", file=sys.stderr, flush=True)
+        process = cdc("onboard", NAME, "--resume", "-o", "json")
+    raise AssertionError(f"not done after 5 attempts: {err}\n{own.file.read_text()}")
+
+
+def _kill_part(live: LiveSource, process: subprocess.Popen[str], victim: str, step: str, after: float) -> bool:
+    """Kill a component so long after the step has begun, and start it again."""
+    file = live.home.root / "onboarding" / f"{NAME}.json"
+    while process.poll() is None:
+        running = json.loads(file.read_text())["running"] if file.is_file() else None
+        if running is not None and running["current"] == step:
+            time.sleep(after)
+            live.parts[victim].kill()
+            time.sleep(0.5)
+            live.parts[victim].start()
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _folded(remote: str, root: Path, delivered: dict[str, Any], expected: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    from spark.session import connect
+
+    lake = Lake(connect(remote), root / "lake")
+    for table in expected:
+        for partition, records in delivered[f"{NAME}.public.{table}"].items():
+            lake.put(table, *records, partition=partition)
+    lake.append(*(lake.all_of(table) for table in expected))
+    differing = {}
+    for table, rows in expected.items():
+        spec = lake.spec(table)
+        lake.fold(spec)
+        found = {row["id"]: row["v"] for row in values(spec.path)}
+        wanted = {row["id"]: row["v"] for row in rows}
+        if found != wanted:
+            wrong = [k for k in {*found, *wanted} if found.get(k) != wanted.get(k)]
+            differing[table] = f"{len(wrong)} of {len(wanted)} rows, such as {wrong[:3]}"
+    return differing
+
+
+if __name__ == "__main__":
+    sys.exit(main())

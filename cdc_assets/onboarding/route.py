@@ -1,0 +1,19 @@
+"""The routes: which steps, in which order. All end in the same state."""
+
+from __future__ import annotations
+
+from cdc_assets.onboarding.state import Route
+from cdc_assets.onboarding.steps import capture, definitions, leave, preflight, registry, snapshot, temporary, transport, verify
+from cdc_assets.onboarding.work import Step
+
+_FIRST = (preflight.STEP, registry.STEP, transport.TOPICS, transport.MIRROR, capture.SIGNAL_TABLE)
+_BY_SIGNAL = (*_FIRST, capture.CONNECTOR, capture.WRITERS)
+ROUTES: dict[Route, tuple[Step, ...]] = {
+    "incremental": (*_BY_SIGNAL, snapshot.by_signal("incremental"), verify.STEP, definitions.STEP),
+    "blocking": (*_BY_SIGNAL, snapshot.by_signal("blocking"), verify.STEP, definitions.STEP),
+    "temporary": (
+        *(preflight.STEP, registry.STEP, transport.TOPICS, transport.MIRROR),
+        *(temporary.STOP, temporary.GO_ON, capture.WRITERS, temporary.SNAPSHOT, temporary.REMOVE, verify.STEP, definitions.STEP),
+    ),
+    "offboard": (leave.KNOWN, leave.CONNECTOR, leave.MIRROR, leave.REGISTRY, definitions.STEP),
+}

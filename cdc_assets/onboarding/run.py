@@ -1,0 +1,160 @@
+"""Runs the steps of an onboarding in order, marks each one done, and goes on or takes back after a crash."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.route import ROUTES
+from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
+from cdc_assets.onboarding.work import Step, Work, declared_source
+from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.resources.platform import Platform
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was done: `state` is done, rolled back, planned, or nothing to do."""
+
+    source: str
+    tables: tuple[str, ...]
+    route: Route
+    state: str
+    steps: dict[str, Facts]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `-o json`."""
+        return {"source": self.source, "tables": list(self.tables), "route": self.route, "state": self.state, "steps": self.steps}
+
+
+def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = False) -> Onboarding | None:
+    """Write down that an onboarding begins; None when all its tables are already in.
+
+    Raises:
+        OnboardingError: while another one is not done, or a name is no table's.
+    """
+    names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
+    declared_source(source)
+    journal = Journal.of(source)
+    same = journal.running is not None and journal.running.tables == names and journal.running.route == route
+    if journal.running is not None and not same:
+        raise _unfinished(journal.running)
+    if same:
+        return journal.running
+    if not again and route != "offboard" and names and all(name in journal.finished for name in names):
+        return None
+    now = dt.datetime.now(dt.timezone.utc)
+    journal.running = Onboarding(f"onboard-{source}-{now:%Y%m%dT%H%M%S%f}", source, route, names, now.isoformat())
+    journal.save()
+    return journal.running
+
+
+def plan(source: str, tables: Sequence[str], route: Route) -> list[Step]:
+    """The steps that `begin` and `go_on` would take.
+
+    Raises:
+        OnboardingError: when the source or a table's name is not one.
+    """
+    declared_source(source)
+    for name in tables:
+        _table(name)
+    return planned(route)
+
+
+def planned(route: Route) -> list[Step]:
+    """The steps of a route, in order."""
+    return list(ROUTES[route])
+
+
+def go_on(platform: Platform, source: str, say: Say) -> Outcome:
+    """Run every step that is not done yet.
+
+    Raises:
+        OnboardingError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done.
+    """
+    with only_one(source):
+        running = _running(source)
+        for step in planned(running.route):
+            if step.name not in running.done:
+                run_step(platform, source, step.name, say)
+        return finish(source)
+
+
+def run_step(platform: Platform, source: str, name: str, say: Say) -> Facts:
+    """One step; it is marked as begun before, and as done behind it."""
+    journal = Journal.of(source)
+    running = _required(journal, source)
+    if name in running.done:
+        return running.done[name]
+    step = next(step for step in planned(running.route) if step.name == name)
+    running.current = name
+    journal.save()
+    say(f"{name}: {step.what}")
+    began = time.monotonic()
+    facts = step.run(Work(platform, running, declared_source(source), say))
+    running.done[name] = {**facts, "step_seconds": round(time.monotonic() - began, 3)}
+    running.current = None
+    journal.save()
+    return running.done[name]
+
+
+def finish(source: str) -> Outcome:
+    """Every step is done: the tables are in (or, offboarded, out)."""
+    journal = Journal.of(source)
+    running = _required(journal, source)
+    at = dt.datetime.now(dt.timezone.utc).isoformat()
+    for table in running.tables:
+        if running.route == "offboard":
+            journal.finished.pop(table, None)
+        else:
+            journal.finished[table] = {"route": running.route, "at": at, "id": running.id}
+    journal.running = None
+    journal.save()
+    return Outcome(source, running.tables, running.route, "done", running.done)
+
+
+def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
+    """Take back, last step first, what the steps have done that can be taken back. May be repeated."""
+    with only_one(source):
+        journal = Journal.of(source)
+        running = _required(journal, source)
+        work = Work(platform, running, declared_source(source), say)
+        taken: dict[str, Facts] = {}
+        for step in reversed(planned(running.route)):
+            if step.undo is not None and (step.name in running.done or step.name == running.current):
+                say(f"{step.name}: taken back")
+                taken[step.name] = step.undo(work)
+        journal.running = None
+        journal.save()
+        return Outcome(source, running.tables, running.route, "rolled back", taken)
+
+
+def _running(source: str) -> Onboarding:
+    return _required(Journal.of(source), source)
+
+
+def _required(journal: Journal, source: str) -> Onboarding:
+    if journal.running is None:
+        raise OnboardingError(f"{source}: no onboarding was begun that is not done; cdc onboard {source} TABLE…")
+    return journal.running
+
+
+def _unfinished(running: Onboarding) -> OnboardingError:
+    at = running.current or "between steps"
+    return OnboardingError(
+        f"{running.source}: the {running.route} onboarding of {', '.join(running.tables)} (begun {running.began_at}) is not done "
+        f"and stands at {at}: cdc onboard {running.source} --resume, or --rollback"
+    )
+
+
+def _table(name: str) -> Any:
+    try:
+        return parse_table(name)
+    except ValueError as error:
+        raise OnboardingError(f"{name!r}: {error}") from None

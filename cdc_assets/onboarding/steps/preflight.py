@@ -1,0 +1,38 @@
+"""What must hold before anything is changed: the tables exist, can be published, have a key, and the connector runs."""
+
+from __future__ import annotations
+
+from cdc_assets import names
+from cdc_assets.assets.capturable import refuse_inexact
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.work import Step, Work
+
+
+def run(work: Work) -> Facts:
+    """Every finding at once, with what mends it."""
+    source, ids = work.after, [table.id for table in work.tables]
+    found = work.database.tables([table.id for table in source.tables])
+    findings = [f"there is no table {i}; create it, or correct its name" for i in ids if i not in found]
+    for table_id, owner in work.database.not_owned(ids).items():
+        findings.append(f"{table_id} belongs to {owner}, and only an owner can publish it: GRANT {owner} TO the connector's user")
+    for table in work.tables:
+        if table.id in found and not (found[table.id].primary_key or table.keys):
+            findings.append(
+                f"{table.name} has no primary key: published, its UPDATE and DELETE would fail for the application, and a "
+                f"snapshot by chunks cannot read it; add a primary key, or ALTER TABLE {table.id} REPLICA IDENTITY FULL and "
+                "declare its keys in the registry"
+            )
+    if not findings:
+        refuse_inexact(work.database, source, found, snapshot=True)
+    name = names.connector_name(source)
+    status = work.platform.core_connect().status(name)
+    if status is None or not status.running:
+        seen = "does not exist" if status is None else f"is {status.state}, tasks {', '.join(status.tasks) or 'none'}"
+        findings.append(f"connector {name} {seen}; materialize it first, or cdc onboard {source.name} --resume")
+    if findings:
+        raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
+    return {"tables": {table.name: len(found[table.id].columns) for table in work.tables}, "connector": name}
+
+
+STEP = Step("preflight", "the tables exist, have a key, can be published, and the connector runs", run)

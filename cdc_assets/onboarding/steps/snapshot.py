@@ -1,0 +1,155 @@
+"""A snapshot is asked for by a signal, and followed by Debezium's own notifications.
+
+The signal is a row of the signal table: the connector meets it in the log, on the thread that streams, so no change can
+slip between what it has read and what it has streamed. (A signal by topic is read on another thread: the first chunk of
+rows is then gathered while streaming goes on, and a change of one of them in between is overwritten by its older row.)
+https://debezium.io/documentation/reference/3.7/configuration/signalling.html, …/notification.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.work import Step, Work
+
+_POLL_SECONDS = 0.3
+_ASK_AGAIN_SECONDS = 60.0
+"""Without a word from the connector for so long, it may have died with the signal read and nothing begun."""
+_DEADLINE_SECONDS = 24 * 3600.0
+FINE = ("SUCCEEDED", "EMPTY")
+
+
+@dataclass(frozen=True)
+class Notification:
+    """One message of the notification topic."""
+
+    id: str
+    aggregate: str
+    type: str
+    data: dict[str, str]
+
+
+class Notifications:
+    """Reads the notification topic from an offset on."""
+
+    def __init__(self, work: Work, start: dict[str, int]) -> None:
+        self._kafka = work.platform.core_kafka()
+        self._topic = names.notification_topic(work.after)
+        self._read = {int(p): offset for p, offset in start.items()}
+
+    def new(self) -> Iterator[Notification]:
+        """What has come since the last call."""
+        state = self._kafka.states([self._topic]).get(self._topic)
+        if state is None:
+            return
+        ranges = {p: (max(self._read.get(p, 0), begin), end) for p, (begin, end) in state.ranges.items()}
+        for record in self._kafka.records(self._topic, ranges):
+            value = json.loads(record.value or b"{}")
+            value = value.get("payload", value)
+            yield Notification(value["id"], value["aggregate_type"], value["type"], value.get("additional_data") or {})
+        self._read = {p: end for p, (_, end) in ranges.items()}
+
+
+def notification_ends(work: Work) -> dict[str, int]:
+    """Where the notification topic ends now."""
+    topic = names.notification_topic(work.after)
+    state = work.platform.core_kafka().states([topic]).get(topic)
+    return {} if state is None else {str(p): end for p, end in state.ends.items()}
+
+
+def by_signal(kind: str) -> Step:
+    """The step that asks for an `incremental` or a `blocking` snapshot and waits until every table is read."""
+
+    def run(work: Work) -> Facts:
+        return _signalled(work, kind)
+
+    return Step("snapshot", f"{kind} snapshot of the tables, asked for by signal; their rows are in the topics", run, stop)
+
+
+def stop(work: Work) -> Facts:
+    """Ask the connector to give up an incremental snapshot that still runs."""
+    collections = [".".join(table.id) for table in work.tables]
+    data = json.dumps({"data-collections": collections, "type": "incremental"})
+    work.database.send_signal(names.signal_table(work.after), f"{work.state.id}-stop", "stop-snapshot", data)
+    return {"asked": "stop-snapshot"}
+
+
+def _signalled(work: Work, kind: str) -> Facts:
+    table = names.signal_table(work.after)
+    collections = [_pattern(*t.id) for t in work.tables]
+    data = json.dumps({"data-collections": collections, "type": kind})
+    sent: list[str] = []
+
+    def ask() -> None:
+        sent.append(f"{work.state.id}-{uuid.uuid4().hex[:8]}")
+        work.database.send_signal(table, sent[-1], "execute-snapshot", data)
+
+    facts = followed(work, names.connector_name(work.after), notification_ends(work), ask)
+    return {"kind": kind, **facts, "signals": len(sent), "signal_rows_cleared": work.database.clear_signals(table)}
+
+
+def followed(work: Work, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:
+    """Wait until the connector has said of every table that it is read, asking again when it keeps silent.
+
+    Raises:
+        OnboardingError: when it says that it cannot read a table, or comes to no end.
+        ConnectorFailedError: when it fails, and fails again after a restart.
+    """
+    began = time.monotonic()
+    rows: dict[str, int] = {}
+    notifications, open_tables = Notifications(work, start), {".".join(t.id) for t in work.tables}
+    heard = -_ASK_AGAIN_SECONDS
+    while open_tables:
+        if ask is not None and time.monotonic() - heard >= _ASK_AGAIN_SECONDS:
+            ask()
+            heard = time.monotonic()
+        for message in notifications.new():
+            heard = time.monotonic()
+            _progress(work, message, open_tables, rows)
+        if time.monotonic() - began > _DEADLINE_SECONDS:
+            left = ", ".join(sorted(open_tables))
+            raise OnboardingError(f"no end of the snapshot of {left}; cdc onboard {work.after.name} --resume")
+        _refuse_failed(work, connector)
+        time.sleep(_POLL_SECONDS)
+    return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": rows}
+
+
+def _progress(work: Work, message: Notification, open_tables: set[str], rows: dict[str, int]) -> None:
+    """Take note of one notification.
+
+    Raises:
+        OnboardingError: when Debezium says that it could not read a table.
+    """
+    name = message.data.get("scanned_collection", "")
+    if message.type == "TABLE_SCAN_COMPLETED" and name in open_tables:
+        status = message.data.get("status", "")
+        if status not in FINE:
+            raise OnboardingError(
+                f"the snapshot of {name} ended with {status}; the connector's log says why; mend it, then "
+                f"cdc onboard {work.after.name} --resume, or --rollback"
+            )
+        open_tables.discard(name)
+        rows[name] = int(message.data.get("total_rows_scanned") or 0)
+        work.say(f"{name}: {rows[name]} rows read")
+    elif message.type == "IN_PROGRESS":
+        current = message.data.get("current_collection_in_progress", "")
+        work.say(f"{current}: read up to key {message.data.get('last_processed_key')} of {message.data.get('maximum_key')}")
+
+
+def _refuse_failed(work: Work, connector: str) -> None:
+    status = work.platform.core_connect().status(connector)
+    if status is not None and status.failed:
+        work.platform.core_connect().wait_running(connector)
+
+
+def _pattern(schema: str, table: str) -> str:
+    """A table as signals want it: a regular expression over the whole name."""
+    return r"\.".join(re.escape(part) for part in (schema, table))

@@ -1,0 +1,93 @@
+"""The temporary connector: a first snapshot of the new tables beside the running connector, which stops for seconds only.
+
+1. The running connector is stopped; Connect keeps its offsets (KIP-875). C is the commit it has streamed last.
+2. The tables enter its publication, and it goes on from C with old and new tables: from here on every change is streamed.
+3. Once whoever had written to them before has ended, a connector with a name, slot and publication of its own reads the
+   tables (`initial_only`) into the same topics. Its rows carry C in a header, and bronze ranks them at C
+   (spark.bronze_drafts): above whatever was streamed before the stop, below every change streamed after it.
+4. It is removed with its slot, publication and offsets.
+
+So the order in which rows and changes come into the topic does not matter. By the snapshot's own LSN it would: a
+transaction that is open when the snapshot is taken carries the commit before it, which may be below that LSN, and its
+change would lose against a row that does not contain it.
+"""
+
+from __future__ import annotations
+
+import time
+
+from cdc_assets import names
+from cdc_assets.connectors.postgresql import capture_config, temporary_config
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.steps.capture import await_published, without_tables
+from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
+from cdc_assets.onboarding.work import Step, Work
+
+
+def stop(work: Work) -> Facts:
+    """The running connector has no task any more; the commit that it has streamed last."""
+    connect, name = work.platform.core_connect(), names.connector_name(work.after)
+    began = time.time()
+    connect.stop(name)
+    offsets = [entry["offset"] for entry in connect.offsets(name) if entry.get("offset")]
+    if len(offsets) != 1:
+        raise OnboardingError(
+            f"connector {name} has {len(offsets)} stored offsets, expected 1; it has not streamed anything yet: cdc onboard "
+            f"{work.after.name} --rollback, then let it run, or take route incremental"
+        )
+    # Before its first streamed commit there is only the place of its own snapshot.
+    anchor = int(offsets[0].get("lsn_commit") or offsets[0]["lsn"])
+    return {"anchor": anchor, "stopped_at": round(began, 3)}
+
+
+def go_on(work: Work) -> Facts:
+    """The connector runs again, from where it was, with old and new tables."""
+    connect, config = work.platform.core_connect(), capture_config(work.after)
+    findings = connect.validate(config)
+    if findings:
+        raise OnboardingError(f"connector {config['name']} is not valid with the new tables: {findings}")
+    connect.put_config(config["name"], config)
+    work.database.publish(names.publication_name(work.after), [table.id for table in work.tables])
+    connect.resume(config["name"])
+    connect.wait_running(config["name"])
+    await_published(work)
+    return {"stopped_seconds": round(time.time() - work.state.fact("stop", "stopped_at"), 3)}
+
+
+def resumed(work: Work) -> Facts:
+    """The connector runs as before this onboarding."""
+    connect, name = work.platform.core_connect(), names.connector_name(work.before)
+    connect.put_config(name, capture_config(work.before))
+    connect.resume(name)
+    return {**without_tables(work), "state": connect.wait_running(name).state}
+
+
+def snapshot(work: Work) -> Facts:
+    """The temporary connector has read every table."""
+    connect = work.platform.core_connect()
+    config = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
+    remove(work)
+    start = notification_ends(work)
+    connect.put_config(config["name"], config)
+    return {"connector": config["name"], **followed(work, config["name"], start)}
+
+
+def remove(work: Work) -> Facts:
+    """The temporary connector, its offsets, slot and publication are gone."""
+    connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
+    if connect.config(name) is not None:
+        connect.stop(name)
+        connect.reset_offsets(name)
+        connect.delete(name)
+    slot = work.database.drop_slot(names.temporary(names.slot_name(work.after)))
+    work.database.drop_publication(names.temporary(names.publication_name(work.after)))
+    return {"connector": name, "slot_dropped": slot}
+
+
+STOP = Step("stop", "the running connector is stopped, its offsets are kept", stop, resumed)
+GO_ON = Step("go-on", "it goes on from where it was, with old and new tables in its publication", go_on)
+SNAPSHOT = Step(
+    "snapshot", "a temporary connector (initial_only, own name and slot) reads the tables into their topics", snapshot, remove
+)
+REMOVE = Step("remove", "the temporary connector is removed, with offsets, slot and publication", remove)

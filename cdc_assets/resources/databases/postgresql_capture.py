@@ -1,0 +1,125 @@
+"""What capture needs of a PostgreSQL source besides its catalogue: publication, slot, signal table, open transactions.
+
+A change is decoded only when its table was in the publication at the moment of writing. So a transaction that wrote to
+a table before the table was added, and commits afterwards, is in no event: a snapshot must be taken after its end.
+https://www.postgresql.org/docs/18/logical-replication-publication.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+
+_MISSING_RIGHTS = """
+SELECT wanted.s, wanted.t, pg_get_userbyid(c.relowner)
+FROM unnest(%s::text[], %s::text[]) AS wanted(s, t)
+JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
+WHERE NOT pg_has_role(current_user, c.relowner, 'USAGE')
+"""
+_WRITERS = """
+SELECT DISTINCT l.virtualtransaction || '/' || coalesce(l.pid, 0), coalesce(
+  'process ' || a.pid || ' (' || coalesce(nullif(a.application_name, ''), 'no name') || ', open since '
+    || to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS') || ')',
+  'a prepared transaction (SELECT * FROM pg_prepared_xacts)')
+FROM unnest(%s::text[], %s::text[]) AS wanted(s, t)
+JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
+CROSS JOIN LATERAL (SELECT c.oid AS relid UNION SELECT relid FROM pg_partition_tree(c.oid)) part
+JOIN pg_locks l ON l.relation = part.relid AND l.granted
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+"""
+
+
+class PostgresCapture(PostgresDatabase):
+    """One source database, as its connector sees it."""
+
+    def not_owned(self, ids: Sequence[TableId]) -> dict[TableId, str]:
+        """Tables that the user cannot publish, with their owner: only an owner can."""
+        with self._connect() as connection:
+            rows = connection.execute(_MISSING_RIGHTS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
+        return {TableId(row[0], row[1]): row[2] for row in rows}
+
+    def published(self, publication: str) -> set[TableId]:
+        """The tables of a publication; empty where there is none."""
+        query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+        with self._connect() as connection:
+            return {TableId(*row) for row in connection.execute(query, [publication]).fetchall()}
+
+    def publish(self, publication: str, ids: Sequence[TableId]) -> None:
+        """Add what is missing to the publication; writers are not held up (SHARE UPDATE EXCLUSIVE)."""
+        self._alter(publication, "ADD", sorted(set(ids) - self.published(publication)))
+
+    def unpublish(self, publication: str, ids: Sequence[TableId]) -> None:
+        """Take out of the publication what is in it."""
+        self._alter(publication, "DROP", sorted(set(ids) & self.published(publication)))
+
+    def _alter(self, publication: str, verb: str, ids: Sequence[TableId]) -> None:
+        from psycopg import sql
+
+        if not ids:
+            return
+        tables = sql.SQL(", ").join(sql.Identifier(*table) for table in ids)
+        statement = sql.SQL("ALTER PUBLICATION {} {} TABLE {}").format(sql.Identifier(publication), sql.SQL(verb), tables)
+        with self._connect() as connection:
+            connection.execute(statement)
+
+    def writers(self, ids: Sequence[TableId]) -> dict[str, str]:
+        """Open transactions that have written to one of the tables, or may have, and who they are.
+
+        A writer holds its lock on the table until it ends; the key is never used twice.
+        """
+        with self._connect() as connection:
+            rows = connection.execute(_WRITERS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
+        return dict(rows)
+
+    def ensure_signal_table(self, table: TableId) -> None:
+        """Make the table that signals are written to, in a schema of its own."""
+        from psycopg import sql
+
+        with self._connect() as connection:
+            if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is None:
+                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema)))
+                columns = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data text"
+                statement = f"CREATE TABLE IF NOT EXISTS {{}} ({columns})"
+                connection.execute(sql.SQL(statement).format(sql.Identifier(*table)))
+
+    def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Write a signal, once: the same id again changes nothing."""
+        from psycopg import sql
+
+        statement = sql.SQL("INSERT INTO {} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING").format(sql.Identifier(*table))
+        with self._connect() as connection:
+            connection.execute(statement, [signal, kind, data])
+
+    def clear_signals(self, table: TableId) -> int:
+        """Remove signals and watermarks that have been read; the number of rows."""
+        from psycopg import sql
+
+        with self._connect() as connection:
+            return int(connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table))).rowcount)
+
+    def drop_slot(self, slot: str) -> bool:
+        """Drop a replication slot; whether there was one.
+
+        Raises:
+            DatabaseError: while something still reads from it.
+        """
+        with self._connect() as connection:
+            found = connection.execute("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
+            if found is None:
+                return False
+            if found[0] is not None:
+                raise DatabaseError(f"slot {slot} at {self.place} is in use by process {found[0]}; stop its connector first")
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+            return True
+
+    def drop_publication(self, publication: str) -> None:
+        """Drop a publication if there is one."""
+        from psycopg import sql
+
+        with self._connect() as connection:
+            connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))

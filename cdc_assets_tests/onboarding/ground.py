@@ -1,0 +1,154 @@
+"""Where onboarding is tried: a live source whose connector captures one table already, a registry of its own, writers.
+
+The lake's cluster is the core cluster here, under MirrorMaker 2's prefix: what is tried is the order of steps, and one
+broker less to start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psycopg
+
+from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.onboarding.work import declared_source
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.live_source import LiveSource
+
+OLD = "old"
+
+
+@dataclass
+class Ground:
+    """One source with a running connector on the table `old`."""
+
+    live: LiveSource
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.live.name}.yaml"
+
+    def environment(self) -> dict[str, str]:
+        live = self.live
+        return {
+            "CDC_HOME": str(live.home.root),
+            "CDC_SOURCES": str(self.folder),
+            "CDC_CONNECT_SECRETS": str(live.home.secrets),
+            "CDC_CORE_BOOTSTRAP": live.bootstrap,
+            "CDC_LAKE_BOOTSTRAP": live.bootstrap,
+            "CDC_CORE_CONNECT": live.connect.url,
+            "CDC_LAKE_CONNECT": live.connect.url,
+        }
+
+    def start(self) -> None:
+        """The connector and its mirror run on what the registry declares."""
+        source = declared_source(self.live.name)
+        apply_connector(self.live.connect, capture_config(source))
+        apply_connector(self.live.connect, mirror_config(source))
+
+    def stop(self) -> None:
+        for suffix in ("capture", "capture-onboard", "mirror"):
+            self.live.connect.delete(f"{self.live.name}-{suffix}")
+
+    def create(self, table: str, rows: int) -> None:
+        with self.live.connection() as connection:
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY, v text)")
+            connection.execute(f"INSERT INTO {table} SELECT i * 2, 'first ' || i FROM generate_series(1, {rows}) i")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The oracle: the table itself."""
+        with self.live.connection() as connection:
+            found = connection.execute(f"SELECT id, v FROM {table} ORDER BY id").fetchall()
+        return [{"id": row[0], "v": row[1]} for row in found]
+
+
+@contextmanager
+def ground(live: LiveSource, folder: Path, name: str) -> Iterator[Ground]:
+    """`os.environ` knows this ground while it is used."""
+    own = Ground(replace(live, name=name), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    declared = own.live.source([f"public.{name}_{OLD}"]).model_dump(mode="json", include={"source", "database"})
+    tables = f"tables:\n  # what was captured first\n  - {{name: public.{name}_{OLD}}}  # stays\n"
+    own.file.write_text(f"# by hand\n{_yaml(declared)}{tables}")
+    with patch.dict(os.environ, own.environment()):
+        own.create(f"{name}_{OLD}", 50)
+        own.start()
+        try:
+            yield own
+        finally:
+            own.stop()
+
+
+def platform() -> Platform:
+    return Platform()
+
+
+def _yaml(value: dict[str, Any]) -> str:
+    return "".join(f"{key}: {json.dumps(part)}\n" for key, part in value.items())
+
+
+@dataclass
+class Writers:
+    """Threads that insert, update and delete rows of tables, in transactions of some statements, until they are stopped."""
+
+    live: LiveSource
+    tables: Sequence[str]
+    keys: int
+    seed: int = 1
+    pause: float = 0.002
+    transactions: int = 0
+    errors: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __enter__(self) -> Writers:
+        for number, table in enumerate([*self.tables, *self.tables]):
+            thread = threading.Thread(target=self._write, args=(table, random.Random(f"{self.seed}/{number}")))
+            thread.start()
+            self._threads.append(thread)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, table: str, choice: random.Random) -> None:
+        while not self._stop.is_set():
+            try:
+                with self.live.connection(autocommit=False) as connection:
+                    while not self._stop.is_set():
+                        self._transaction(connection, table, choice)
+            except psycopg.Error as error:  # the server was killed, or two writers met
+                self.errors.append(str(error))
+                time.sleep(0.2)
+
+    def _transaction(self, connection: psycopg.Connection, table: str, choice: random.Random) -> None:
+        for _ in range(choice.randrange(1, 4)):
+            key = choice.randrange(self.keys)
+            act = choice.random()
+            if act < 0.4:
+                connection.execute(f"UPDATE {table} SET v = %s WHERE id = %s", (f"v{choice.random()}", key))
+            elif act < 0.8:
+                text = f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+                connection.execute(text, (key, f"i{choice.random()}"))
+            else:
+                connection.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
+            if choice.random() < 0.2:
+                time.sleep(choice.random() * 0.05)
+        connection.commit() if choice.random() < 0.9 else connection.rollback()
+        self.transactions += 1
+        time.sleep(self.pause)
