@@ -13,7 +13,7 @@ from cdc_assets.registry.models import BaseSource, Source, Table, short_table_na
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
-LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup")
+LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
 MARKER_PREFIX = "cdc_assets"
 SIGNAL_SCHEMA = "cdc_assets"
 
@@ -106,6 +106,11 @@ def history_path(lake: str, source: BaseSource, table: Table) -> str:
 def quarantine_path(lake: str, source: BaseSource, table: Table) -> str:
     """The table's records that could not be folded."""
     return f"{lake.rstrip('/')}/quarantine/{source.name}/{table_name(table)}"
+
+
+def ledger_path(lake: str, source: BaseSource) -> str:
+    """Every event of the source's tables, counted by window."""
+    return f"{lake.rstrip('/')}/ledger/{source.name}"
 
 
 def _topic_safe(name: str) -> str:

@@ -1,6 +1,6 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
-connector → topic → mirror → bronze → silver, and bronze → backup. A source of topics has no connector, and no mirror
+connector → topic → mirror → bronze → silver → ledger, and bronze → backup. A source of topics has no connector, and no mirror
 where its topics are on the lake's own cluster.
 """
 
@@ -12,13 +12,16 @@ from cdc_assets import names
 from cdc_assets.assets.backup import build_backup_assets
 from cdc_assets.assets.bronze import build_bronze_assets
 from cdc_assets.assets.connector import build_connector_asset
+from cdc_assets.assets.ledger import build_ledger_assets
 from cdc_assets.assets.mirrors import build_mirror_assets
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
+from cdc_assets.checks.ledger import build_ledger_checks
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
+from cdc_assets.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
 from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
 
 
@@ -28,14 +31,14 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     chain.append(build_topic_assets(source))
     if names.is_mirrored(source):
         chain.append(build_mirror_assets(source))
-    chain += [build_bronze_assets(source), build_silver_assets(source)]
+    chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
     if source.backup is not None:
         chain.append(build_backup_assets(source))
-    job = build_volumetry_job(source)
+    job, ledger = build_volumetry_job(source), build_ledger_job(source)
     return dg.Definitions(
         assets=chain,
-        asset_checks=[build_volumetry_checks(source), build_quarantine_checks(source)],
-        jobs=[job],
+        asset_checks=[build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)],
+        jobs=[job, ledger],
         sensors=[build_offsets_sensor(source)],
-        schedules=[build_volumetry_schedule(source, job)],
+        schedules=[build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)],
     )

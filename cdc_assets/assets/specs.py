@@ -17,6 +17,7 @@ KINDS: Mapping[str, set[str]] = {
     "mirror": {"kafka", "mirrormaker"},
     "bronze": {"bronze", "delta", "spark"},
     "silver": {"delta", "silver", "spark"},
+    "ledger": {"delta", "ledger", "spark"},
 }
 _DESCRIPTIONS: Mapping[str, str] = {
     "topic": "Change events of {table} on the core Kafka.",
@@ -24,6 +25,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "bronze": "Every change event of {table}, raw, each once: a slice of the source's change log.",
     "silver": "{table} as it is in the source, at a log position.",
     "backup": "Bronze batches of {table} as gzip JSON lines, with a manifest each.",
+    "ledger": "Every event of {table} by event-time window and op, in every link, with its fate.",
 }
 _OF_TOPICS: Mapping[str, str] = {
     **_DESCRIPTIONS,
@@ -74,7 +76,7 @@ def _upstream_keys(layer: str, source: BaseSource, table: Table) -> list[tuple[s
     if layer == "topic":
         return [names.asset_key("connector", source)] if isinstance(source, Source) else []
     copied = "mirror" if names.is_mirrored(source) else "topic"
-    before = {"mirror": "topic", "bronze": copied, "silver": "bronze", "backup": "bronze"}[layer]
+    before = {"mirror": "topic", "bronze": copied, "silver": "bronze", "backup": "bronze", "ledger": "silver"}[layer]
     return [names.asset_key(before, source, table)]
 
 
@@ -102,6 +104,12 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
             "dagster/table_name": f"lake.{source.name}.{names.table_name(table)}",
             "dagster/uri": names.silver_path(lake, source, table),
             "dagster/storage_kind": "delta",
+        }
+    if layer == "ledger":
+        return {
+            "dagster/uri": names.ledger_path(lake, source),
+            "dagster/storage_kind": "delta",
+            "cdc/slice": f"table = '{names.table_name(table)}'",
         }
     assert source.backup is not None
     store = source.backup.store

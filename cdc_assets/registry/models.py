@@ -86,6 +86,20 @@ class Volumetry(Declared):
     every: Duration = timedelta(minutes=5)
 
 
+class Ledger(Declared):
+    """The event ledger (docs/ledger.md).
+
+    `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed
+    windows only. A window may change without a warning until `allowed_lateness` after its end; `late` says what a later
+    change does to the check: warn, fail, or nothing.
+    """
+
+    every: Duration = timedelta(minutes=5)
+    early: bool = True
+    allowed_lateness: Duration = timedelta(hours=1)
+    late: Literal["warn", "fail", "accept"] = "warn"
+
+
 class Freshness(Declared):
     """How old silver may become before it is reported."""
 
@@ -167,6 +181,7 @@ class BaseSource(Declared):
     schema_changes: SchemaChanges = SchemaChanges()
     backup: Backup | None = None
     volumetry: Volumetry = Volumetry()
+    ledger: Ledger = Ledger()
     freshness: Freshness = Freshness()
     tables: tuple[Table, ...] = Field(min_length=1)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from spark.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.errors import HistoryTooShortError
+from spark.ledger.state import Counted, fold_ledger
 
 _PAGE = 50
 
@@ -37,6 +38,12 @@ def silver_committed(path: str) -> Folded | None:
     """What a silver table has folded; None when there is no table yet."""
     table = open_table(path)
     return None if table is None else _folded(table)
+
+
+def ledger_counted(path: str) -> dict[str, Counted]:
+    """Each table's place in its source's ledger; empty when there is no ledger yet."""
+    table = open_table(path)
+    return fold_ledger(_commits(table, _PAGE)[0]).tables if table is not None else {}
 
 
 def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:

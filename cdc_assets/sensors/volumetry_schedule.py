@@ -21,6 +21,17 @@ def job_name(source: BaseSource) -> str:
     return f"volumetry_{source.name}"
 
 
+def whole_minutes(every: timedelta) -> int:
+    """At least one."""
+    return max(1, round(every.total_seconds() / 60))
+
+
+def cron(every: timedelta) -> str:
+    """A rhythm in whole minutes, or hours from one hour on."""
+    minutes = whole_minutes(every)
+    return f"*/{minutes} * * * *" if minutes < 60 else f"0 */{min(23, max(1, minutes // 60))} * * *"
+
+
 def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
     keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
@@ -34,13 +45,12 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """At the shortest rhythm that a table of the source declares, in whole minutes."""
     shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
-    minutes = max(1, round(shortest.total_seconds() / 60))
-    cron = f"*/{minutes} * * * *" if minutes < 60 else f"0 */{min(23, max(1, minutes // 60))} * * *"
+    minutes = whole_minutes(shortest)
 
     @dg.schedule(
         name=f"volumetry_{source.name}_schedule",
         job=job,
-        cron_schedule=cron,
+        cron_schedule=cron(shortest),
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     def volumetry(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:

@@ -29,6 +29,8 @@ silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: quarantine_e
 silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: quarantine_empty, row_parity, schema
 backup/shop/lines <- bronze/shop/lines [s3] checks: manifest_parity
 backup/shop/orders <- bronze/shop/orders [s3] checks: manifest_parity
+ledger/shop/lines <- silver/shop/lines [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror
+ledger/shop/orders <- silver/shop/orders [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror
 """
 
 
@@ -38,7 +40,7 @@ def definitions(source: Source) -> dg.Definitions:
 
 def test_the_chain_is_as_drawn(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    order = {layer: at for at, layer in enumerate(("connector", "topic", "mirror", "bronze", "silver", "backup"))}
+    order = {layer: at for at, layer in enumerate(("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger"))}
     lines = []
     for key in sorted(graph.get_all_asset_keys(), key=lambda key: (order[key.path[0]], key.path)):
         node = graph.get(key)
@@ -52,7 +54,7 @@ def test_the_chain_is_as_drawn(source: Source) -> None:
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    assert len(graph.asset_check_keys) == 11
+    assert len(graph.asset_check_keys) == 19
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 

@@ -25,12 +25,14 @@ mirror/feeds/readings <- topic/feeds/readings [kafka,mirrormaker] checks: none
 bronze/feeds/readings <- mirror/feeds/readings [bronze,delta,spark] checks: record_parity
 silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
 backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity
+ledger/feeds/readings <- silver/feeds/readings [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror
 """,
     "lake": """\
 topic/feeds/readings <- nothing [kafka] checks: none
 bronze/feeds/readings <- topic/feeds/readings [bronze,delta,spark] checks: record_parity
 silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
 backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity
+ledger/feeds/readings <- silver/feeds/readings [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze
 """,
 }
 
@@ -40,7 +42,7 @@ def test_the_chain_starts_at_the_topic(cluster: str) -> None:
     source = TopicSource.model_validate({**SOURCE, "cluster": cluster})
     defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
     graph = defs.get_repository_def().asset_graph
-    order = {layer: at for at, layer in enumerate(("topic", "mirror", "bronze", "silver", "backup"))}
+    order = {layer: at for at, layer in enumerate(("topic", "mirror", "bronze", "silver", "backup", "ledger"))}
     lines = []
     for key in sorted(graph.get_all_asset_keys(), key=lambda key: order[key.path[0]]):
         node = graph.get(key)

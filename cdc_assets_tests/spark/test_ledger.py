@@ -15,8 +15,8 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
 from spark.ledger import job
-from spark.ledger.fates import FATES
 from spark.ledger.spec import LedgerSpec, LedgerTable
+from spark.ledger.terms import FATES
 from spark.specs import SilverSpec
 
 if TYPE_CHECKING:

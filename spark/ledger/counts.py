@@ -10,7 +10,8 @@ from spark.conditions import any_of
 from spark.envelopes.envelope import kind
 from spark.ledger.fates import with_fate
 from spark.ledger.folds import Slice, by_fold, ends, epochs, number
-from spark.ledger.windows import WINDOW, event_time, window
+from spark.ledger.terms import WINDOW
+from spark.ledger.windows import event_time, window
 from spark.positions.layout import EPOCH_WIDTH, epoch_prefix
 from spark.specs import SilverSpec
 

@@ -23,10 +23,10 @@ from pyspark.sql import functions as sf
 from spark.changes import decoded, key_slots
 from spark.envelopes.registry import envelope
 from spark.ledger.folds import Slice, by_fold, highest, place
+from spark.ledger.terms import FATES
 from spark.positions.registry import connector
 from spark.specs import SilverSpec
 
-FATES = ("applied", "superseded", "older", "ignored", "quarantined", "redriven", "dropped", "unaccounted")
 _RANK = {name: i for i, name in enumerate(FATES)}
 _RECORD = ("topic", "epoch", "partition", "offset")
 

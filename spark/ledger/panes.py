@@ -8,12 +8,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.ledger.fates import FATES
+from spark.ledger.terms import FATES, HOPS, LINKS
 from spark.ledger.transport import Transport
 
-LINKS = ("topic", "mirror", "bronze")
 COUNTS = (*LINKS, *FATES)
-HOPS = ("capture", "bronze", "silver")
 SUMS = tuple(f"{hop}_{part}" for hop in HOPS for part in ("n", "ms_sum"))
 MAXIMA = ("late_by_ms_max", *[f"{hop}_ms_max" for hop in HOPS])
 SCHEMA = "table string, window_start timestamp, op string, pane string, counted_at timestamp, " + ", ".join(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-WINDOW = 60
-"""Seconds."""
-EARLY, ON_TIME, LATE, TOO_LATE = "early", "on_time", "late", "too_late"
+from spark.ledger.terms import EARLY, LATE, ON_TIME, TOO_LATE, WINDOW
 
 
 def event_time() -> Expression:

@@ -1,0 +1,66 @@
+"""One run of the ledger of a source: what the job is told, from the registry and the topics as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.assets.record_form import catalogue_of, record_form
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.kafka import KafkaCluster, TopicState
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
+from spark.specs import JobResult, TopicRange
+
+if TYPE_CHECKING:
+    from spark.ledger.spec import LedgerSpec
+
+
+def count_events(platform: Platform, source: BaseSource, tables: Sequence[Table], *, again: bool = False) -> JobResult:
+    """Bring the ledger up to what silver has folded of these tables."""
+    from spark.ledger import job
+
+    with table_lock("ledger", source.name, "all"):
+        return platform.spark().run(job.run, ledger_spec(platform, source, tables, again=again))
+
+
+def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table], *, again: bool = False) -> LedgerSpec:
+    """What the job needs."""
+    from spark.ledger.spec import LedgerSpec, LedgerTable
+
+    lake, mirrored = platform.lake_kafka(), names.is_mirrored(source)
+    catalogue = catalogue_of(platform, source, tables)
+    here = lake.states([names.mirrored_topic(source, table) for table in tables])
+    there = platform.core_kafka().states([names.topic(source, table) for table in tables]) if mirrored else {}
+    parts = [
+        LedgerTable(
+            silver=silver_spec(platform.lake, source, table, catalogue[table.id]),
+            topic=_range(source, table, there.get(names.topic(source, table))),
+            mirror=_range(source, table, here.get(names.mirrored_topic(source, table))),
+        )
+        for table in tables
+        if table.id in catalogue
+    ]
+    return LedgerSpec(
+        source=source.name,
+        path=names.ledger_path(platform.lake, source),
+        bronze_path=names.bronze_path(platform.lake, source),
+        tables=tuple(parts),
+        core_bootstrap=_address(platform.core_kafka()) if mirrored else "",
+        lake_bootstrap=_address(lake),
+        allowed_lateness=int(source.ledger.allowed_lateness.total_seconds()),
+        again=again,
+    )
+
+
+def _range(source: BaseSource, table: Table, state: TopicState | None) -> TopicRange | None:
+    if state is None:
+        return None
+    form = record_form(source, table)
+    return TopicRange(names.table_name(table), state.name, state.topic_id, 0, dict(state.ranges), **form)
+
+
+def _address(cluster: KafkaCluster) -> str:
+    return cluster.bootstrap

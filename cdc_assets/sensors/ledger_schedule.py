@@ -1,0 +1,37 @@
+"""The ledger on its declared rhythm: one run per source counts its tables and judges the count."""
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.sensors.recent_runs import last_materialized
+from cdc_assets.sensors.volumetry_schedule import cron
+
+
+def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
+    """The ledger assets of a source with their checks."""
+    keys = [dg.AssetKey(names.asset_key("ledger", source, table)) for table in source.tables]
+    return dg.define_asset_job(
+        f"ledger_{source.name}",
+        selection=dg.AssetSelection.assets(*keys),
+        description="Count every event by window, in every link, with its fate.",
+    )
+
+
+def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+    """The processing-time trigger: every run emits a pane of each window that has changed."""
+
+    @dg.schedule(
+        name=f"ledger_{source.name}_schedule",
+        job=job,
+        cron_schedule=cron(source.ledger.every),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    def ledger(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        silver = [dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables]
+        if not any(last_materialized(context.instance, key) for key in silver):
+            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
+        return dg.RunRequest()
+
+    return ledger
