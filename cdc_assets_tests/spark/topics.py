@@ -37,12 +37,21 @@ class Broker:
 
     def transaction(self, topic: str, values: Sequence[str], *, end: str = "commit", partition: int = 0) -> Producer:
         """One transaction; `end` is commit, abort or open (then the producer must be kept)."""
+        keyed = [(f'{{"id":{number}}}', value) for number, value in enumerate(values)]
+        return self.send(topic, keyed, end=end, partition=partition)
+
+    def send(
+        self, topic: str, records: Sequence[tuple[str | None, str | None]], *, end: str = "commit", partition: int = 0
+    ) -> Producer:
+        """The same of keys and values."""
         start = self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": uuid.uuid4().hex})
         producer.init_transactions(20)
         producer.begin_transaction()
-        for number, value in enumerate(values):
-            producer.produce(topic, value.encode(), f'{{"id":{number}}}'.encode(), partition, headers=[("h", b"\x00\xff")])
+        for key, value in records:
+            # Written out as bytes: None is a tombstone.
+            texts = [None if text is None else text.encode() for text in (value, key)]
+            producer.produce(topic, *texts, partition, headers=[("h", b"\x00\xff")])
         producer.flush(20)
         if end == "commit":
             producer.commit_transaction(20)
@@ -50,7 +59,7 @@ class Broker:
             producer.abort_transaction(20)
         if end != "open":
             # The coordinator answers before its marker is in the partition.
-            self._wait_for(topic, partition, start + len(values) + 1)
+            self._wait_for(topic, partition, start + len(records) + 1)
         return producer
 
     def _wait_for(self, topic: str, partition: int, offset: int) -> None:

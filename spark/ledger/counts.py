@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.conditions import any_of
-from spark.envelopes.envelope import kind
+from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
 from spark.ledger.fates import with_fate
 from spark.ledger.folds import Slice, by_fold, ends, epochs, number
 from spark.ledger.terms import WINDOW
@@ -64,7 +64,8 @@ def counted(rows: DataFrame, cut: Slice, appended: Expression) -> DataFrame:
     after_end = sf.unix_millis("timestamp") - (sf.col("window") + WINDOW) * 1000
     return rows.groupBy("window", "kind").agg(
         sf.count("*").alias("bronze"),
-        sf.max(sf.unix_micros("event_at")).alias("newest"),
+        # A record without an event time has Kafka's, which must not close windows of events.
+        sf.max(sf.when(~sf.col("kind").isin(TOMBSTONE, UNKNOWN), sf.unix_micros("event_at"))).alias("newest"),
         sf.max(sf.greatest(after_end, sf.lit(0))).alias("late_by_ms_max"),
         *[e for hop, ms in hops.items() for e in (sf.count(ms).alias(f"{hop}_n"), sf.sum(ms).alias(f"{hop}_ms_sum"))],
         *[sf.max(ms).alias(f"{hop}_ms_max") for hop, ms in hops.items()],
