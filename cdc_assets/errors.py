@@ -84,3 +84,19 @@ class BackupError(CdcAssetsError):
 
 class OnboardingError(CdcAssetsError):
     """Tables cannot be taken into (or out of) a running connector, or a step of it did not come to its end."""
+
+
+class LedgerEmptyError(CdcAssetsError):
+    """A table has no ledger yet."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"nothing of {table} is counted yet: cdc ledger {table} --count")
+
+
+class PlotsMissingError(CdcAssetsError):
+    """A picture was asked for, and matplotlib is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "plots need matplotlib, which is not installed: ./cdc ledger … --plot FILE installs it, or pip install matplotlib"
+        )

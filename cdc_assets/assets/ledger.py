@@ -3,7 +3,9 @@
 One Spark job and one Delta commit for all tables of the step; what it found is the asset's metadata.
 """
 
+import base64
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -12,6 +14,7 @@ from cdc_assets import names
 from cdc_assets.assets.each_table import selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.ledger.count import count_events
+from cdc_assets.ledger.plot import can_plot, png
 from cdc_assets.ledger.read import WindowCount, counted, read_windows, total
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
@@ -53,7 +56,17 @@ def _metadata(lake: str, source: BaseSource, table: Table) -> dict[str, Any]:
         "cdc/counts": dg.MetadataValue.json(sums),
         "cdc/last_windows": dg.MetadataValue.md(markdown(hours[-_SHOWN:])),
     }
+    if can_plot() and hours:
+        metadata["cdc/plot"] = dg.MetadataValue.md(_picture(source, table, hours))
     return metadata
+
+
+def _picture(source: BaseSource, table: Table, hours: list[WindowCount]) -> str:
+    """The last week by hours, small: metadata is stored with every materialization."""
+    first = hours[-1].start - timedelta(days=7)
+    title = f"{source.name}/{names.table_name(table)}, windows of 1h (UTC)"
+    image = png([w for w in hours if w.start >= first], title=title, window="1h", width=8.0, dpi=80)
+    return f"![{title}](data:image/png;base64,{base64.b64encode(image).decode()})"
 
 
 def markdown(windows: list[WindowCount]) -> str:

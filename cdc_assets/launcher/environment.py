@@ -109,10 +109,18 @@ def _present(root: Path) -> set[str]:
     return {"dev"} if any((root / ".venv").glob("lib/python3*/site-packages/pytest")) else set()
 
 
+def groups_for(arguments: list[str]) -> set[str]:
+    """The dependency groups that a command needs beside what every command needs."""
+    if arguments[:1] == ["test"]:
+        return {"dev"}
+    plots = arguments[:1] == ["ledger"] and any(a.split("=")[0] == "--plot" for a in arguments)
+    return {"plots"} if plots else set()
+
+
 def main() -> None:
     """ROOT ARGS..."""
     root, arguments = Path(sys.argv[1]), sys.argv[2:]
-    groups = {"dev"} if arguments[:1] == ["test"] else set()
+    groups = groups_for(arguments)
     environment = dict(os.environ)
     try:
         if not is_made(root, groups):

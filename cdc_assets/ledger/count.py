@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.silver import silver_spec
+from cdc_assets.ledger.read import counted
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -53,6 +55,14 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
         allowed_lateness=int(source.ledger.allowed_lateness.total_seconds()),
         again=again,
     )
+
+
+def behind(lake: str, source: BaseSource, table: Table) -> int:
+    """Records that silver has folded and the ledger has not counted."""
+    folded = silver_committed(names.silver_path(lake, source, table))
+    place = counted(lake, source, table)
+    done = sum(state.records for state in place.folded.values()) if place else 0
+    return sum(state.records for state in folded.topics.values()) - done if folded else 0
 
 
 def _range(source: BaseSource, table: Table, state: TopicState | None) -> TopicRange | None:

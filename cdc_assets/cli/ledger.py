@@ -1,0 +1,128 @@
+"""`cdc ledger`: every event of a table by event-time window and op, in each link and with its fate."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cdc_assets import names, settings
+from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.errors import LedgerEmptyError
+from cdc_assets.ledger.balance import Hop, hops
+from cdc_assets.ledger.read import WindowCount, closed, counted, read_windows, total
+from cdc_assets.registry.durations import parse_duration
+from cdc_assets.registry.models import BaseSource, Table
+from spark.ledger.state import Counted
+from spark.ledger.terms import FATES, LINKS
+
+
+class Window(str, Enum):
+    """Sizes of the windows."""
+
+    minute = "1m"
+    hour = "1h"
+    day = "1d"
+
+
+class Output(str, Enum):
+    """Formats of the answer."""
+
+    text = "text"
+    json = "json"
+
+
+Chosen = Annotated[str, typer.Argument(help="SOURCE/TABLE", autocompletion=complete_source)]
+
+
+def ledger(
+    chosen: Chosen,
+    window: Annotated[Window, typer.Option(help="Size of the windows (UTC).")] = Window.hour,
+    last: Annotated[str | None, typer.Option(help="Only windows that began within this time, such as 6h or 7d.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Count what silver has folded since first; needs the stack.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --count: tell all fates anew, book what differs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --count: say what would be counted, count nothing.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the windows into this PNG file.")] = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="text or json.")] = Output.text,
+) -> None:
+    """Print a table's ledger. Exit 0 when every window balances, 1 when one does not, 2 when a hop could not be counted."""
+    source, table = _table(chosen)
+    lake = settings.lake()
+    if count:
+        _count(source, table, again=again, dry_run=dry_run)
+    place = counted(lake, source, table)
+    if place is None:
+        raise LedgerEmptyError(f"{source.name}/{names.table_name(table)}")
+    since = datetime.now(timezone.utc) - parse_duration(last) if last else None
+    found = read_windows(lake, source, table, window=window.value, since=since)
+    if not source.ledger.early:
+        found = closed(found, place, window.value)
+    judged = hops(found, place, mirrored=names.is_mirrored(source))
+    if plot:
+        from cdc_assets.ledger.plot import png
+
+        plot.write_bytes(png(found, title=f"{chosen}, windows of {window.value}", window=window.value))
+    if output is Output.json:
+        print(json.dumps(_answer(chosen, window, place, found, judged), indent=2))
+    else:
+        _print(found, judged)
+    if any(hop.differing for hop in judged):
+        raise typer.Exit(1)
+    if any(hop.uncounted for hop in judged):
+        raise typer.Exit(2)
+
+
+def _table(chosen: str) -> tuple[BaseSource, Table]:
+    name, _, short = chosen.partition("/")
+    (source,) = chosen_sources([name])
+    try:
+        return source, source.table(short)
+    except KeyError as error:
+        raise typer.BadParameter(str(error.args[0])) from None
+
+
+def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> None:
+    from cdc_assets.ledger.count import behind, count_events
+    from cdc_assets.resources.platform import Platform
+
+    platform, console = Platform(), Console(stderr=True, highlight=False)
+    if dry_run:
+        what = "all events again" if again else f"{behind(platform.lake, source, table)} events"
+        console.print(f"{source.name}/{names.table_name(table)}: would count {what}")
+        return
+    result = count_events(platform, source, [table], again=again)
+    console.print(f"counted {result.rows_read} events in {result.seconds:.1f} s")
+
+
+def _answer(chosen: str, window: Window, place: Counted, found: list[WindowCount], judged: list[Hop]) -> dict[str, Any]:
+    return {
+        "table": chosen,
+        "window": window.value,
+        "silver_version": place.silver_version,
+        "watermark": datetime.fromtimestamp(place.watermark / 1e6, timezone.utc).isoformat(),
+        "balanced": all(hop.balanced for hop in judged),
+        "hops": {hop.name: {"balanced": hop.balanced, "text": hop.said()} for hop in judged},
+        "total": total(found),
+        "windows": [w.to_json() for w in found],
+    }
+
+
+def _print(found: list[WindowCount], judged: list[Hop]) -> None:
+    console = Console(highlight=False, width=None if Console().is_terminal else 240)
+    grid = Grid("window", "op", box=None, pad_edge=False)
+    seen = [name for name in (*LINKS, *FATES) if name in LINKS or any(w.counts[name] for w in found)]
+    for name in (*seen, "late", "late by"):
+        grid.add_column(name, justify="right")
+    for w in found:
+        counts = ["?" if (v := w.counts[name]) is None else str(v) for name in seen]
+        late = w.late + w.too_late
+        grid.add_row(f"{w.start:%Y-%m-%d %H:%M}", w.op, *counts, str(late), f"{w.late_by:.0f} s" if late else "")
+    console.print(grid)
+    for hop in judged:
+        console.print(f"{'ok ' if hop.balanced else 'NOT'} {hop.name}: {hop.said()}")

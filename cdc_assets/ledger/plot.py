@@ -1,0 +1,113 @@
+"""The ledger of one table as a PNG: events per window by op, lag per hop, late events. Needs the group `plots`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any
+
+from cdc_assets.errors import PlotsMissingError
+from cdc_assets.ledger.read import WINDOWS, WindowCount
+from spark.ledger.terms import HOPS
+
+_OPS = {"c": "create", "u": "update", "d": "delete", "r": "snapshot", "t": "truncate", "m": "message"}
+_COLOURS = {
+    "c": "#2a9d8f",
+    "u": "#457b9d",
+    "d": "#e76f51",
+    "r": "#8d99ae",
+    "t": "#6d597a",
+    "m": "#b5838d",
+    "tombstone": "#ddb892",
+}
+_HOP_NAMES = {"capture": "source to Kafka", "bronze": "Kafka to bronze", "silver": "bronze to silver"}
+
+
+def can_plot() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def png(windows: Sequence[WindowCount], *, title: str, window: str, width: float = 10.0, dpi: int = 100) -> bytes:
+    """One picture of the given windows; times are UTC.
+
+    Raises:
+        PlotsMissingError: matplotlib is not installed.
+    """
+    if not can_plot():
+        raise PlotsMissingError
+    # Without pyplot: no global state, no display, and half of the import time.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, width * 0.75), layout="constrained")
+    counts, lags, late = figure.subplots(3, 1, sharex=True)
+    counts.set_title(title, loc="left", fontsize=10)
+    size = WINDOWS[window]
+    _counts(counts, windows, size)
+    _lags(lags, windows, size)
+    _late(late, windows, size)
+    out = BytesIO()
+    figure.savefig(out, format="png", dpi=dpi)
+    return _small(out.getvalue())
+
+
+def _counts(axes: Any, windows: Sequence[WindowCount], size: timedelta) -> None:
+    starts = sorted({w.start for w in windows})
+    below = dict.fromkeys(starts, 0)
+    for op in sorted({w.op for w in windows}, key=lambda op: list(_COLOURS).index(op) if op in _COLOURS else 99):
+        found = {w.start: w.counts["bronze"] or 0 for w in windows if w.op == op}
+        heights = [found.get(start, 0) for start in starts]
+        style = {"color": _COLOURS.get(op, "#333333"), "label": _OPS.get(op, op)}
+        axes.bar(starts, heights, size * 0.9, [below[s] for s in starts], align="edge", **style)
+        for start, height in zip(starts, heights, strict=True):
+            below[start] += height
+    axes.set_ylabel("events")
+    _legend(axes)
+
+
+def _lags(axes: Any, windows: Sequence[WindowCount], size: timedelta) -> None:
+    for hop in HOPS:
+        worst: dict[Any, float] = {}
+        for found in windows:
+            if hop in found.lag:
+                worst[found.start] = max(worst.get(found.start, 0.0), found.lag[hop][1])
+        if worst:
+            starts = sorted(worst)
+            # A lag below a millisecond is none, and a logarithm needs some.
+            values = [max(worst[s], 0.001) for s in starts]
+            axes.plot([s + size / 2 for s in starts], values, marker=".", label=_HOP_NAMES[hop])
+    axes.set_yscale("log")
+    axes.set_ylabel("longest lag (s)")
+    _legend(axes)
+
+
+def _late(axes: Any, windows: Sequence[WindowCount], size: timedelta) -> None:
+    starts = sorted({w.start for w in windows})
+    sums: dict[Any, tuple[int, int]] = {}
+    for found in windows:
+        late, too_late = sums.get(found.start, (0, 0))
+        sums[found.start] = (late + found.late, too_late + found.too_late)
+    within, beyond = [sums[s][0] for s in starts], [sums[s][1] for s in starts]
+    axes.bar(starts, within, size * 0.9, align="edge", color="#e9c46a", label="late")
+    axes.bar(starts, beyond, size * 0.9, within, align="edge", color="#c1121f", label="later than allowed")
+    axes.set_ylabel("late events")
+    axes.set_ylim(bottom=0, top=max([1, *map(sum, sums.values())]) * 1.1)
+    axes.tick_params(axis="x", labelsize=8)
+    _legend(axes)
+
+
+def _legend(axes: Any) -> None:
+    axes.grid(axis="y", linewidth=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7, loc="upper left", ncols=4)
+
+
+def _small(data: bytes) -> bytes:
+    """With a palette of 64 colours: a third of the bytes, which in metadata are stored with every materialization."""
+    from PIL import Image
+
+    out = BytesIO()
+    Image.open(BytesIO(data)).convert("RGB").quantize(64).save(out, format="PNG", optimize=True)
+    return out.getvalue()

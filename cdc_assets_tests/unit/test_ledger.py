@@ -1,0 +1,140 @@
+"""The ledger as people get it: panes written by delta-rs, sums by plain Python, the verb, the checks, the picture."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+from typer.testing import CliRunner
+
+from cdc_assets.checks.ledger import ledger_keys, results
+from cdc_assets.cli import app
+from cdc_assets.ledger.plot import png
+from cdc_assets.ledger.read import read_windows
+from cdc_assets.registry.models import Source
+from spark.ledger.state import Counted, ledger_metadata
+from spark.ledger.terms import FATES, HOPS, LINKS
+
+BEGIN = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
+YAML = """\
+source: shop
+owners: ["team:data"]
+database: {kind: postgresql, host: db, dbname: shop, user: u, password: {secret: shop}}
+tables: [{name: public.orders}]
+"""
+
+
+def pane(minute: int, op: str, n: int, kind: str = "early", **more: Any) -> dict[str, Any]:
+    """One row of the ledger in which everything balances, unless `more` says otherwise."""
+    counts = {**dict.fromkeys(FATES, 0), **dict.fromkeys(LINKS, n), "applied": n}
+    hops = {f"{hop}_{part}": value for hop in HOPS for part, value in (("n", n), ("ms_sum", 1500 * n), ("ms_max", 4000))}
+    start = BEGIN + dt.timedelta(minutes=minute)
+    row = {"table": "orders", "window_start": start, "op": op, "pane": kind, "counted_at": start, **counts, **hops}
+    return {**row, "late_by_ms_max": 90_000 if kind.endswith("late") else 0, **more}
+
+
+def write(lake: Path, rows: list[dict[str, Any]], **place: Any) -> None:
+    types = {"table": pa.string(), "op": pa.string(), "pane": pa.string()}
+    moments = ("window_start", "counted_at")
+    schema = pa.schema([(n, types.get(n, pa.timestamp("us", "UTC") if n in moments else pa.int64())) for n in rows[0]])
+    counted = Counted(**{"silver_version": 3, "operation_id": "o", "folded": {}, "watermark": 0, **place})
+    said = CommitProperties(custom_metadata={"userMetadata": ledger_metadata("op", {"orders": counted})})
+    path = str(lake / "ledger" / "shop")
+    write_deltalake(path, pa.Table.from_pylist(rows, schema=schema), mode="append", commit_properties=said)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    from cdc_assets.registry.loader import load_source
+
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "shop.yaml").write_text(YAML)
+    for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    source = load_source(tmp_path / "sources" / "shop.yaml")
+    assert isinstance(source, Source)
+    return source
+
+
+@pytest.mark.parametrize(("window", "minutes"), [("1m", 1), ("1h", 60), ("1d", 1440)])
+def test_windows_are_the_sums_of_their_panes(shop: Source, tmp_path: Path, window: str, minutes: int) -> None:
+    chance = random.Random(window)
+    rows = [pane(chance.randrange(4000), chance.choice("cud"), chance.randint(-3, 9)) for _ in range(500)]
+    write(tmp_path / "lake", rows)
+    expected: Counter[tuple[dt.datetime, str]] = Counter()
+    for row in rows:
+        since = int((row["window_start"] - BEGIN).total_seconds()) // 60 // minutes * minutes
+        expected[BEGIN + dt.timedelta(minutes=since), row["op"]] += row["bronze"]
+    found = read_windows(str(tmp_path / "lake"), shop, shop.tables[0], window=window)
+    assert {(w.start, w.op): w.counts["applied"] for w in found} == dict(expected)
+
+
+def checked(shop: Source, tmp_path: Path) -> dict[str, tuple[bool, str]]:
+    keys = ledger_keys(shop, shop.tables[0])
+    return {
+        r.check_name or "": (r.passed, r.description or "") for r in results(str(tmp_path / "lake"), shop, shop.tables[0], keys)
+    }
+
+
+def test_what_does_not_balance_is_red_and_named(shop: Source, tmp_path: Path) -> None:
+    assert all(passed for passed, _ in checked(shop, tmp_path).values())
+    lake = tmp_path / "lake"
+    write(lake, [pane(0, "c", 5), pane(0, "u", 2)])
+    assert all(passed for passed, _ in checked(shop, tmp_path).values())
+    write(lake, [pane(1, "c", 3, topic=4), pane(7, "d", 2, applied=1, unaccounted=1)])
+    found = checked(shop, tmp_path)
+    text = "1 window(s) do not balance; the first is 2026-03-01 00:01 c: 4 in topic, 3 in mirror"
+    assert found["topic_mirror"] == (False, text)
+    assert found["mirror_bronze"][0]
+    assert found["bronze_fates"] == (False, text.replace("00:01 c: 4 in topic, 3 in mirror", "00:07 d: 2 in bronze, 1 in fates"))
+    assert found["late_events"] == (True, "no event came late")
+    write(lake, [pane(1, "c", 1, "too_late"), pane(0, "c", 1, "late")])
+    passed, said = checked(shop, tmp_path)["late_events"]
+    assert not passed
+    assert said.startswith("2 event(s) changed 2 closed window(s), up to 90 s after their end; 1 of them later")
+
+
+def test_what_was_not_counted_is_neither_equal_nor_different(shop: Source, tmp_path: Path) -> None:
+    write(tmp_path / "lake", [pane(0, "c", 5, topic=None, mirror=None)], uncounted="retention removed offsets 0 to 4")
+    found = checked(shop, tmp_path)
+    assert found["topic_mirror"] == (False, "not counted: retention removed offsets 0 to 4")
+    assert found["bronze_fates"][0]
+    assert CliRunner().invoke(app, ["ledger", "shop/orders"]).exit_code == 2
+
+
+def test_the_verb(shop: Source, tmp_path: Path) -> None:
+    missing = CliRunner().invoke(app, ["ledger", "shop/orders"])
+    assert "cdc ledger shop/orders --count" in str(missing.exception)
+    write(tmp_path / "lake", [pane(0, "c", 5), pane(61, "u", 2), pane(62, "u", 1, "late")])
+    told = CliRunner().invoke(app, ["ledger", "shop/orders", "--window", "1h", "-o", "json"])
+    answer = json.loads(told.stdout)
+    assert told.exit_code == 0
+    assert answer["balanced"]
+    assert [(w["window_start"][11:16], w["op"], w["bronze"], w["late"]) for w in answer["windows"]] == [
+        ("00:00", "c", 5, 0),
+        ("01:00", "u", 3, 1),
+    ]
+    assert answer["windows"][1]["lag"]["silver"] == {"mean_seconds": 1.5, "max_seconds": 4.0}
+    text = CliRunner().invoke(app, ["ledger", "shop/orders"]).stdout
+    assert "ok  bronze_fates: 8 events in bronze and in fates, equal in every window" in text
+    write(tmp_path / "lake", [pane(3, "u", 2, mirror=1)])
+    assert CliRunner().invoke(app, ["ledger", "shop/orders"]).exit_code == 1
+    assert "'other'; it has: orders" in CliRunner().invoke(app, ["ledger", "shop/other"]).output
+
+
+def test_the_picture(shop: Source, tmp_path: Path) -> None:
+    rows = [pane(m, op, 5, "late" if m % 9 == 0 else "early") for m in range(240) for op in "cud"]
+    write(tmp_path / "lake", rows)
+    target = tmp_path / "plot.png"
+    assert CliRunner().invoke(app, ["ledger", "shop/orders", "--window", "1m", "--plot", str(target)]).exit_code == 0
+    data = target.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (1000, 750)
+    assert len(png([], title="empty", window="1m", dpi=40)) > 500
