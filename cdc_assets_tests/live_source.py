@@ -203,6 +203,9 @@ def live_source(folder: Path) -> Iterator[LiveSource]:
     names = ("postgres", "core-kafka", "core-kafka-controller", "core-connect")
     site = Site(home, assign(names, {}))
     postgres, broker, worker = Postgres(site), KafkaBroker(site, "core", 1), ConnectWorker(site, "core")
+    postgres.prepare()
+    with (postgres.data / "postgresql.auto.conf").open("a") as settings:
+        settings.write("max_prepared_transactions = 4\n")
     with ExitStack() as stack:
         parts = {component.name: Part(component) for component in (postgres, broker, worker)}
         for part in parts.values():

@@ -53,3 +53,7 @@ class ColumnTypeError(SparkJobError):
 
 class SchemaMismatchError(SparkJobError):
     """The table in the lake and the columns of the source contradict each other."""
+
+
+class NotComparableError(SparkJobError):
+    """A table cannot be compared with its source at this moment, or as it is declared."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.reconcile.result import NOT_COMPARED, Difference, Row, TableResult
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.volumetry.row_count import RowCount
 from cdc_assets.volumetry.transport import TransportCount
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 Evidence = tuple[bool, str, dict[str, Any]]
 TALLIES_KEY = "cdc/tallies"
+_SHOWN = 100
 
 
 def of_error(error: CdcAssetsError) -> Evidence:
@@ -72,6 +75,46 @@ def of_rows(measured: RowCount | CdcAssetsError) -> Evidence:
         f"{measured.source_rows} rows in the source, {measured.carried_rows} in silver "
         f"({measured.silver_rows} folded, {measured.in_flight:+d} in flight): {measured.carried_rows - measured.source_rows:+d}",
         metadata,
+    )
+
+
+def of_reconciliation(result: TableResult) -> Evidence:
+    """Every row of the source and of silver at one position; the keys that differ as a table."""
+    metadata: dict[str, Any] = {"cdc/share": result.share, "cdc/seconds": dg.MetadataValue.json(dict(result.seconds))}
+    if result.not_compared:
+        metadata["cdc/columns_not_compared"] = dg.MetadataValue.json(dict(result.not_compared))
+    if result.verdict == NOT_COMPARED:
+        return False, result.sentence(), {**metadata, "cdc/error": result.reason}
+    metadata |= {
+        "cdc/source_rows": result.source_rows,
+        "cdc/silver_rows": result.silver_rows,
+        "cdc/silver_version": result.silver_version,
+        "cdc/source_snapshot": result.snapshot,
+        "cdc/source_lsn": result.lsn,
+        "cdc/buckets": result.buckets,
+        "cdc/buckets_differing": result.buckets_differing,
+        "cdc/keys_differing": result.keys_differing,
+    }
+    if result.differences:
+        metadata["cdc/differences"] = dg.MetadataValue.table([_record(d) for d in result.differences[:_SHOWN]])
+    return result.equal, result.sentence(), metadata
+
+
+def _record(difference: Difference) -> dg.TableRecord:
+    columns = difference.columns
+
+    def shown(row: Row | None) -> str:
+        return "no row" if row is None else json.dumps({k: v for k, v in row.items() if k in columns or not columns})
+
+    return dg.TableRecord(
+        {
+            "key": difference.key,
+            "kind": difference.kind,
+            "damaged": difference.where,
+            "columns": ", ".join(columns),
+            "source": shown(difference.source),
+            "silver": shown(difference.silver),
+        }
     )
 
 

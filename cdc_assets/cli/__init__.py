@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from cdc_assets.cli import diff, down, env, ledger, logs, onboard, quarantine, status, traffic, up, validate, wait
+from cdc_assets.cli import diff, down, env, ledger, logs, onboard, quarantine, reconcile, status, traffic, up, validate, wait
 from cdc_assets.cli import test as test_verb
 from cdc_assets.errors import CdcAssetsError
 
@@ -25,6 +25,7 @@ app.command("validate")(validate.validate)
 app.command("env")(env.env)
 app.command("diff")(diff.diff)
 app.command("apply")(diff.apply)
+app.command("reconcile")(reconcile.reconcile)
 app.command("ledger")(ledger.ledger)
 app.command("onboard")(onboard.onboard)
 app.command("offboard")(onboard.offboard)

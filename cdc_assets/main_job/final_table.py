@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from cdc_assets import names
+from cdc_assets.checks.volumetry import check_name
 from cdc_assets.main_job.dagster_runs import CheckOutcome
 from cdc_assets.registry.models import BaseSource, Source, Table
 
@@ -34,7 +35,7 @@ def line_of(source: BaseSource, table: Table, outcomes: Outcomes, *, lag_seconds
     """What the checks of one table say."""
     found = {
         layer: outcomes.get((names.asset_key(layer, source, table), check))
-        for layer, check in (("bronze", "record_parity"), ("silver", "row_parity"), ("backup", "manifest_parity"))
+        for layer, check in ((layer, check_name(layer, source)) for layer in ("bronze", "silver", "backup"))
     }
     rows = ("silver",) if isinstance(source, Source) else ()
     expected = ("bronze", *rows, *(("backup",) if source.backup else ()))

@@ -100,6 +100,17 @@ class Ledger(Declared):
     late: Literal["warn", "fail", "accept"] = "warn"
 
 
+class Reconciliation(Declared):
+    """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
+
+    A difference fails the check, or warns only. A table of more than `max_rows` rows is compared one share of its keys
+    at a time, all of it in as many runs.
+    """
+
+    on_difference: Literal["fail", "warn"] = "fail"
+    max_rows: int = Field(default=2_000_000, ge=1)
+
+
 class Freshness(Declared):
     """How old silver may become before it is reported."""
 
@@ -121,6 +132,7 @@ class Table(Declared):
     the table, mark its rows deleted, nothing, or stop the table.
     `history: scd2` keeps every version of every row in a second table; with a track_history list, only changes of those
     columns (of all but those) make a version.
+    `sensitive` names columns whose values are shown as hashes only, where a comparison shows rows.
     `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and takes that.
     `schema_changes` stands in for the source's; `renamed` says which columns have been renamed, old name to new, where
     the database cannot tell (PostgreSQL can, except when a table is built anew from bronze).
@@ -138,9 +150,11 @@ class Table(Declared):
     track_history_column_list: tuple[str, ...] = ()
     track_history_except_column_list: tuple[str, ...] = ()
     quarantine: Quarantine = Quarantine()
+    sensitive: tuple[str, ...] = ()
     owners: tuple[Owner, ...] = ()
     description: str | None = None
     volumetry: Volumetry | None = None
+    reconciliation: Reconciliation | None = None
     freshness: Freshness | None = None
 
     @field_validator("name")
@@ -182,6 +196,8 @@ class BaseSource(Declared):
     backup: Backup | None = None
     volumetry: Volumetry = Volumetry()
     ledger: Ledger = Ledger()
+
+    reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     tables: tuple[Table, ...] = Field(min_length=1)
 

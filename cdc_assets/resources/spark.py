@@ -45,12 +45,28 @@ class SparkSessions:
             session = connect(self.remote)
         except Exception as error:
             raise SparkRunError(f"Spark Connect at {self.remote}: {self._reason(error)}; ./cdc status") from error
-        try:
-            yield session
-        finally:
-            session.stop()
+        with _active(session):
+            try:
+                yield session
+            finally:
+                session.stop()
 
     @staticmethod
     def _reason(error: Exception) -> str:
         lines = [line for line in str(error).strip().splitlines() if line.strip()]
         return lines[0][:600] if lines else type(error).__name__
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """`session` is the thread's active one, also where the thread has another: localCheckpoint() answers in the active
+    session, whichever it was asked in (pyspark 4.0.4, connect/conversion.py, proto_to_remote_cached_dataframe)."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    threads: Any = ConnectSession._active_session
+    before = getattr(threads, "session", None)
+    threads.session = session
+    try:
+        yield
+    finally:
+        threads.session = before

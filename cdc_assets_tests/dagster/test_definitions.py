@@ -25,8 +25,8 @@ mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: none
 mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: none
 bronze/shop/lines <- mirror/shop/lines [bronze,delta,spark] checks: record_parity
 bronze/shop/orders <- mirror/shop/orders [bronze,delta,spark] checks: record_parity
-silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: quarantine_empty, row_parity, schema
-silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: quarantine_empty, row_parity, schema
+silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: quarantine_empty, reconciled, schema
+silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: quarantine_empty, reconciled, schema
 backup/shop/lines <- bronze/shop/lines [s3] checks: manifest_parity
 backup/shop/orders <- bronze/shop/orders [s3] checks: manifest_parity
 ledger/shop/lines <- silver/shop/lines [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror

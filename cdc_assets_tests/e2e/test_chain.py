@@ -94,7 +94,7 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
     chain = '+key:"silver/world/country" or key:"backup/world/country"'
     good = materialize(lakehouse, tmp_path, chain)
     assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-3000:]
-    for check in ("connector_running", "record_parity", "row_parity", "manifest_parity"):
+    for check in ("connector_running", "record_parity", "reconciled", "manifest_parity"):
         assert f"'{check}'" in good.stdout + good.stderr
 
     table = DeltaTable(str(lakehouse.silver("world", "country")))
@@ -103,7 +103,12 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
     try:
         damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/country"')
         assert damaged.returncode != 0
-        assert "252 rows in the source, 251 in silver" in damaged.stdout + damaged.stderr
+        assert "252 rows in the source, 251 in silver: 1 missing" in damaged.stdout + damaged.stderr
+        told = lakehouse.cdc("reconcile", "world.country", "-o", "json", check=False)
+        assert told.returncode == 1
+        (difference,) = json.loads(told.stdout)[0]["differences"]
+        assert (difference["key"], difference["kind"], difference["where"]) == ("2:BR;", "missing", "silver")
+        assert "equal" in lakehouse.cdc("reconcile", "world.country", "--heal").stdout
     finally:
         DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
     mended = launch(lakehouse, 'key:"silver/world/country"')

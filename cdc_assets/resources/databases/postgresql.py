@@ -113,7 +113,7 @@ class PostgresDatabase:
 
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists; one query for all."""
-        with self._connect() as connection:
+        with self.connection() as connection:
             # Texts of values must not depend on the server's settings.
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET DateStyle = 'ISO, YMD'")
@@ -141,7 +141,7 @@ class PostgresDatabase:
             return []
         misread = "bool_or(isfinite({c}) AND ({c} < '0001-01-01' OR {c} BETWEEN '1582-10-05' AND '1582-10-14'))"
         tests = sql.SQL(", ").join(sql.SQL(misread).format(c=sql.Identifier(name)) for name in columns)
-        with self._connect() as connection:
+        with self.connection() as connection:
             row = connection.execute(
                 sql.SQL("SELECT {} FROM {}").format(tests, sql.Identifier(table.schema, table.table))
             ).fetchone()
@@ -151,7 +151,7 @@ class PostgresDatabase:
         """`count(*)` of each table at one and the same snapshot, in a read-only transaction."""
         from psycopg import IsolationLevel, sql
 
-        with self._connect(autocommit=False) as connection:
+        with self.connection(autocommit=False) as connection:
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             snapshot = Snapshot.parse(str(_single(connection.execute("SELECT pg_current_snapshot()::text"))))
@@ -167,13 +167,14 @@ class PostgresDatabase:
 
         Everything that committed before the call lies before the marker.
         """
-        with self._connect() as connection:
+        with self.connection() as connection:
             flush = ", true" if connection.info.server_version >= 170000 else ""
             query = f"SELECT pg_logical_emit_message(false, %s, %s::text{flush})::text"
             return str(_single(connection.execute(query.encode(), [MARKER_PREFIX, marker])))
 
     @contextmanager
-    def _connect(self, *, autocommit: bool = True) -> Iterator[Any]:
+    def connection(self, *, autocommit: bool = True) -> Iterator[Any]:
+        """A connection; what psycopg raises in the block becomes a DatabaseError."""
         import psycopg
 
         database = self._database

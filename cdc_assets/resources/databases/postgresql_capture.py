@@ -39,14 +39,14 @@ class PostgresCapture(PostgresDatabase):
 
     def not_owned(self, ids: Sequence[TableId]) -> dict[TableId, str]:
         """Tables that the user cannot publish, with their owner: only an owner can."""
-        with self._connect() as connection:
+        with self.connection() as connection:
             rows = connection.execute(_MISSING_RIGHTS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
         return {TableId(row[0], row[1]): row[2] for row in rows}
 
     def published(self, publication: str) -> set[TableId]:
         """The tables of a publication; empty where there is none."""
         query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
-        with self._connect() as connection:
+        with self.connection() as connection:
             return {TableId(*row) for row in connection.execute(query, [publication]).fetchall()}
 
     def publish(self, publication: str, ids: Sequence[TableId]) -> None:
@@ -64,7 +64,7 @@ class PostgresCapture(PostgresDatabase):
             return
         tables = sql.SQL(", ").join(sql.Identifier(*table) for table in ids)
         statement = sql.SQL("ALTER PUBLICATION {} {} TABLE {}").format(sql.Identifier(publication), sql.SQL(verb), tables)
-        with self._connect() as connection:
+        with self.connection() as connection:
             connection.execute(statement)
 
     def writers(self, ids: Sequence[TableId]) -> dict[str, str]:
@@ -72,7 +72,7 @@ class PostgresCapture(PostgresDatabase):
 
         A writer holds its lock on the table until it ends; the key is never used twice.
         """
-        with self._connect() as connection:
+        with self.connection() as connection:
             rows = connection.execute(_WRITERS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
         return dict(rows)
 
@@ -80,7 +80,7 @@ class PostgresCapture(PostgresDatabase):
         """Make the table that signals are written to, in a schema of its own."""
         from psycopg import sql
 
-        with self._connect() as connection:
+        with self.connection() as connection:
             if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is None:
                 connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema)))
                 columns = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data text"
@@ -92,14 +92,14 @@ class PostgresCapture(PostgresDatabase):
         from psycopg import sql
 
         statement = sql.SQL("INSERT INTO {} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING").format(sql.Identifier(*table))
-        with self._connect() as connection:
+        with self.connection() as connection:
             connection.execute(statement, [signal, kind, data])
 
     def clear_signals(self, table: TableId) -> int:
         """Remove signals and watermarks that have been read; the number of rows."""
         from psycopg import sql
 
-        with self._connect() as connection:
+        with self.connection() as connection:
             return int(connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table))).rowcount)
 
     def drop_slot(self, slot: str) -> bool:
@@ -108,7 +108,7 @@ class PostgresCapture(PostgresDatabase):
         Raises:
             DatabaseError: while something still reads from it.
         """
-        with self._connect() as connection:
+        with self.connection() as connection:
             found = connection.execute("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
             if found is None:
                 return False
@@ -121,5 +121,5 @@ class PostgresCapture(PostgresDatabase):
         """Drop a publication if there is one."""
         from psycopg import sql
 
-        with self._connect() as connection:
+        with self.connection() as connection:
             connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))

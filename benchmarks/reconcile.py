@@ -1,0 +1,227 @@
+"""Reconciliation under pgbench's load: does it stay exact, and what does it cost?
+
+    python -m benchmarks.reconcile [--scale 10] [--runs 100] [--damage-every 10] [--rate 300] [--seconds 3000]
+
+Starts PostgreSQL, one broker, Connect with Debezium and a Spark Connect server; captures pgbench's four tables (scale 10:
+1,000,000 accounts) and compares them again and again while pgbench writes and bronze and silver follow. In every
+n-th run one damage is planted in silver, and taken back afterwards: exactly that one must be found. One JSON line per run;
+exit 1 when a run reports what is not, or misses what is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from cdc_assets.stack.components.postgres import binary
+from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets_tests.live_source import NAME, LiveSource, live_source
+from cdc_assets_tests.spark.jvm import spark_connect
+from cdc_assets_tests.spark.small_chain import SmallChain
+from spark.commits import Committed, Folded
+from spark.reconcile.at_cut import Base
+from spark.reconcile.cut import Cut
+from spark.reconcile.job import Task, digest
+from spark.session import connect
+from spark.specs import Column, SilverSpec
+
+TABLES = ["public.pgbench_accounts", "public.pgbench_branches", "public.pgbench_tellers", "public.pgbench_history"]
+DAMAGE = (
+    "DELETE FROM {t} WHERE aid = {k}",
+    "UPDATE {t} SET abalance = abalance + 1 WHERE aid = {k}",
+    "UPDATE {t} SET filler = rtrim(filler) WHERE aid = {k}",
+    "UPDATE {t} SET bid = NULL WHERE aid = {k}",
+    "INSERT INTO {t} SELECT aid + 100000000, * EXCEPT (aid) FROM {t} WHERE aid = {k}",
+    "INSERT INTO {t} SELECT * FROM {t} WHERE aid = {k}",
+)
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=int, default=10, help="pgbench's: 100,000 accounts each")
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--damage-every", type=int, default=10)
+    parser.add_argument("--rate", type=int, default=300, help="transactions/s of the load")
+    parser.add_argument("--seconds", type=float, default=3600, help="no further run is started after that")
+    parser.add_argument("--lake-rows", type=int, default=0, help="only: what the lake's side costs of a table of so many rows")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        (root / "live").mkdir(mode=0o755)
+        if chosen.lake_rows:
+            with spark_connect(root / "spark") as (remote, _):
+                _lake_cost(connect(remote), root, chosen.lake_rows)
+            return 0
+        with live_source(root / "live") as live, spark_connect(root / "spark") as (remote, _):
+            own = replace(live, name="bank")
+            _pgbench(own, "-i", "-s", str(chosen.scale), "-q")
+            with own.connection() as connection:
+                connection.execute("ANALYZE")
+            own.capture(TABLES)
+            with own.settings():
+                chain = SmallChain(own, remote, root / "lake", own.source(TABLES), connect(remote))
+                _load(chain)
+                return _measure(chain, chosen)
+
+
+def _load(chain: SmallChain) -> None:
+    platform, started = chain.platform, time.monotonic()
+    kafka = platform.core_kafka()
+    carry_to_lake(
+        chain.source,
+        database=platform.database(chain.source),
+        core=kafka,
+        lake=kafka,
+        lake_connect=platform.lake_connect(),
+        deadline=600,
+    )
+    chain.advance(wait=False)
+    print(json.dumps({"loaded_seconds": round(time.monotonic() - started, 1)}), flush=True)
+
+
+def _measure(chain: SmallChain, chosen: argparse.Namespace) -> int:
+    count, digest = _source_cost(chain)
+    print(json.dumps({"count_seconds": count, "digest_seconds": digest, "ratio": round(digest / count, 1)}), flush=True)
+    until, wrong, runs = time.monotonic() + chosen.seconds, 0, 0
+    with _pgbench_load(chain.live, chosen.rate), _following(chain) as turn:
+        for number in range(chosen.runs):
+            if time.monotonic() > until:
+                break
+            planted = chosen.damage_every > 0 and number % chosen.damage_every == chosen.damage_every - 1
+            wrong += not (_damaged(chain, turn, number) if planted else _plain(chain, number))
+            runs += 1
+    print(json.dumps({"runs": runs, "wrong": wrong, "rows": chosen.scale * 100_000, "rate": chosen.rate}), flush=True)
+    return 1 if wrong else 0
+
+
+def _lake_cost(session: Any, folder: Path, rows: int) -> None:
+    """The digest of a silver table of so many accounts without news, and a plain read of it."""
+    columns = (
+        Column("aid", "integer", False),
+        Column("bid", "integer"),
+        Column("abalance", "integer"),
+        Column("filler", "character(84)"),
+    )
+    spec = SilverSpec("bench", "accounts", str(folder / "none"), str(folder / "silver"), columns, ("aid",))
+    session.range(rows).selectExpr(
+        *("cast(id AS int) AS aid", "1 AS bid", "cast(id % 977 AS int) AS abalance", "rpad('', 84, ' ') AS filler"),
+        "concat('0000.000000000198a350.1.000000000198a3b8.', lpad(hex(id), 16, '0')) AS _cdc_position",
+        *("'c' AS _cdc_op", "current_timestamp() AS _cdc_source_ts", "cast(id % 100000 AS string) AS _cdc_tx_id"),
+    ).write.format("delta").save(spec.path)
+    task = Task(spec, Base(0, Folded(0, {}), Committed(0, {}), None, "none"), Cut(200_000, frozenset({150_000}), 1 << 60))
+    for name, work in (
+        ("digest", lambda: digest(session, task)),
+        ("read", lambda: session.read.format("delta").load(spec.path).write.format("noop").mode("overwrite").save()),
+    ):
+        seconds = []
+        for _ in range(3):
+            started = time.perf_counter()
+            work()
+            seconds.append(round(time.perf_counter() - started, 2))
+        print(json.dumps({"lake": name, "rows": rows, "seconds": seconds}), flush=True)
+
+
+def _plain(chain: SmallChain, number: int) -> bool:
+    results = chain.compare()
+    told = {name: r.sentence() for name, r in results.items() if not r.equal}
+    accounts = results["pgbench_accounts"]
+    facts = {"run": number, "rows": [r.silver_rows for r in results.values()], "seconds": dict(accounts.seconds)}
+    print(json.dumps({**facts, "not_equal": told}), flush=True)
+    return not told
+
+
+def _damaged(chain: SmallChain, turn: threading.Lock, number: int) -> bool:
+    """Silver stands still meanwhile, so that the damage can be taken back."""
+    key, path = 1000 + number, chain.silver("pgbench_accounts")
+    statement = DAMAGE[number // 10 % len(DAMAGE)]
+    with turn:
+        whole = DeltaTable(path).version()
+        chain.session.sql(statement.format(t=f"delta.`{path}`", k=key)).collect()
+        result = chain.compare(["pgbench_accounts"])["pgbench_accounts"]
+        table = DeltaTable(path)
+        table.restore(whole)
+    found = [(d.key, d.kind) for d in result.differences]
+    print(json.dumps({"run": number, "planted": statement, "found": found, "seconds": dict(result.seconds)}), flush=True)
+    # The load may write the damaged row before the comparison, which mends it.
+    return len(found) == 1 and found[0][0] in (f"{key};", f"{key + 100_000_000};")
+
+
+def _source_cost(chain: SmallChain) -> tuple[float, float]:
+    """Best of three: count(*) and the digest of all accounts, on one backend."""
+    from cdc_assets.assets.silver import silver_spec
+    from cdc_assets.resources.databases.postgresql_cut import open_cut
+    from spark.reconcile.row_text import RowText
+
+    table = chain.source.table("pgbench_accounts")
+    database = chain.platform.database(chain.source)
+    text = RowText(silver_spec(str(chain.root), chain.source, table, database.tables([table.id])[table.id]))
+    counts, digests = [], []
+    with open_cut(database, statement_timeout=600) as cut:
+        for _ in range(3):
+            started = time.perf_counter()
+            cut.connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
+            counts.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            cut.digest(table.id, text, (0, 1))
+            digests.append(time.perf_counter() - started)
+    return round(min(counts), 3), round(min(digests), 3)
+
+
+@contextmanager
+def _following(chain: SmallChain) -> Iterator[threading.Lock]:
+    """Bronze and silver follow, as the sensors' runs would make them."""
+    stop, turn = threading.Event(), threading.Lock()
+    own = SmallChain(chain.live, chain.remote, chain.root, chain.source, connect(chain.remote), copier=chain.copier)
+
+    def follow() -> None:
+        while not stop.wait(2):
+            with turn:
+                own.advance(wait=False)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield turn
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def _pgbench_load(live: LiveSource, rate: int) -> Iterator[None]:
+    command = [binary("pgbench"), "-n", "-c", "4", "-R", str(rate), "-T", "100000"]
+    process = subprocess.Popen(command, env=_environment(live), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+        assert process.poll() is None, "pgbench ended early"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _pgbench(live: LiveSource, *arguments: str) -> None:
+    subprocess.run([binary("pgbench"), *arguments], env=_environment(live), check=True, capture_output=True)
+
+
+def _environment(live: LiveSource) -> dict[str, Any]:
+    place = {"PGHOST": "127.0.0.1", "PGPORT": str(live.postgres.site.ports["postgres"]), "PGUSER": NAME, "PGDATABASE": NAME}
+    return {**os.environ, **place, "PGPASSWORD": live.home.secret(NAME)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

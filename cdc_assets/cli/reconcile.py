@@ -1,0 +1,129 @@
+"""`cdc reconcile`: prove that silver equals its source at an exact position of the source's log."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cdc_assets import names, settings
+from cdc_assets.reconcile.compare import can_reconcile, compare
+from cdc_assets.reconcile.heal import heal
+from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.platform import Platform
+
+_SHOWN = 20
+_HEAL_POLL_SECONDS = 3.0
+
+
+def reconcile(
+    chosen: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE[.TABLE]]...", help="Default: every source.")] = None,
+    share: Annotated[str, typer.Option(help="PART/PARTS: only one of so many shares of each table's buckets.")] = "1/1",
+    mend: Annotated[
+        bool, typer.Option("--heal", help="Put the differing keys right, through the log, and compare again.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --heal: say which keys, and do nothing.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
+
+    Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
+    """
+    picked = _picked(chosen or [])
+    part = _share(share)
+    settings.export_stack_environment()
+    platform = Platform()
+    results: list[TableResult] = []
+    for source, tables in picked:
+        shares = {names.table_name(t): part for t in tables}
+        found = compare(platform, source, tables, shares=shares, timeout=timeout)
+        if mend and not dry_run:
+            found |= _healed(platform, source, tables, found, timeout)
+        results += [found[names.table_name(t)] for t in tables]
+    if output == "json":
+        print(json.dumps([r.to_json() for r in results], indent=2))
+    else:
+        _print(results)
+    verdicts = {r.verdict for r in results}
+    raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
+
+
+def _healed(
+    platform: Platform, source: Source, tables: list[Table], found: dict[str, TableResult], timeout: float
+) -> dict[str, TableResult]:
+    """The tables that differed, healed and compared again, until what was asked for has come through the log."""
+    different = [t for t in tables if found[names.table_name(t)].verdict == DIFFERENT]
+    asked = {}
+    for table in different:
+        refolded, again = heal(platform, source, table, found[names.table_name(table)])
+        asked[names.table_name(table)] = refolded + again
+        print(f"{source.name}/{names.table_name(table)}: {refolded} key(s) folded again, {again} read again", file=sys.stderr)
+    until = time.monotonic() + timeout
+    results: dict[str, TableResult] = {}
+    while different:
+        compared = compare(platform, source, different, timeout=timeout)
+        results |= {name: replace(result, healed=asked[name]) for name, result in compared.items()}
+        different = [t for t in different if not results[names.table_name(t)].equal]
+        if time.monotonic() > until:
+            break
+        time.sleep(_HEAL_POLL_SECONDS)
+    return results
+
+
+def _print(results: list[TableResult]) -> None:
+    console = Console(highlight=False, width=None if Console().is_terminal else 200)
+    colours = {DIFFERENT: "red", NOT_COMPARED: "yellow"}
+    for result in results:
+        colour = colours.get(result.verdict, "green")
+        seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
+        console.print(f"[{colour}]{result.table}[/]: {result.sentence()}" + (f" ({seconds})" if seconds else ""), soft_wrap=True)
+        for name, why in result.not_compared.items():
+            console.print(f"  not compared: {name}: {why}")
+        if not result.differences:
+            continue
+        grid = Grid("key", "what", "damaged", "column", "source", "silver", box=None, pad_edge=False)
+        for difference in result.differences[:_SHOWN]:
+            columns = difference.columns or ("",)
+            for number, name in enumerate(columns):
+                first = (difference.key, difference.kind, difference.where) if number == 0 else ("", "", "")
+                source, silver = ((row or {}).get(name) for row in (difference.source, difference.silver))
+                grid.add_row(*first, name, *(("NULL" if v is None else v) if name else "" for v in (source, silver)))
+        console.print(grid)
+        if result.keys_differing > _SHOWN:
+            console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
+
+
+def _picked(chosen: list[str]) -> list[tuple[Source, list[Table]]]:
+    """By source, in the order of the registry. `SOURCE/TABLE` is taken as well."""
+    sources = {s.name: s for s in load_sources(settings.sources_folder())}
+    picked: dict[str, list[Table]] = {}
+    for text in chosen or [name for name, source in sources.items() if can_reconcile(source)]:
+        name, _, short = text.replace("/", ".", 1).partition(".")
+        source = sources.get(name)
+        if source is None:
+            raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
+        if not (isinstance(source, Source) and can_reconcile(source)):
+            raise typer.BadParameter(f"source {name}: only PostgreSQL databases can be compared row by row")
+        try:
+            tables = [source.table(short)] if short else list(source.tables)
+        except KeyError as error:
+            raise typer.BadParameter(str(error.args[0])) from None
+        known = picked.setdefault(name, [])
+        known += [t for t in tables if t not in known]
+    return [(source, picked[name]) for name, source in sources.items() if isinstance(source, Source) and name in picked]
+
+
+def _share(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        raise typer.BadParameter(f"--share {text}: give PART/PARTS, such as 1/8")
+    return int(part) - 1, int(parts)

@@ -1,0 +1,1 @@
+"""Silver proved equal to its source at an exact position of the source's log, while both move (docs/reconciliation.md)."""

@@ -1,0 +1,188 @@
+"""Compares tables of one source with silver, all at one cut of the source's log.
+
+1. Silver's version and what bronze has committed are read: all of it was delivered before the cut.
+2. One snapshot of the source; each table's rows and hashes are summed by bucket, in the database.
+3. A marker carries the cut to offsets of the mirrored topics (`log_position`).
+4. Silver is brought to the cut (spark.reconcile.at_cut) and summed the same way.
+5. Buckets that differ are drilled down to keys, at the same snapshot; each suspect is folded again from all of bronze,
+   which decides it and says where the damage is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.reconcile import drill
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.resources.databases.postgresql import CatalogueTable
+from cdc_assets.resources.databases.postgresql_cut import PostgresCut, open_cut
+from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from spark.commits import Committed
+
+if TYPE_CHECKING:
+    from spark.reconcile.job import Digest, Task
+    from spark.reconcile.row_text import RowText
+
+STATEMENT_TIMEOUT = 600.0
+_AT_ONCE = 3
+Share = tuple[int, int]
+WHOLE: Share = (0, 1)
+
+
+@dataclass
+class Work:
+    """One table on its way through the steps."""
+
+    table: Table
+    state: SilverState
+    committed: Committed
+    share: Share
+    catalogue: CatalogueTable
+    text: RowText
+    source: Digest
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def can_reconcile(source: BaseSource) -> bool:
+    """Whether the source's rows can be compared at an exact cut."""
+    return isinstance(source, Source) and source.database.kind == "postgresql"
+
+
+def compare(
+    platform: Platform,
+    source: Source,
+    tables: Sequence[Table],
+    *,
+    shares: Mapping[str, Share] | None = None,
+    timeout: float = 300.0,
+) -> dict[str, TableResult]:
+    """By short table name. What stands in the way of comparing is a result as well, never an exception."""
+    try:
+        return _compare(platform, source, tables, shares or {}, timeout)
+    except CdcAssetsError as error:
+        return {names.table_name(t): _not_compared(source, t, str(error)) for t in tables}
+
+
+def _compare(
+    platform: Platform, source: Source, tables: Sequence[Table], shares: Mapping[str, Share], timeout: float
+) -> dict[str, TableResult]:
+    results: dict[str, TableResult] = {}
+    states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
+    committed = bronze_committed(names.bronze_path(platform.lake, source))
+    with open_cut(platform.database(source), statement_timeout=STATEMENT_TIMEOUT) as cut:
+        catalogue = platform.database(source).tables([t.id for t in tables])
+        works = []
+        for table in tables:
+            try:
+                share = shares.get(names.table_name(table), WHOLE)
+                works.append(
+                    _at_source(platform, source, table, cut, states[table.name], committed, catalogue.get(table.id), share)
+                )
+            except CdcAssetsError as error:
+                results[names.table_name(table)] = _not_compared(source, table, str(error))
+        if not works:
+            return results
+        started = time.monotonic()
+        position = carry_to_lake(
+            source,
+            database=platform.database(source),
+            core=platform.core_kafka(),
+            lake=platform.lake_kafka(),
+            lake_connect=platform.lake_connect(),
+            deadline=timeout,
+        )
+        carried = time.monotonic() - started
+
+        def in_lake(work: Work) -> TableResult:
+            work.seconds["carry"] = round(carried, 3)
+            try:
+                return _in_lake(platform, source, work, cut, position)
+            except CdcAssetsError as error:
+                return _not_compared(source, work.table, str(error))
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            results |= {names.table_name(w.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
+    return results
+
+
+def _at_source(
+    platform: Platform,
+    source: Source,
+    table: Table,
+    cut: PostgresCut,
+    state: SilverState | None,
+    committed: Committed | None,
+    found: CatalogueTable | None,
+    share: Share,
+) -> Work:
+    from spark.reconcile.row_text import RowText
+
+    if found is None:
+        raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
+    if state is None or state.folded is None or committed is None:
+        raise DatabaseError(f"silver/{source.name}/{names.table_name(table)} does not exist yet; materialize it first")
+    text = RowText(silver_spec(platform.lake, source, table, found))
+    started = time.monotonic()
+    digest = cut.digest(table.id, text, share)
+    return Work(table, state, committed, share, found, text, digest, {"source": round(time.monotonic() - started, 3)})
+
+
+def _in_lake(platform: Platform, source: Source, work: Work, cut: PostgresCut, position: LogPosition) -> TableResult:
+    from spark.reconcile import job
+
+    task = _task(platform, source, work, cut, position)
+    started = time.monotonic()
+    lake = platform.spark().run(job.digest, task)
+    work.seconds["lake"] = round(time.monotonic() - started, 3)
+    differing = sorted(b for b in {*lake, *work.source} if lake.get(b) != work.source.get(b))
+    part, parts = work.share
+    result = TableResult(
+        table=f"{source.name}/{names.table_name(work.table)}",
+        verdict=DIFFERENT if differing else EQUAL,
+        snapshot=cut.text,
+        lsn=cut.lsn,
+        silver_version=work.state.version,
+        source_rows=sum(rows for rows, _ in work.source.values()),
+        silver_rows=sum(rows for rows, _ in lake.values()),
+        buckets=len({*lake, *work.source}),
+        buckets_differing=len(differing),
+        share=f"{part + 1}/{parts}",
+        not_compared=work.text.not_compared,
+    )
+    if differing:
+        started = time.monotonic()
+        result = drill.down(platform.spark(), task, cut, work.table, work.text, result, differing)
+        work.seconds["drill"] = round(time.monotonic() - started, 3)
+    return replace(result, seconds=dict(work.seconds))
+
+
+def _task(platform: Platform, source: Source, work: Work, cut: PostgresCut, position: LogPosition) -> Task:
+    from spark.reconcile.at_cut import Base
+    from spark.reconcile.cut import Cut
+    from spark.reconcile.job import Task
+    from spark.specs import TopicRange
+
+    topic = names.mirrored_topic(source, work.table)
+    state = work.committed.topics.get(topic)
+    if state is None or work.state.folded is None:
+        raise DatabaseError(f"bronze/{source.name}/{names.table_name(work.table)} holds nothing yet; materialize it first")
+    ends = position.offsets.get(topic, {})
+    ranges = {p: (state.positions.get(p, 0), max(end, state.positions.get(p, 0))) for p, end in ends.items()}
+    spec = work.text.spec
+    tail = TopicRange(spec.table, topic, state.topic_id, state.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
+    base = Base(work.state.version, work.state.folded, work.committed, tail, platform.lake_kafka().bootstrap)
+    return Task(spec, base, Cut(cut.snapshot.xmax, cut.snapshot.xip, cut.lsn_before), work.share)
+
+
+def _not_compared(source: Source, table: Table, reason: str) -> TableResult:
+    return TableResult(table=f"{source.name}/{names.table_name(table)}", verdict=NOT_COMPARED, reason=reason)

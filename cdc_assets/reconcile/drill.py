@@ -1,0 +1,88 @@
+"""From buckets that differ to the keys that do, and both rows of each.
+
+A key is different when the source's row is not the one that silver has at the cut. Where the cut hides events of the key
+that silver had folded already, silver cannot say: bronze, folded up to the cut, speaks for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.reconcile.result import EQUAL, Difference, TableResult, Veil
+from cdc_assets.registry.models import Table
+from cdc_assets.resources.databases.postgresql_cut import PostgresCut
+from cdc_assets.resources.spark import SparkSessions
+
+if TYPE_CHECKING:
+    from spark.reconcile.job import KeyHashes, Suspect, Task, Texts
+    from spark.reconcile.row_text import RowText
+
+# Key and hash of half a million rows take about 100 MB here.
+MAX_ROWS = 500_000
+MAX_SHOWN = 1000
+
+
+def down(
+    sessions: SparkSessions,
+    task: Task,
+    cut: PostgresCut,
+    table: Table,
+    text: RowText,
+    result: TableResult,
+    differing: Sequence[int],
+) -> TableResult:
+    """The result with its differing keys; equal after all where every suspect was only a matter of the cut."""
+    from spark.reconcile import job
+
+    per_bucket = max(1, max(result.source_rows or 0, result.silver_rows or 0) // max(1, result.buckets))
+    looked_at = differing[: max(1, MAX_ROWS // per_bucket)]
+    source = cut.key_hashes(table.id, text, looked_at)
+    lake = sessions.run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
+    veil = Veil(table.sensitive)
+    if not text.keys:
+        found = _whole_rows(source, lake)
+        return _told(result, found, veil, tuple(text.forms), settled=len(looked_at) == len(differing))
+    missing, extra = source - lake, lake - source
+    keys = sorted({key for key, _ in (*missing, *extra)})
+    shown = keys[:MAX_SHOWN]
+    answers = sessions.run(lambda session, asked: job.suspects(session, asked, shown), task) if shown else {}
+    rows = cut.texts(table.id, text, shown) if shown else {}
+    hashes = dict([*source])
+    duplicates = Counter(key for key, _ in lake.elements())
+    told = [_difference(key, hashes.get(key), rows.get(key), answers[key], duplicates[key]) for key in shown]
+    found = [difference for difference in told if difference is not None]
+    settled = len(looked_at) == len(differing) and len(shown) == len(keys)
+    extra_keys = len(keys) - len(shown)
+    return _told(result, found, veil, text.keys, settled=settled, more=extra_keys)
+
+
+def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> Difference | None:
+    if wanted is not None and row is None:
+        raise CdcAssetsError("the source's table was rewritten or truncated during the comparison; run it again")
+    if suspect.hides and suspect.bronze_hash == wanted:
+        return None
+    silver = suspect.bronze if suspect.hides else suspect.silver
+    kind = "missing" if silver is None else "phantom" if row is None else "twice" if copies > 1 else "differs"
+    where = "silver" if suspect.bronze_hash == wanted else "bronze or before it"
+    return Difference(key, kind, row, silver, where, max(1, copies))
+
+
+def _whole_rows(source: KeyHashes, lake: KeyHashes) -> list[Difference]:
+    """Rows without a key: how many copies one side has more of."""
+    found = []
+    for kind, more in (("missing", source - lake), ("phantom", lake - source)):
+        found += [Difference(text, kind, None, None, "not told without a key", copies) for (text, _), copies in more.items()]
+    return found
+
+
+def _told(
+    result: TableResult, found: Sequence[Difference], veil: Veil, keys: tuple[str, ...], *, settled: bool, more: int = 0
+) -> TableResult:
+    if not found and settled:
+        return replace(result, verdict=EQUAL, buckets_differing=0)
+    shown = tuple(veil.over(d, keys) for d in found[:MAX_SHOWN])
+    return replace(result, differences=shown, keys_differing=len(found) + more)

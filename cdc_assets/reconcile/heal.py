@@ -1,0 +1,75 @@
+"""Keys that differ, put right: nothing but these keys is touched, and nothing is written past the log.
+
+- Damage in silver alone (bronze has the source's row): the keys are folded again from bronze.
+- Damage in bronze or before it: the source's rows of these keys are read again through the log, by an incremental
+  snapshot with a condition, asked for by a row of the signal table. They come behind everything streamed so far, so later
+  changes still win.
+- A row that the source no longer has and whose delete bronze never got leaves no event that could be read again: it stays,
+  and is named.
+
+https://debezium.io/documentation/reference/3.7/configuration/signalling.html#debezium-signaling-ad-hoc-incremental-snapshots
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Sequence
+
+from cdc_assets import names
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile.result import Difference, TableResult
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
+from spark.specs import SilverSpec
+
+IN_SILVER = "silver"
+
+
+def heal(platform: Platform, source: Source, table: Table, result: TableResult) -> tuple[int, int]:
+    """Keys folded again, and keys asked for from the source; the chain then carries those like any change.
+
+    Raises:
+        DatabaseError: the table has no key, or its keys are shown as hashes only.
+    """
+    if not result.differences:
+        return 0, 0
+    found = platform.database(source).tables([table.id])[table.id]
+    spec = silver_spec(platform.lake, source, table, found)
+    if not spec.keys:
+        raise DatabaseError(f"{result.table} has no key: rows cannot be healed one by one; take a new snapshot of the table")
+    if set(spec.keys) & set(table.sensitive):
+        raise DatabaseError(f"{result.table}: its key is sensitive, so results do not hold it; take a new snapshot of the table")
+    refolded = _refold(platform, source, table, spec, [d.key for d in result.differences if d.where == IN_SILVER])
+    again = [d for d in result.differences if d.where != IN_SILVER and d.source is not None]
+    _read_again(source, table, spec, again)
+    return refolded, len(again)
+
+
+def _refold(platform: Platform, source: Source, table: Table, spec: SilverSpec, keys: Sequence[str]) -> int:
+    from spark.reconcile import refold
+
+    if not keys:
+        return 0
+    with table_lock("silver", source.name, names.table_name(table)):
+        return int(platform.spark().run(refold.run, refold.Refold(spec, tuple(keys))))
+
+
+def _read_again(source: Source, table: Table, spec: SilverSpec, differences: Sequence[Difference]) -> None:
+    from spark.reconcile.row_text import RowText
+
+    if not differences:
+        return
+    database, signals = PostgresCapture(source.database), names.signal_table(source)
+    database.ensure_signal_table(signals)
+    database.publish(names.publication_name(source), [signals])
+    listed = ", ".join("'" + d.key.replace("'", "''") + "'" for d in differences)
+    collection = r"\.".join(re.escape(part) for part in table.id)
+    # In the connection's own settings: the key's text must not depend on them, which times would.
+    condition = {"data-collection": ".".join(table.id), "filter": f"{RowText(spec).key_sql()} IN ({listed})"}
+    data = {"data-collections": [collection], "type": "incremental", "additional-conditions": [condition]}
+    database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))

@@ -1,0 +1,117 @@
+"""What a comparison found: one verdict per table, with its evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+EQUAL, DIFFERENT, NOT_COMPARED = "equal", "different", "not compared"
+Row = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One key: the row in the source and in silver (None: no row), as canonical texts.
+
+    `kind` is `missing` (not in silver), `phantom` (not in the source) or `differs`; `where` says which part of the lake
+    is damaged: silver, when bronze folded anew gives the source's row, else bronze or what comes before it.
+    """
+
+    key: str
+    kind: str
+    source: Row | None
+    silver: Row | None
+    where: str
+    copies: int = 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values differ."""
+        if self.source is None or self.silver is None:
+            return ()
+        return tuple(name for name, text in self.source.items() if text != self.silver.get(name))
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """One table at one cut. Seconds by phase: source, carry, lake, drill."""
+
+    table: str
+    verdict: str
+    reason: str = ""
+    snapshot: str = ""
+    lsn: str = ""
+    silver_version: int | None = None
+    source_rows: int | None = None
+    silver_rows: int | None = None
+    buckets: int = 0
+    buckets_differing: int = 0
+    share: str = "1/1"
+    keys_differing: int = 0
+    differences: tuple[Difference, ...] = ()
+    not_compared: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    healed: int | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Every compared row is the same."""
+        return self.verdict == EQUAL
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        data = asdict(self)
+        for told, difference in zip(data["differences"], self.differences, strict=True):
+            told["columns"] = list(difference.columns)
+        return data
+
+    def sentence(self) -> str:
+        """For people, in one line."""
+        if self.verdict == NOT_COMPARED:
+            return f"could not be compared: {self.reason}"
+        at = f"at {self.lsn}, {self.source_rows:,} rows in the source, {self.silver_rows:,} in silver"
+        part = "" if self.share == "1/1" else f" (share {self.share})"
+        left_out = f"; not compared: {', '.join(self.not_compared)}" if self.not_compared else ""
+        if self.equal:
+            return f"equal {at}{part}{left_out}"
+        kinds: dict[str, int] = {}
+        for difference in self.differences:
+            kinds[difference.kind] = kinds.get(difference.kind, 0) + 1
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "not told which"
+        buckets = f"{self.buckets_differing} of {self.buckets} buckets"
+        return f"{self.keys_differing} key(s) differ {at}{part}: {told}; {buckets}{left_out}"
+
+
+class Veil:
+    """Values of sensitive columns as hashes that are comparable within one result only: the salt is thrown away."""
+
+    def __init__(self, sensitive: tuple[str, ...]) -> None:
+        self._sensitive = frozenset(sensitive)
+        self._salt = secrets.token_bytes(16)
+
+    def row(self, row: Row | None) -> Row | None:
+        """The row with its sensitive values hidden."""
+        if row is None or not self._sensitive:
+            return row
+        return {name: self._hidden(text) if name in self._sensitive else text for name, text in row.items()}
+
+    def key(self, text: str, columns: tuple[str, ...]) -> str:
+        """A key's text; hidden when a sensitive column is part of it."""
+        return str(self._hidden(text)) if self._sensitive & set(columns) else text
+
+    def _hidden(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        return "hash:" + hashlib.blake2b(text.encode(), key=self._salt, digest_size=8).hexdigest()
+
+    def over(self, difference: Difference, columns: tuple[str, ...]) -> Difference:
+        """The difference with its sensitive values hidden; `columns` are those of its key."""
+        return replace(
+            difference,
+            key=self.key(difference.key, columns),
+            source=self.row(difference.source),
+            silver=self.row(difference.silver),
+        )

@@ -1,0 +1,125 @@
+"""A PostgreSQL source at one snapshot: which transactions it sees, and what its tables hold then.
+
+One read-only REPEATABLE READ transaction on one backend, without parallel workers. A scan's lock (ACCESS SHARE, which no
+writer feels, but an ALTER TABLE would wait for and all writers behind it) is given back right after the scan by rolling
+back to a savepoint; the snapshot stays. A scan waits for a lock no longer than two seconds.
+https://www.postgresql.org/docs/18/functions-info.html#FUNCTIONS-INFO-SNAPSHOT
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot
+
+if TYPE_CHECKING:
+    from spark.reconcile.job import Digest, KeyHashes, Texts
+    from spark.reconcile.row_text import RowText
+
+# Texts of values must not depend on the server's settings.
+_SETTINGS = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "15min",
+    "max_parallel_workers_per_gather": "0",
+}
+
+
+@contextmanager
+def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterator[PostgresCut]:
+    """The snapshot of this moment, until the end of the block.
+
+    Raises:
+        DatabaseError: the server is a standby, or does not store text as UTF-8.
+    """
+    with database.connection() as connection:
+        row = connection.execute("SELECT pg_is_in_recovery(), current_setting('server_encoding')").fetchone()
+        if row[0]:
+            raise DatabaseError(
+                f"PostgreSQL at {database.place} is a standby: it sees less than its primary, and no marker "
+                "can be written to its log; compare with the primary"
+            )
+        if row[1] != "UTF8":
+            raise DatabaseError(f"PostgreSQL at {database.place} stores text as {row[1]}; only UTF8 is compared")
+        for name, value in {**_SETTINGS, "statement_timeout": f"{int(statement_timeout * 1000)}ms"}.items():
+            connection.execute("SELECT set_config(%s, %s, false)", [name, value])
+        # Before the snapshot: what transactions write that get their id after it lies above.
+        before = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        text, lsn = connection.execute("SELECT pg_current_snapshot()::text, pg_current_wal_lsn()::text").fetchone()
+        try:
+            yield PostgresCut(connection, Snapshot.parse(text), text, int(before), lsn)
+        finally:
+            connection.execute("ROLLBACK")
+
+
+@dataclass(frozen=True)
+class PostgresCut:
+    """`text` is the snapshot in PostgreSQL's form, `lsn` the log position that it was taken at, for people."""
+
+    connection: Any
+    snapshot: Snapshot
+    text: str
+    lsn_before: int
+    lsn: str
+    lock: Lock = field(default_factory=Lock)
+
+    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+        """Rows, and the sum of their hashes, by bucket: one scan."""
+        bucket, where = row_text.bucket_sql(), ""
+        if share[1] > 1:
+            where = f" WHERE mod({bucket}, {share[1]}) = {share[0]}"
+        query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)}{where} GROUP BY 1"
+        with self._scan(table, query) as cursor:
+            return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
+
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
+        """Key text and hash of every row in some buckets."""
+        listed = ", ".join(str(int(b)) for b in buckets)
+        query = (
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} WHERE {row_text.bucket_sql()} IN ({listed})"
+        )
+        with self._scan(table, query) as cursor:
+            return Counter(tuple(row) for row in cursor)
+
+    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
+        """The rows of these keys (texts): canonical texts by column."""
+        values = ", ".join(form.sql(_quoted(name)) for name, form in row_text.forms.items())
+        key = row_text.key_sql()
+        query = f"SELECT {key}, {values} FROM {_named(table)} WHERE {key} = ANY(%s)"
+        with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
+            return {row[0]: dict(zip(row_text.forms, row[1:], strict=True)) for row in cursor}
+
+    @contextmanager
+    def _scan(self, table: TableId, query: str, values: Sequence[Any] | None = None) -> Iterator[Iterator[Any]]:
+        import psycopg
+
+        with self.lock:
+            self.connection.execute("SAVEPOINT scan")
+            try:
+                with self.connection.cursor() as cursor:
+                    cursor.execute(query.encode(), values)
+                    yield cursor
+            except psycopg.Error as error:
+                raise DatabaseError(f"{table.schema}.{table.table}: {str(error).strip().splitlines()[0]}") from error
+            finally:
+                if not self.connection.broken:
+                    self.connection.execute("ROLLBACK TO SAVEPOINT scan")
+
+
+def _named(table: TableId) -> str:
+    return f"{_quoted(table.schema)}.{_quoted(table.table)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,192 @@
+"""Silver against a live PostgreSQL at an exact cut: nothing is reported where nothing is wrong, and every planted damage is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cdc_assets.reconcile.heal import heal
+from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = ["public.ledger", {"name": "public.person", "sensitive": ["mail"]}, "public.visit"]
+DDL = """
+CREATE TYPE shade AS ENUM ('light', 'dark');
+CREATE TABLE ledger (id int PRIMARY KEY, amount numeric(12,2), note text, at timestamptz);
+CREATE TABLE person (country text, number bigint, mail text, height double precision, weight real, born date, seen timestamp,
+  alarm time, tags text[], marks int[], picture bytea, adult boolean, code char(5), ref uuid, about jsonb, tone shade,
+  flags bit(3), one bit(1), size numeric, network inet, span int4range, small smallint, PRIMARY KEY (country, number));
+CREATE TABLE visit (page text, seconds int);
+INSERT INTO ledger SELECT i, i / 7.0, 'note ' || i, '2026-01-01 00:00:00.5+01'::timestamptz + i * interval '1 second'
+  FROM generate_series(1, 3000) i;
+INSERT INTO person SELECT 'c' || i % 7, i, CASE WHEN i % 3 > 0 THEN 'p' || i || '@ü.example' END, i / 3.0::float8, i / 3.0::real,
+  '1970-01-01'::date + i, '2026-01-01'::timestamp + i * interval '1.000001 second', '12:00'::time + i * interval '1.5 second',
+  CASE i % 4 WHEN 0 THEN '{}' WHEN 1 THEN '{a,NULL,"b,c"}' WHEN 2 THEN ARRAY[i::text, 'ü'] END, ARRAY[i, NULL, -i],
+  decode(md5(i::text), 'hex'), i % 2 = 0, 'ab', md5(i::text)::uuid, jsonb_build_object('i', i), 'dark',
+  (i % 8)::bit(3), (i % 2)::bit(1), i / 8.0, '10.0.0.1', int4range(i, i + 5), i FROM generate_series(1, 500) i;
+INSERT INTO person (country, number, height, weight, size, alarm) VALUES
+  ('x', 1, 'NaN', 'Infinity', 'NaN', '24:00'), ('x', 2, -0.0, 1e-45, 'Infinity', '00:00:00.000001'),
+  ('x', 3, 5e-324, -3.4e38, 1e20, NULL), ('', 4, 1.7976931348623157e308, 0.1, 0.0000001, NULL);
+INSERT INTO visit SELECT 'p' || i % 5, i % 50 FROM generate_series(1, 400) i;
+"""
+
+
+@pytest.fixture(scope="module")
+def chain(live: LiveSource, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallChain]:
+    own = replace(live, name="reconcile")
+    with own.connection() as connection:
+        connection.execute(DDL)
+    with small_chain(own, remote, session, tmp_path_factory.mktemp("reconcile"), TABLES) as made:
+        yield made
+
+
+def only_equal(chain: SmallChain, *, during: Callable[[], None] | None = None) -> None:
+    results = chain.compare(["ledger", "visit"], during=during)
+    assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
+
+
+def test_equal_in_every_type(chain: SmallChain) -> None:
+    results = chain.compare()
+    assert {name: (r.verdict, r.reason, r.differences[:2]) for name, r in results.items()} == dict.fromkeys(
+        ("ledger", "person", "visit"), ("equal", "", ())
+    )
+    assert [(r.source_rows, r.silver_rows) for r in results.values()] == [(3000, 3000), (504, 504), (400, 400)]
+    assert not any(r.not_compared for r in results.values())
+
+
+def test_transactions_around_the_cut(chain: SmallChain) -> None:
+    """Open across the cut, in savepoints, prepared, and committed in another order than written."""
+    first, second, third = (chain.live.connection(autocommit=False) for _ in range(3))
+    with first, second, third, chain.live.connection() as other:
+        first.execute("UPDATE ledger SET note = 'first' WHERE id < 20")
+        second.execute("SAVEPOINT a")
+        second.execute("UPDATE ledger SET amount = 0 WHERE id BETWEEN 20 AND 30")
+        second.execute("SAVEPOINT b")
+        second.execute("DELETE FROM ledger WHERE id BETWEEN 31 AND 40")
+        second.execute("ROLLBACK TO SAVEPOINT b")
+        second.execute("INSERT INTO ledger VALUES (9001, 1, 'second', now())")
+        third.execute("UPDATE ledger SET id = 9002 WHERE id = 50")
+        third.execute("PREPARE TRANSACTION 'third'")
+        other.execute("UPDATE ledger SET note = 'other' WHERE id = 60")
+        other.execute("DELETE FROM ledger WHERE id = 61")
+        other.execute("INSERT INTO visit VALUES ('seen', 1)")
+
+        def during() -> None:
+            second.commit()
+            other.execute("UPDATE ledger SET note = 'after' WHERE id IN (1000, 9001)")
+            other.execute("DELETE FROM ledger WHERE id = 1001")
+            other.execute("INSERT INTO visit VALUES ('unseen', 1)")
+            first.commit()
+            other.execute("COMMIT PREPARED 'third'")
+            chain.live.delivered()
+
+        only_equal(chain, during=during)
+        chain.advance(fold=False)
+        only_equal(chain)
+
+
+def test_equal_under_live_writes(chain: SmallChain) -> None:
+    stop = threading.Event()
+
+    def write(seed: int) -> None:
+        with chain.live.connection(autocommit=False) as connection:
+            number = seed * 100_000
+            while not stop.is_set():
+                number += 1
+                try:
+                    connection.execute("SAVEPOINT s")
+                    connection.execute("UPDATE ledger SET amount = amount + 1 WHERE id % 97 = %s", (number % 97,))
+                    connection.execute("RELEASE SAVEPOINT s")
+                    connection.execute("DELETE FROM ledger WHERE id = %s", (number % 3000,))
+                    connection.execute("INSERT INTO ledger VALUES (%s, 1.5, 'x', now())", (number,))
+                    connection.execute("INSERT INTO visit VALUES ('load', %s)", (number,))
+                    connection.rollback() if number % 5 == 0 else connection.commit()
+                except psycopg.Error:
+                    connection.rollback()
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+    for writer in writers:
+        writer.start()
+    try:
+        only_equal(chain)
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+
+
+Rows = dict[int, dict[str, Any]]
+PLANTED = {
+    **{"100;": "missing", "101;": "differs", "102;": "differs", "103;": "differs", "104;": "differs", "105;": "differs"},
+    **{"106;": "differs", "8000;": "phantom", "108;": "twice"},
+}
+
+
+def damaged(rows: Rows) -> list[dict[str, Any]]:
+    """Each kind of damage in a row of its own."""
+    del rows[100]  # a row lost
+    rows[101]["note"] = "note of old"  # a stale row
+    rows[102]["note"] = rows[102]["note"][:4]  # a truncated value
+    rows[103]["amount"] += Decimal("0.01")  # off by one unit
+    rows[104]["amount"] = Decimal("0.00")  # was NULL
+    rows[105]["id"], rows[106]["id"] = 106, 105  # a swapped pair
+    phantom = {**rows[107], "id": 8000}  # a delete that was lost
+    return [*rows.values(), phantom, rows[108]]  # and a row twice
+
+
+def test_every_damage_is_found(chain: SmallChain) -> None:
+    with chain.live.connection() as connection:
+        connection.execute("DELETE FROM ledger WHERE id BETWEEN 100 AND 108")
+        connection.execute("INSERT INTO ledger SELECT i, i, 'note ' || i, now() FROM generate_series(100, 108) i")
+        connection.execute("UPDATE ledger SET amount = NULL WHERE id = 104")
+    chain.advance()
+    path = chain.silver("ledger")
+    whole = DeltaTable(path).to_pyarrow_table()
+    rows = damaged({row["id"]: row for row in whole.to_pylist()})
+    write_deltalake(path, pa.Table.from_pylist(rows, schema=whole.schema), mode="overwrite")
+    result = chain.compare(["ledger"])["ledger"]
+    assert result.verdict == "different"
+    assert {d.key: d.kind for d in result.differences} == PLANTED
+    assert {d.where for d in result.differences} == {"silver"}
+    by_key = {d.key: d for d in result.differences}
+    assert by_key["103;"].columns == ("amount",)
+    assert (by_key["104;"].source or {})["amount"] is None
+    assert heal(chain.platform, chain.source, chain.source.table("ledger"), result) == (len(PLANTED), 0)
+    only_equal(chain)
+
+
+def test_a_loss_in_bronze_is_told_from_one_in_silver(chain: SmallChain) -> None:
+    with chain.live.connection() as connection:
+        connection.execute("INSERT INTO ledger VALUES (7001, 1, 'kept', now()), (7002, 1, 'lost in bronze', now())")
+        connection.execute("INSERT INTO person (country, number, mail) VALUES ('s', 1, 'secret@example.org')")
+    chain.advance(fold=False)
+    bronze = DeltaTable(str(chain.root / "bronze" / chain.source.name))
+    (lost,) = [r for r in bronze.to_pyarrow_table().to_pylist() if b"lost in bronze" in (r["value"] or b"")]
+    bronze.delete(f"table = 'ledger' AND offset = {lost['offset']}")
+    chain.fold()
+    DeltaTable(chain.silver("person")).update(predicate="country = 's'", updates={"mail": "'else'"})
+    results = chain.compare(["ledger", "person"])
+    assert [(d.key, d.kind, d.where) for d in results["ledger"].differences] == [("7002;", "missing", "bronze or before it")]
+    (difference,) = results["person"].differences
+    assert (difference.where, difference.columns) == ("silver", ("mail",))
+    assert "secret@example.org" not in str(results["person"].to_json())
+
+    asked = {t: heal(chain.platform, chain.source, chain.source.table(t), results[t]) for t in ("ledger", "person")}
+    assert asked == {"ledger": (0, 1), "person": (1, 0)}
+    deadline = time.monotonic() + 60
+    while not all(r.equal for r in chain.compare(["ledger", "person"]).values()):
+        assert time.monotonic() < deadline
+    chain.advance()
+    only_equal(chain)

@@ -1,0 +1,47 @@
+"""Shares of large tables, what a result says and hides, and which tables the command takes."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from cdc_assets.checks.evidence import of_reconciliation
+from cdc_assets.cli.reconcile import _share
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
+from cdc_assets.reconcile.shares import share_at
+
+FOUND = Difference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
+
+
+def test_all_shares_come_in_turn() -> None:
+    seen = [share_at(10_000_001, max_rows=2_000_000, every=300, now=1_700_000_000 + 300 * i) for i in range(6)]
+    assert sorted(seen) == [(part, 6) for part in range(6)]
+    assert share_at(10, max_rows=2_000_000, every=300, now=1_700_000_000) == (0, 1)
+
+
+def test_sensitive_values_are_hidden_and_still_told_apart() -> None:
+    hidden = Veil(("mail",)).over(FOUND, ("id",))
+    assert hidden.columns == ("mail",)
+    assert "a@b" not in str(hidden)
+    assert hidden.source != Veil(("mail",)).over(FOUND, ("id",)).source
+    assert Veil(("id",)).over(FOUND, ("id",)).key.startswith("hash:")
+
+
+def test_evidence() -> None:
+    counts = {"snapshot": "1:1:", "lsn": "0/1", "silver_version": 3, "source_rows": 2, "silver_rows": 2, "buckets": 2}
+    assert of_reconciliation(TableResult("s/t", EQUAL, **counts))[:2] == (True, "equal at 0/1, 2 rows in the source, 2 in silver")
+    passed, text, metadata = of_reconciliation(
+        TableResult("s/t", DIFFERENT, **counts, buckets_differing=1, keys_differing=1, differences=(FOUND,))
+    )
+    assert not passed
+    assert text.startswith("1 key(s) differ at 0/1, 2 rows in the source, 2 in silver: 1 differs; 1 of 2 buckets")
+    (record,) = metadata["cdc/differences"].records
+    assert record.data["source"] == '{"mail": "a@b"}'
+    assert of_reconciliation(TableResult("s/t", NOT_COMPARED, reason="it is so"))[1] == "could not be compared: it is so"
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "x/y", "1/0"])
+def test_shares_are_checked(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="PART/PARTS"):
+        _share(text)
+    assert _share("2/2") == (1, 2)

@@ -1,0 +1,25 @@
+"""Arrays: how many elements, and each by its own form."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from spark.canonical.form import Form, measured, measured_sql
+
+
+def array_of(element: Form) -> Form:
+    """An array of these elements; NULL among them is `N`."""
+
+    def sql(column: str) -> str:
+        value = f"coalesce({measured_sql('(' + element.sql('e') + ')')}, 'N')"
+        items = f"unnest({column}) WITH ORDINALITY x(e, o)"
+        listed = f"SELECT concat(count(*), '[', string_agg({value}, ',' ORDER BY o), ']') FROM {items}"
+        return f"CASE WHEN {column} IS NOT NULL THEN ({listed}) END"
+
+    def lake(column: Expression) -> Expression:
+        values = sf.transform(column, lambda e: sf.coalesce(measured(element.lake(e)), sf.lit("N")))
+        listed = sf.concat(sf.size(column).cast("string"), sf.lit("["), sf.array_join(values, ","), sf.lit("]"))
+        return sf.when(column.isNotNull(), listed)
+
+    return Form(sql, lake)

@@ -1,0 +1,54 @@
+"""A canonical form: one SQL expression of the source database and one of Spark that give the same text for equal values.
+
+Rules that make a row's text unambiguous: a value's form is never empty, and NULL is empty; no form but that of a text
+holds `;`, which ends every column; a text is preceded by its length in bytes (UTF-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+
+@dataclass(frozen=True)
+class Form:
+    """`sql` takes a quoted column of PostgreSQL, `lake` the column of silver. NULL stays NULL in both."""
+
+    sql: Callable[[str], str]
+    lake: Callable[[Expression], Expression]
+
+
+@dataclass(frozen=True)
+class Incomparable:
+    """A type without a form that both sides write the same, and why."""
+
+    why: str
+
+
+def plain(column: Expression) -> Expression:
+    """Spark's own text of a value."""
+    return column.cast("string")
+
+
+def measured(text: Expression) -> Expression:
+    """A text preceded by its length in bytes."""
+    return sf.concat(sf.octet_length(text).cast("string"), sf.lit(":"), text)
+
+
+def measured_sql(text: str) -> str:
+    """The same in PostgreSQL, of an expression that is a text or NULL."""
+    return f"octet_length({text})::text || ':' || {text}"
+
+
+def output(column: str) -> str:
+    """What the type's own output function writes; `::text` drops blanks of character(n) and writes inet with its mask."""
+    return f"CASE WHEN {column} IS NOT NULL THEN concat({column}) END"
+
+
+AS_TEXT = Form(lambda c: f"{c}::text", plain)
+MEASURED = Form(lambda c: measured_sql(f"({output(c)})"), measured)
+# octet_length and || give NULL for NULL by themselves, so the common types need no CASE.
+MEASURED_TEXT = Form(lambda c: measured_sql(f"{c}::text"), measured)

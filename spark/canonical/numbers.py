@@ -1,0 +1,41 @@
+"""Booleans and numbers."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from spark.canonical.form import AS_TEXT, Form, plain
+
+
+def _bits(column: Expression) -> Expression:
+    """The IEEE 754 bits as hexadecimal, most significant byte first.
+
+    Spark shows a double by Java's text, which is not PostgreSQL's and, before Java 19, not the shortest. Avro's binary
+    form of a number is its bits, least significant byte first; the byte before them says which of [value, null] it is.
+    """
+    from pyspark.sql.avro.functions import to_avro
+
+    digits = sf.hex(to_avro(column))
+    count = sf.length(digits) / 2
+    octets = sf.transform(
+        sf.sequence(sf.lit(0), sf.lit(7)),
+        lambda i: sf.when(i < count, sf.substr(digits, sf.length(digits) - i * 2 - 1, sf.lit(2))),
+    )
+    return sf.when(column.isNotNull(), sf.array_join(octets, ""))
+
+
+def _float(send: str, width: int) -> Form:
+    def lake(column: Expression) -> Expression:
+        return sf.left(_bits(column), sf.lit(2 * width))
+
+    return Form(lambda c: f"upper(encode({send}({c}), 'hex'))", lake)
+
+
+BIT = Form(lambda c: f"({c} = B'1')::text", plain)
+FORMS = {
+    **dict.fromkeys(("boolean", "smallint", "integer", "bigint", "oid", "numeric"), AS_TEXT),
+    "real": _float("float4send", 4),
+    "double precision": _float("float8send", 8),
+    "money": Form(lambda c: f"{c}::numeric::text", plain),
+}

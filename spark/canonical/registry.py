@@ -1,0 +1,24 @@
+"""The canonical form of each column, from all families."""
+
+from __future__ import annotations
+
+from spark.canonical import arrays, binary, geometric, numbers, temporal, text
+from spark.canonical.form import Form, Incomparable
+from spark.specs import Column
+from spark.types.rule import SourceType
+
+_BY_TYPE: dict[str, Form | Incomparable] = {**numbers.FORMS, **text.FORMS, **temporal.FORMS, **binary.FORMS, **geometric.FORMS}
+
+
+def form(column: Column) -> Form | Incomparable:
+    """How values of the column are written for a comparison; or why they cannot be."""
+    source = SourceType.parse(column.source_type, column.kind)
+    if source is None:
+        return Incomparable(f"{column.source_type} is not a type that format_type() writes")
+    if source.name == "bit" and (source.args or (1,))[0] == 1:
+        element: Form | Incomparable = numbers.BIT
+    else:
+        element = _BY_TYPE.get(source.name) or _BY_TYPE.get(source.bare) or text.OTHER
+    if source.array and isinstance(element, Form):
+        return arrays.array_of(element)
+    return element

@@ -1,0 +1,219 @@
+"""A silver table as it is at a cut of the source's log, although it was folded at another moment.
+
+    silver at version V, read before the cut ─ rows of keys without news ───────────────┐
+         └─ rows of keys with news ─┐                                                   ├─▶ rows at the cut
+    events after V, up to the cut ──┴─ those that the cut sees, folded by position ─────┘
+    rows of V that the cut does not see: their keys folded from all of bronze
+
+V and the bronze version are read before the snapshot of the source is taken, so all they hold had been delivered by
+then; what came later is read from bronze or, where bronze does not have it yet, from the mirrored topic. Rows read by
+an incremental snapshot reflect every earlier event of their topic partition: one that follows a hidden event of its
+key is hidden with it. A row of a full snapshot says nothing about the cut: while one is on its way, nothing is compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from spark import bronze_drafts, kafka_ranges, quarantine
+from spark.bronze import COLUMNS
+from spark.bronze_counts import counted, positioned
+from spark.bronze_slice import by_partition, new_events, table_events
+from spark.changes import META, decoded, key_slots, lake_types, slot
+from spark.commits import Committed, Folded
+from spark.errors import NotComparableError
+from spark.fold import POSITION, after_truncate, carried, judged
+from spark.identifiers import quoted
+from spark.problems import PROBLEM
+from spark.reconcile.cut import Cut
+from spark.reconcile.row_text import RowText
+from spark.silver_table import DELETED
+from spark.specs import BronzeSpec, SilverSpec, TopicRange
+
+
+@dataclass(frozen=True)
+class Base:
+    """What was read before the cut: silver's version and what it had folded, and what bronze had committed.
+
+    `tail` are the ranges between bronze's positions and the cut, `bootstrap` the cluster that holds them.
+    """
+
+    version: int
+    folded: Folded
+    committed: Committed
+    tail: TopicRange | None
+    bootstrap: str
+
+    def has_news(self, table: str) -> bool:
+        """Whether anything lies between what silver had folded and the cut; False saves looking."""
+        if self.tail is not None and any(start < end for start, end in self.tail.ranges.values()):
+            return True
+        for topic, state in self.committed.of_table(table).items():
+            known = self.folded.topics.get(topic)
+            if known is None or known.epoch != state.epoch or known.positions != state.positions:
+                return True
+        return False
+
+
+@dataclass(frozen=True)
+class AtCut:
+    """One table at one cut."""
+
+    session: SparkSession
+    spec: SilverSpec
+    base: Base
+    cut: Cut
+
+    @cached_property
+    def row_text(self) -> RowText:
+        """How its rows are written."""
+        return RowText(self.spec)
+
+    @cached_property
+    def silver(self) -> DataFrame:
+        """Silver at its version, in the columns of changes; rows marked as deleted included."""
+        table = self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path)
+        missing = [c.name for c in self.spec.columns if c.name not in table.columns]
+        if missing:
+            raise NotComparableError(f"silver has no column {', '.join(missing)} yet: run it again once silver has folded on")
+        values = [
+            _as(sf.col(quoted(c.name)), kind.name, table.schema[c.name].dataType.simpleString()).alias(slot(i))
+            for i, (c, kind) in enumerate(zip(self.spec.columns, lake_types(self.spec), strict=True))
+        ]
+        gone = sf.coalesce(sf.col(DELETED), sf.lit(False)) if DELETED in table.columns else sf.lit(False)
+        return table.select(*values, *META, gone.alias("gone"))
+
+    @cached_property
+    def events(self) -> DataFrame:
+        """What silver had not folded, up to the cut; held, since it is looked at more than once."""
+        fresh = new_events(self.session, self.spec, self.base.committed, self.base.folded).select(*COLUMNS)
+        tail = self._tail()
+        rows = fresh if tail is None else fresh.unionByName(tail)
+        return self._marked(rows).localCheckpoint()
+
+    def _marked(self, rows: DataFrame) -> DataFrame:
+        hidden = self.cut.hides(sf.col("_cdc_tx_id"), sf.col(POSITION), sf.col("_cdc_op"))
+        return decoded(rows, self.spec).withColumn("hidden", hidden)
+
+    def _undecided(self) -> Expression:
+        """Rows of a full snapshot that bronze did not have before the cut."""
+        topic = self.base.tail
+        if topic is None:
+            return sf.lit(False)
+        starts = by_partition({topic.topic: {p: start for p, (start, _) in topic.ranges.items()}})
+        late = sf.coalesce(sf.col("offset") >= starts, sf.lit(False))
+        return late & sf.col("_cdc_op").eqNullSafe("r") & ~sf.col("snapshot").eqNullSafe("incremental")
+
+    def _tail(self) -> DataFrame | None:
+        """Records that bronze does not have yet, as it would have them."""
+        topic = self.base.tail
+        if topic is None or all(start >= end for start, end in topic.ranges.values()):
+            return None
+        spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile")
+        drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
+        rows = positioned(drafts, counted(drafts, (topic,)), self.base.committed).select(*COLUMNS)
+        return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())
+
+    @cached_property
+    def _facts(self) -> tuple[int, str | None]:
+        """How many events there are, and the position of the newest TRUNCATE among those that the cut sees."""
+        if not self.base.has_news(self.spec.table):
+            return 0, None
+        facts = self.events.agg(
+            sf.count("*").alias("events"),
+            sf.max(sf.when((sf.col("_cdc_op") == "t") & ~sf.col("hidden"), sf.col(POSITION))).alias("truncated"),
+            sf.count_if(self._undecided()).alias("undecided"),
+        ).collect()[0]
+        if facts.undecided:
+            raise NotComparableError("a snapshot of the table is on its way to the lake: run it again once it has arrived")
+        if facts.truncated is not None and self.spec.truncate not in ("apply", "soft"):
+            raise NotComparableError(f"the source was truncated, and the table is declared with truncate: {self.spec.truncate}")
+        return facts.events, facts.truncated
+
+    @property
+    def truncated(self) -> str | None:
+        """The position of the newest TRUNCATE among the events that the cut sees."""
+        return self._facts[1]
+
+    def rows(self) -> DataFrame:
+        """The rows at the cut: c0, c1, ..., the meta columns, and `hidden`: silver's row shows what the cut does not see."""
+        silver = self.silver
+        if self.truncated is not None:
+            silver = silver.where(sf.col(POSITION) > self.truncated)
+        hidden = self.cut.hides(sf.col("_cdc_tx_id"), sf.col(POSITION), sf.col("_cdc_op"))
+        silver = silver.withColumn("hidden", hidden)
+        if not self.spec.keys:
+            silver = silver.where(~sf.col("hidden"))
+        if not self._facts[0]:
+            return silver.where(~sf.col("gone")).drop("gone")
+        if not self.spec.keys:
+            added = self._seen().where(sf.col("_cdc_op") != "d").drop("absent", "problem", *_PLACE)
+            kept = silver.where(~sf.col("gone")).drop("gone")
+            return kept.unionByName(added.withColumn("hidden", sf.lit(False)).select(kept.columns))
+        fresh = self._seen()
+        keys = fresh.select(*key_slots(self.spec)).distinct().localCheckpoint()
+        known = _of(silver, keys, self.spec, "left_semi")
+        base = _as_changes(known.where(~sf.col("hidden")).drop("gone", "hidden"))
+        folded = carried(base.unionByName(fresh.select(base.columns)), self.spec)
+        folded = folded.where(~sf.col("_cdc_op").isin("d", "t")).drop("absent").withColumn("hidden", sf.lit(False))
+        kept = _of(silver.where(~sf.col("gone")), keys, self.spec, "left_anti").unionByName(known.where("hidden")).drop("gone")
+        return kept.unionByName(folded.select(kept.columns))
+
+    def _seen(self) -> DataFrame:
+        """The events that the cut sees and that can be folded, in the columns of changes."""
+        limit = self.truncated if self.spec.truncate in ("apply", "soft") else None
+        return _less_hidden(after_truncate(self.events, limit), self.spec).where(sf.col("problem").isNull())
+
+    def from_bronze(self, keys: DataFrame) -> DataFrame:
+        """The rows of these keys (`key`: texts) folded from everything that bronze and the topic hold, up to the cut.
+
+        `hides`: the key has events that the cut does not see.
+        """
+        everything = table_events(self.session, self.spec, self.base.committed.version).select(*COLUMNS)
+        tail = self._tail()
+        rows = everything if tail is None else everything.unionByName(tail)
+        changes = self._marked(rows)
+        if self.base.folded.quarantined:
+            changes = quarantine.without_dropped(self.session, self.spec, changes)
+        limit = max(filter(None, (self.base.folded.truncated, self.truncated)), default=None)
+        own = after_truncate(changes, limit).withColumn("key", self.row_text.key())
+        own = own.join(sf.broadcast(keys.select("key").distinct()), "key", "left_semi").localCheckpoint()
+        seen = judged(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
+        folded = carried(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
+        hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))
+        return folded.withColumn("key", self.row_text.key()).join(hides, "key", "full_outer")
+
+
+_PLACE = ("topic", "partition", "offset", "snapshot")
+
+
+def _as(column: Expression, wanted: str, found: str) -> Expression:
+    """Silver keeps the wider type where a column has been narrowed in the source."""
+    return column if wanted.replace(" ", "") == found.replace(" ", "") else column.try_cast(wanted)
+
+
+def _as_changes(rows: DataFrame) -> DataFrame:
+    return rows.withColumns({"absent": sf.lit(None).cast("array<int>"), "problem": sf.lit(None).cast(PROBLEM)})
+
+
+def _of(rows: DataFrame, keys: DataFrame, spec: SilverSpec, how: str) -> DataFrame:
+    names = key_slots(spec)
+    renamed = keys.select(*[sf.col(k).alias(f"w_{k}") for k in names])
+    same = [sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in names]
+    return rows.join(sf.broadcast(renamed), same, how)
+
+
+def _less_hidden(changes: DataFrame, spec: SilverSpec) -> DataFrame:
+    """Less the hidden events, and less the rows of incremental snapshots that reflect one."""
+    before = Window.partitionBy(*key_slots(spec), "topic", "partition").orderBy("offset")
+    if not spec.keys:
+        return changes.where(~sf.col("hidden")).drop("hidden")
+    after_hidden = sf.coalesce(sf.max("hidden").over(before.rowsBetween(Window.unboundedPreceding, -1)), sf.lit(False))
+    marked = changes.withColumn("after_hidden", after_hidden)
+    reflects = sf.col("after_hidden") & (sf.col("_cdc_op") == "r")
+    return marked.where(~sf.col("hidden") & ~reflects).drop("hidden", "after_hidden")

@@ -1,0 +1,131 @@
+"""What is asked of the lake, in the order of a comparison: sums per bucket, rows of some buckets, some keys in full."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.changes import slot
+from spark.reconcile.at_cut import AtCut, Base
+from spark.reconcile.cut import Cut
+from spark.reconcile.row_text import LOW_BITS
+from spark.specs import SilverSpec
+
+Digest = dict[int, tuple[int, int]]
+KeyHashes = Counter[tuple[str, int]]
+Texts = dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One table at one cut; `share` (i, n) looks at the buckets whose number leaves i when divided by n."""
+
+    spec: SilverSpec
+    base: Base
+    cut: Cut
+    share: tuple[int, int] = (0, 1)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A key as bronze says that it should be, and as silver has it (folded up to the cut); texts by column, None: no row.
+
+    `hides`: the key has events that the cut does not see, so only bronze's answer counts.
+    """
+
+    bronze_hash: int | None
+    bronze: Texts | None
+    silver: Texts | None
+    hides: bool
+
+
+def digest(session: SparkSession, task: Task) -> Digest:
+    """Rows, and the sum of their hashes, by bucket."""
+    at = AtCut(session, task.spec, task.base, task.cut)
+    found = _summed(_in_share(at.rows().select(*_columns(at), "hidden"), task.share))
+    if any(r.hidden for r in found):
+        found = _summed(_in_share(_settled(at).withColumn("hidden", sf.lit(False)), task.share))
+    return {r.bucket: (r.rows, (r.high << LOW_BITS) + r.low) for r in found}
+
+
+def _summed(rows: DataFrame) -> list[Row]:
+    grouped = rows.groupBy("bucket").agg(
+        sf.count("*").alias("rows"),
+        sf.count_if("hidden").alias("hidden"),
+        sf.sum(sf.shiftright("hash", LOW_BITS)).alias("high"),
+        sf.sum(sf.col("hash").bitwiseAND(sf.lit((1 << LOW_BITS) - 1))).alias("low"),
+    )
+    return grouped.collect()
+
+
+def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> KeyHashes:
+    """Key text and hash of every row in some buckets."""
+    at = AtCut(session, task.spec, task.base, task.cut)
+    rows = _settled(at).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
+    table = rows.toArrow()
+    return Counter(zip(table.column("key").to_pylist(), table.column("hash").to_pylist(), strict=True))
+
+
+def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str, Suspect]:
+    """These keys, by bronze and by silver."""
+    at = AtCut(session, task.spec, task.base, task.cut)
+    wanted = session.createDataFrame([(k,) for k in keys], "key string")
+    bronze = at.from_bronze(wanted)
+    absent = sf.col(slot(0)).isNull() & sf.col("_cdc_op").isNull()
+    told = bronze.select(
+        "key", sf.coalesce("hides", sf.lit(False)).alias("hides"), sf.when(~absent, at.row_text.hash()).alias("hash"), *_texts(at)
+    )
+    by_bronze = {r.key: r for r in told.collect()}
+    silver = at.rows().withColumn("key", at.row_text.key()).join(sf.broadcast(wanted), "key", "left_semi")
+    by_silver = {r.key: r for r in silver.select("key", *_texts(at)).collect()}
+    return {key: _suspect(at, by_bronze.get(key), by_silver.get(key)) for key in keys}
+
+
+def _suspect(at: AtCut, bronze: Any, silver: Any) -> Suspect:
+    there = bronze is not None and bronze.hash is not None
+    return Suspect(
+        bronze_hash=bronze.hash if there else None,
+        bronze=_named(at, bronze) if there else None,
+        silver=_named(at, silver) if silver is not None else None,
+        hides=bool(bronze is not None and bronze.hides),
+    )
+
+
+def _texts(at: AtCut) -> list[Any]:
+    order = {c.name: i for i, c in enumerate(at.spec.columns)}
+    return [form.lake(sf.col(slot(order[name]))).alias(f"t{i}") for i, (name, form) in enumerate(at.row_text.forms.items())]
+
+
+def _named(at: AtCut, row: Mapping[str, Any]) -> Texts:
+    return {name: row[f"t{i}"] for i, name in enumerate(at.row_text.forms)}
+
+
+def _settled(at: AtCut) -> DataFrame:
+    """Every row at the cut: key text, hash, bucket. Rows of silver that the cut does not see come from bronze."""
+    text, columns, rows = at.row_text, _columns(at), at.rows()
+    if not at.spec.keys:
+        return rows.select(*columns)
+    shown = rows.where("hidden").select(text.key().alias("key")).distinct()
+    keys = [r.key for r in shown.collect()]
+    if not keys:
+        return rows.select(*columns)
+    held = at.session.createDataFrame([(k,) for k in keys], "key string")
+    again = at.from_bronze(held).where(sf.col("_cdc_op").isNotNull())
+    rest = rows.select(*columns).join(sf.broadcast(held), "key", "left_anti")
+    return rest.unionByName(again.select(*columns))
+
+
+def _columns(at: AtCut) -> tuple[Expression, ...]:
+    text = at.row_text
+    return text.key().alias("key"), text.hash().alias("hash"), text.bucket().alias("bucket")
+
+
+def _in_share(rows: DataFrame, share: tuple[int, int]) -> DataFrame:
+    part, parts = share
+    return rows if parts == 1 else rows.where(sf.col("bucket") % parts == part)

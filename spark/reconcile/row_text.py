@@ -1,0 +1,122 @@
+"""A row as one text and one number, the same in the source's SQL and in Spark; rows are compared by the number.
+
+text    each column's canonical form and `;`, in the order of the columns
+hash    the first 60 bits of md5(text): two different rows have the same one with probability 2^-60
+bucket  of a whole-number key its remainder by a prime; of other keys 28 bits of md5 of the key's text, likewise;
+        without key that of the hash. A key's row is in the same bucket on both sides, whatever its values
+share   of a bucket: one of N, for tables too large to be read whole at a time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from spark.canonical.form import Form, Incomparable
+from spark.canonical.registry import form
+from spark.changes import slot
+from spark.specs import SilverSpec
+
+BUCKETS = 1021
+HASH_BITS, LOW_BITS = 60, 30
+_WHOLE = ("smallint", "integer", "bigint")
+_ARGUMENTS = 90
+
+
+@dataclass(frozen=True)
+class RowText:
+    """How rows of a table are written."""
+
+    spec: SilverSpec
+
+    @cached_property
+    def forms(self) -> dict[str, Form]:
+        """By column name; columns that cannot be compared are left out."""
+        found = {c.name: form(c) for c in self.spec.columns}
+        return {name: f for name, f in found.items() if isinstance(f, Form)}
+
+    @cached_property
+    def not_compared(self) -> dict[str, str]:
+        """The columns that cannot be compared, and why."""
+        found = {c.name: (c, form(c)) for c in self.spec.columns}
+        return {name: f"{c.source_type}: {f.why}" for name, (c, f) in found.items() if isinstance(f, Incomparable)}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key's columns; none where one of them cannot be compared."""
+        return self.spec.keys if all(k in self.forms for k in self.spec.keys) else ()
+
+    @cached_property
+    def _whole_key(self) -> str | None:
+        types = {c.name: c.source_type for c in self.spec.columns}
+        return self.keys[0] if self.keys and types[self.keys[0]] in _WHOLE else None
+
+    # -- PostgreSQL ----------------------------------------------------------------------------------------------
+
+    def text_sql(self, names: Sequence[str]) -> str:
+        """concat() takes NULL for an empty text, and at most 100 arguments."""
+        pieces = [piece for name in names for piece in (self.forms[name].sql(_quoted(name)), "';'")]
+        chunks = [pieces[i : i + _ARGUMENTS] for i in range(0, len(pieces), _ARGUMENTS)]
+        return " || ".join(f"concat({', '.join(chunk)})" for chunk in chunks)
+
+    def row_sql(self) -> str:
+        """The row's text."""
+        return self.text_sql([*self.forms])
+
+    def key_sql(self) -> str:
+        """The key's text; the row's own where there is no key."""
+        return self.text_sql(self.keys) if self.keys else self.row_sql()
+
+    def hash_sql(self) -> str:
+        """The row's hash."""
+        return f"('x' || left(md5({self.row_sql()}), 15))::bit({HASH_BITS})::bigint"
+
+    def bucket_sql(self) -> str:
+        """The row's bucket."""
+        if self._whole_key:
+            key = f"{_quoted(self._whole_key)}::bigint"
+            return f"mod(mod({key}, {BUCKETS}) + {BUCKETS}, {BUCKETS})"
+        if self.keys:
+            return f"mod(('x' || left(md5({self.key_sql()}), 7))::bit(28)::int, {BUCKETS})"
+        return f"mod({self.hash_sql()}, {BUCKETS})"
+
+    # -- Spark ---------------------------------------------------------------------------------------------------
+
+    def text(self, names: Sequence[str]) -> Expression:
+        """Of rows whose columns are c0, c1, ... in the order of the spec."""
+        order = {c.name: i for i, c in enumerate(self.spec.columns)}
+        pieces: list[Expression] = []
+        for name in names:
+            pieces += [sf.coalesce(self.forms[name].lake(sf.col(slot(order[name]))), sf.lit("")), sf.lit(";")]
+        return sf.concat(*pieces)
+
+    def row(self) -> Expression:
+        """The row's text."""
+        return self.text([*self.forms])
+
+    def key(self) -> Expression:
+        """The key's text; the row's own where there is no key."""
+        return self.text(self.keys) if self.keys else self.row()
+
+    def hash(self) -> Expression:
+        """The row's hash."""
+        return sf.conv(sf.substring(sf.md5(self.row()), 1, 15), 16, 10).cast("bigint")
+
+    def bucket(self) -> Expression:
+        """The row's bucket."""
+        if self._whole_key:
+            order = {c.name: i for i, c in enumerate(self.spec.columns)}
+            number = sf.col(slot(order[self._whole_key])).cast("bigint")
+        elif self.keys:
+            number = sf.conv(sf.substring(sf.md5(self.key()), 1, 7), 16, 10).cast("bigint")
+        else:
+            number = self.hash()
+        return sf.pmod(number, sf.lit(BUCKETS)).cast("int")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
