@@ -1,4 +1,4 @@
-"""One job from the command line: `python -m spark --job bronze|silver --spec FILE`, or by spark-submit.
+"""One job from the command line: `python -m spark --job bronze|silver|ledger --spec FILE`, or by spark-submit.
 
 Prints the JobResult as one JSON line on stdout. Exit code 1 and one line on stderr when the job fails.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 if __package__ in (None, ""):
@@ -18,8 +20,8 @@ if __package__ in (None, ""):
 def main(arguments: list[str] | None = None) -> int:
     """Run one job; the exit code."""
     parser = argparse.ArgumentParser(prog="spark", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--job", required=True, choices=["bronze", "silver"])
-    parser.add_argument("--spec", required=True, type=Path, help="JSON file of a BronzeSpec or SilverSpec")
+    parser.add_argument("--job", required=True, choices=["bronze", "silver", "ledger"])
+    parser.add_argument("--spec", required=True, type=Path, help="JSON file of a BronzeSpec, SilverSpec or LedgerSpec")
     parser.add_argument("--remote", help="Spark Connect URL, such as sc://127.0.0.1:15002; else a session of this process")
     parser.add_argument("--master", help="such as local[2]; only where spark-submit does not set it")
     parser.add_argument("--jars", default="", help="comma-separated; only where spark-submit does not set them")
@@ -27,19 +29,28 @@ def main(arguments: list[str] | None = None) -> int:
 
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
     from spark import bronze, silver
     from spark.errors import SparkJobError
+    from spark.ledger import job as ledger
+    from spark.ledger.spec import LedgerSpec
     from spark.session import build_session, connect
-    from spark.specs import BronzeSpec, SilverSpec
+    from spark.specs import BronzeSpec, JobResult, SilverSpec
 
     try:
         text = chosen.spec.read_text(encoding="utf-8")
         jars = [jar for jar in chosen.jars.split(",") if jar]
-        spec = BronzeSpec.from_json(text) if chosen.job == "bronze" else SilverSpec.from_json(text)
+        work: Callable[[SparkSession], JobResult]
+        if chosen.job == "bronze":
+            work = partial(bronze.run, spec=BronzeSpec.from_json(text))
+        elif chosen.job == "silver":
+            work = partial(silver.run, spec=SilverSpec.from_json(text))
+        else:
+            work = partial(ledger.run, spec=LedgerSpec.from_json(text))
         session = connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)
         try:
-            result = bronze.run(session, spec) if isinstance(spec, BronzeSpec) else silver.run(session, spec)
+            result = work(session)
         finally:
             session.stop()
     except (SparkJobError, OSError, PySparkException, Py4JJavaError) as error:

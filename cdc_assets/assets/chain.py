@@ -16,6 +16,7 @@ from cdc_assets.assets.ledger import build_ledger_assets
 from cdc_assets.assets.mirrors import build_mirror_assets
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
+from cdc_assets.checks.flow import build_flow_check
 from cdc_assets.checks.ledger import build_ledger_checks
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
@@ -34,10 +35,13 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
     if source.backup is not None:
         chain.append(build_backup_assets(source))
+    checks = [build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
+    if isinstance(source, Source):
+        checks.append(build_flow_check(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
     return dg.Definitions(
         assets=chain,
-        asset_checks=[build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)],
+        asset_checks=checks,
         jobs=[job, ledger],
         sensors=[build_offsets_sensor(source)],
         schedules=[build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.silver import silver_spec
+from cdc_assets.errors import KafkaError
 from cdc_assets.ledger.read import counted
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
-from cdc_assets.resources.kafka import KafkaCluster, TopicState
+from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from spark.specs import JobResult, TopicRange
@@ -39,19 +40,19 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
     parts = [
         LedgerTable(
             silver=silver_spec(platform.lake, source, table, catalogue[table.id]),
-            topic=_range(source, table, there.get(names.topic(source, table))),
-            mirror=_range(source, table, here.get(names.mirrored_topic(source, table))),
+            topic=_range(source, table, names.topic(source, table), there) if mirrored else None,
+            mirror=_range(source, table, names.mirrored_topic(source, table), here),
         )
         for table in tables
-        if table.id in catalogue
+        if table.id in catalogue and silver_committed(names.silver_path(platform.lake, source, table)) is not None
     ]
     return LedgerSpec(
         source=source.name,
         path=names.ledger_path(platform.lake, source),
         bronze_path=names.bronze_path(platform.lake, source),
         tables=tuple(parts),
-        core_bootstrap=_address(platform.core_kafka()) if mirrored else "",
-        lake_bootstrap=_address(lake),
+        core_bootstrap=platform.core_kafka().bootstrap if mirrored else "",
+        lake_bootstrap=lake.bootstrap,
         allowed_lateness=int(source.ledger.allowed_lateness.total_seconds()),
         again=again,
     )
@@ -65,12 +66,12 @@ def behind(lake: str, source: BaseSource, table: Table) -> int:
     return sum(state.records for state in folded.topics.values()) - done if folded else 0
 
 
-def _range(source: BaseSource, table: Table, state: TopicState | None) -> TopicRange | None:
-    if state is None:
-        return None
+def _range(source: BaseSource, table: Table, topic: str, states: Mapping[str, TopicState]) -> TopicRange:
+    if topic not in states:
+        raise KafkaError(
+            f"topic {topic} does not exist, and silver has folded records of it: the ledger cannot count it. Was it deleted? "
+            f"Materialize the topic and mirror assets of {source.name}/{names.table_name(table)}"
+        )
+    state = states[topic]
     form = record_form(source, table)
     return TopicRange(names.table_name(table), state.name, state.topic_id, 0, dict(state.ranges), **form)
-
-
-def _address(cluster: KafkaCluster) -> str:
-    return cluster.bootstrap

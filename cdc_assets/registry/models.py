@@ -94,7 +94,7 @@ class Ledger(Declared):
     change does to the check: warn, fail, or nothing.
     """
 
-    every: Duration = timedelta(minutes=5)
+    every: Duration = timedelta(minutes=15)
     early: bool = True
     allowed_lateness: Duration = timedelta(hours=1)
     late: Literal["warn", "fail", "accept"] = "warn"

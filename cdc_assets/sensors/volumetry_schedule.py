@@ -6,9 +6,10 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets import names
+from cdc_assets.checks.flow import flow_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.sensors.recent_runs import last_materialized
 
 # A tick of the past is dropped where the next is near: after a pause all of them would run at once, beside the backlog.
@@ -35,6 +36,8 @@ def cron(every: timedelta) -> str:
 def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
     keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
+    if isinstance(source, Source):
+        keys.add(flow_key(source))
     return dg.define_asset_job(
         job_name(source),
         selection=dg.AssetSelection.checks(*sorted(keys, key=str)),
@@ -45,7 +48,6 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """At the shortest rhythm that a table of the source declares, in whole minutes."""
     shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
-    minutes = whole_minutes(shortest)
 
     @dg.schedule(
         name=f"volumetry_{source.name}_schedule",
@@ -58,7 +60,7 @@ def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefiniti
         if not any(last_materialized(context.instance, key) for key in silver):
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
         late = datetime.now(timezone.utc) - context.scheduled_execution_time
-        if missed := why_dropped(late, minutes=minutes):
+        if missed := why_dropped(late, minutes=whole_minutes(shortest)):
             return dg.SkipReason(missed)
         return dg.RunRequest()
 

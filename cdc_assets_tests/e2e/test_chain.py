@@ -63,6 +63,11 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
             f"{source}.{table}: {list((expected - found).items())[:3]} {list((found - expected).items())[:3]}"
         )
         assert expected.total() > 0
+    for chosen in ("world/city", "bank/pgbench_history"):
+        ledger = json.loads(lakehouse.cdc("ledger", chosen, "--count", "-o", "json").stdout)
+        assert ledger["balanced"]
+        assert ledger["total"]["topic"] == ledger["total"]["bronze"] > 0
+        assert ledger["total"]["unaccounted"] == 0
 
 
 def materialize(lakehouse: Lakehouse, folder: Path, selection: str) -> subprocess.CompletedProcess[str]:

@@ -50,7 +50,7 @@ def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: 
     none = Transport(None, None, done, dict(counted.topic_positions) if counted else {}, ids)
     why = counted.uncounted if counted and counted.uncounted else _hindrance(table, counted, ids)
     if table.mirror is None or why:
-        return replace(none, uncounted=why or "the mirrored topic was not to be had")
+        return replace(none, uncounted=why or "this ledger is run without topics")
     state = cut.last.topics.get(table.mirror.topic)
     ends = state.positions if state else {}
     spans = {p: (done.get(p, 0), max(end, done.get(p, 0))) for p, end in ends.items()}

@@ -1,0 +1,80 @@
+"""A connector that runs and emits nothing of a table turns red, on a real PostgreSQL with a real Debezium; nothing else does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdc_assets import names
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.postgresql_activity import PostgresActivity
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.volumetry.flow import Flow, measure_flow
+from cdc_assets_tests.live_source import LiveSource
+
+TABLES = ("public.flow_a", "public.flow_b")
+
+
+class Checked:
+    """The check as it runs every few minutes: it starts from the last one that passed."""
+
+    def __init__(self, live: LiveSource, source: Source) -> None:
+        self.live, self.source = live, source
+        self.baseline: dict[str, Any] | None = None
+
+    def silent(self) -> dict[str, str]:
+        with self.live.settings():
+            found: Flow = measure_flow(
+                self.source,
+                database=PostgresActivity(self.source.database),
+                core=KafkaCluster(self.live.bootstrap),
+                config=self.live.connect.config(names.connector_name(self.source)),
+                previous=self.baseline,
+            )
+        if not found.silent:
+            self.baseline = found.baseline
+        return found.silent
+
+
+@pytest.mark.stack
+def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
+    live = replace(live, name="flow")
+    with live.connection() as connection:
+        for table in TABLES:
+            connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, v text)".encode())
+        connection.execute("INSERT INTO flow_a SELECT i, 'a' FROM generate_series(1, 50) i")
+    live.capture(TABLES)
+    checked = Checked(live, live.source(TABLES))
+
+    def change(*statements: str, rollback: bool = False) -> None:
+        with live.connection(autocommit=False) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+            if rollback:
+                connection.rollback()
+        # The counters of a session are written when it ends, at the latest.
+        time.sleep(0.2)
+
+    assert checked.silent() == {}
+    assert checked.silent() == {}
+    change("UPDATE flow_a SET v = 'b'", "INSERT INTO flow_b VALUES (1, 'x')")
+    assert checked.silent() == {}
+    change("UPDATE flow_a SET v = 'c'", "DELETE FROM flow_b", "INSERT INTO flow_b VALUES (7, 'never')", rollback=True)
+    assert checked.silent() == {}
+    publication = names.publication_name(checked.source)
+    change(f"ALTER PUBLICATION {publication} DROP TABLE flow_b")
+    change("UPDATE flow_b SET v = 'lost'")
+    assert "not in publication" in checked.silent()["public.flow_b"]
+    change(f"ALTER PUBLICATION {publication} ADD TABLE flow_b")
+    # In the publication again, but its change was not decoded: still silent, whatever else was rolled back meanwhile.
+    change("UPDATE flow_a SET v = 'd'", rollback=True)
+    assert "1 row changes at the source since the last check" in checked.silent()["public.flow_b"]
+    change("UPDATE flow_b SET v = 'seen'")
+    assert checked.silent() == {}
+    live.capture(TABLES, table__include__list="public\\.flow_a")
+    change("UPDATE flow_a SET v = 'e'")
+    assert set(checked.silent()) == {"public.flow_b"}
+    assert "table.include.list" in checked.silent()["public.flow_b"]
