@@ -68,7 +68,7 @@ class PostgresActivity(PostgresCapture):
 
     def activity(self, ids: Sequence[TableId]) -> Activity:
         """The counters as they are now; a table that does not exist is left out."""
-        with self.connect() as connection:
+        with self.connection() as connection:
             rows = connection.execute(_COUNTERS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
             rollbacks, next_xid, reset = connection.execute(_DATABASE).fetchone()
         return Activity({TableId(r[0], r[1]): Counters(*r[2:]) for r in rows}, rollbacks, next_xid, reset)
@@ -82,7 +82,7 @@ class PostgresActivity(PostgresCapture):
         from psycopg import sql
 
         newer = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE age(xmin) <= %s)").format(sql.Identifier(table.schema, table.table))
-        with self.connect() as connection:
+        with self.connection() as connection:
             connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
             now = connection.execute(_DATABASE).fetchone()[1]
             try:
