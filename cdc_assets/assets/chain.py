@@ -18,9 +18,11 @@ from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
 from cdc_assets.checks.flow import build_flow_check
 from cdc_assets.checks.ledger import build_ledger_checks
+from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.sensors.auto_restart import build_restart_sensor
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
 from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
@@ -36,13 +38,15 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     if source.backup is not None:
         chain.append(build_backup_assets(source))
     checks = [build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
+    sensors = [build_offsets_sensor(source)]
     if isinstance(source, Source):
-        checks.append(build_flow_check(source))
+        checks += [build_flow_check(source), build_preflight_check(source)]
+        sensors.append(build_restart_sensor(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
     return dg.Definitions(
         assets=chain,
         asset_checks=checks,
         jobs=[job, ledger],
-        sensors=[build_offsets_sensor(source)],
+        sensors=sensors,
         schedules=[build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)],
     )

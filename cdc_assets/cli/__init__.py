@@ -10,7 +10,25 @@ import sys
 
 import typer
 
-from cdc_assets.cli import diff, down, env, ledger, logs, onboard, quarantine, reconcile, status, traffic, up, validate, wait
+from cdc_assets.cli import (
+    connector_verbs,
+    diff,
+    down,
+    env,
+    get,
+    ledger,
+    logs,
+    offsets,
+    onboard,
+    preflight,
+    quarantine,
+    reconcile,
+    status,
+    traffic,
+    up,
+    validate,
+    wait,
+)
 from cdc_assets.cli import test as test_verb
 from cdc_assets.errors import CdcAssetsError
 
@@ -23,12 +41,20 @@ app.command("traffic")(traffic.traffic)
 app.command("wait")(wait.wait)
 app.command("validate")(validate.validate)
 app.command("env")(env.env)
+app.command("preflight")(preflight.preflight)
 app.command("diff")(diff.diff)
 app.command("apply")(diff.apply)
 app.command("reconcile")(reconcile.reconcile)
 app.command("ledger")(ledger.ledger)
 app.command("onboard")(onboard.onboard)
 app.command("offboard")(onboard.offboard)
+app.command("get")(get.get)
+app.command("describe")(get.describe)
+app.command("restart")(connector_verbs.restart)
+app.command("pause")(connector_verbs.pause)
+app.command("resume")(connector_verbs.resume)
+app.command("stop")(connector_verbs.stop)
+app.add_typer(offsets.app, name="offsets")
 app.add_typer(quarantine.app, name="quarantine")
 app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test_verb.test)
 

@@ -26,3 +26,11 @@ def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:
 def complete_source(incomplete: str) -> list[str]:
     """For the shell: names of sources that begin like this."""
     return [source.name for source in load_sources(settings.sources_folder()) if source.name.startswith(incomplete)]
+
+
+def complete_connector(incomplete: str) -> list[str]:
+    """For the shell: names of declared connectors that begin like this; asks no service."""
+    from cdc_assets.connectors.inventory import declared_names
+
+    found = declared_names(load_sources(settings.sources_folder()))
+    return [name for name in found if name.startswith(incomplete)]

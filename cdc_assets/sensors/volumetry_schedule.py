@@ -7,6 +7,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from cdc_assets import names
 from cdc_assets.checks.flow import flow_key
+from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, Source
@@ -38,6 +39,7 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
     if isinstance(source, Source):
         keys.add(flow_key(source))
+        keys.add(preflight_key(source))
     return dg.define_asset_job(
         job_name(source),
         selection=dg.AssetSelection.checks(*sorted(keys, key=str)),

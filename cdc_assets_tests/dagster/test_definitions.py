@@ -18,7 +18,7 @@ from cdc_assets.resources.platform import Platform
 ROOT = Path(__file__).parents[2]
 
 CHAIN = """\
-connector/shop <- nothing [debezium,kafkaconnect,postgresql] checks: connector_running, events_flow
+connector/shop <- nothing [debezium,kafkaconnect,postgresql] checks: connector_running, events_flow, preflight
 topic/shop/lines <- connector/shop [kafka] checks: none
 topic/shop/orders <- connector/shop [kafka] checks: none
 mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: none
@@ -54,7 +54,7 @@ def test_the_chain_is_as_drawn(source: Source) -> None:
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    assert len(graph.asset_check_keys) == 20
+    assert len(graph.asset_check_keys) == 21
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 

@@ -65,10 +65,15 @@ class ConnectClient:
     def password_keys(self, connector_class: str) -> frozenset[str]:
         """The keys whose ConfigDef type is PASSWORD; empty for a class that this cluster does not have."""
         if connector_class not in self._password_keys:
-            path = f"{_plugin_path({'connector.class': connector_class})}/config"
-            found = self._rest.request("GET", path, missing_ok=True) or []
-            self._password_keys[connector_class] = frozenset(item["name"] for item in found if item.get("type") == "PASSWORD")
+            types = self.definitions(connector_class)
+            self._password_keys[connector_class] = frozenset(name for name, type_ in types.items() if type_ == "PASSWORD")
         return self._password_keys[connector_class]
+
+    def definitions(self, connector_class: str) -> dict[str, str]:
+        """The options that a plugin documents, with their types; empty where the cluster does not have it (KIP-769)."""
+        path = f"{_plugin_path({'connector.class': connector_class})}/config"
+        found = self._rest.request("GET", path, missing_ok=True) or []
+        return {item["name"]: item.get("type") or "" for item in found}
 
     def put_config(self, name: str, config: Mapping[str, str]) -> None:
         """Create the connector, or replace its config."""

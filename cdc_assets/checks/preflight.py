@@ -1,0 +1,49 @@
+"""The preflight check of a connector: what must hold at the source is looked at again with every round of checks.
+
+A slot that will be lost is a failure of tomorrow, so warnings are shown as such; the retained log is a figure over time.
+"""
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.checks.result import check_result
+from cdc_assets.preflight import Report, preflight
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+
+NAME = "preflight"
+
+
+def preflight_key(source: Source) -> dg.AssetCheckKey:
+    """The key of the source's check."""
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
+
+
+def build_preflight_check(source: Source) -> dg.AssetChecksDefinition:
+    """One check per source."""
+    key = preflight_key(source)
+    spec = dg.AssetCheckSpec(
+        NAME, asset=key.asset_key, description="The source allows capture, and keeps the log for it.", blocking=True
+    )
+
+    @dg.multi_asset_check(name=f"preflight_{source.name}", specs=[spec])
+    def check(platform: Platform) -> dg.AssetCheckResult:
+        return preflight_result(source, preflight(platform, source))
+
+    return check
+
+
+def preflight_result(source: Source, report: Report) -> dg.AssetCheckResult:
+    """Failures are errors; where there are only warnings, the check warns."""
+    bad = (*report.failures, *report.warnings)
+    held = len(report.findings) - len(bad)
+    text = "; ".join(f"{f.subject} {f.message}. Mend: {f.mend}" for f in bad[:5]) or f"{held} rules hold at {report.place}"
+    rows = [dg.TableRecord({k: str(v) for k, v in f.to_json().items()}) for f in bad]
+    metadata = {
+        "cdc/failures": len(report.failures),
+        "cdc/warnings": len(report.warnings),
+        **{f"cdc/{name}": value for name, value in report.figures.items()},
+        **({"cdc/findings": dg.MetadataValue.table(rows)} if rows else {}),
+    }
+    severity = dg.AssetCheckSeverity.ERROR if report.failures else dg.AssetCheckSeverity.WARN
+    return check_result(preflight_key(source), not bad, text, metadata, severity=severity)

@@ -1,0 +1,81 @@
+"""`cdc restart|pause|resume|stop NAME…`: what a person does to running connectors, foreign ones included when named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_assets.cli.chosen_sources import complete_connector
+from cdc_assets.errors import CdcAssetsError
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.connect import ConnectClient
+
+Connectors = Annotated[list[str], typer.Argument(help="Connectors by name.", autocompletion=complete_connector)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
+
+
+def restart(
+    connectors: Connectors,
+    everything: Annotated[bool, typer.Option("--all", help="Running tasks as well, not only what has failed.")] = False,
+    dry_run: DryRun = False,
+    output: Output = "text",
+) -> None:
+    """Restart what has FAILED of connectors, and wait until every task runs."""
+
+    def act(connect: ConnectClient, name: str) -> None:
+        (connect.restart if everything else connect.restart_failed)(name)
+        connect.wait_running(name)
+
+    _each(connectors, "restart", act, dry_run=dry_run, output=output)
+
+
+def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
+    """Pause connectors: tasks stay and hold their slots, nothing is read. For longer, stop them."""
+    _each(connectors, "pause", lambda connect, name: connect.pause(name), dry_run=dry_run, output=output)
+
+
+def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
+    """Let paused or stopped connectors run, and wait until every task does."""
+
+    def act(connect: ConnectClient, name: str) -> None:
+        connect.resume(name)
+        connect.wait_running(name)
+
+    _each(connectors, "resume", act, dry_run=dry_run, output=output)
+
+
+def stop(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
+    """Stop connectors: no task is left; config and offsets stay. A replication slot then holds back the source's log."""
+    _each(connectors, "stop", lambda connect, name: connect.stop(name), dry_run=dry_run, output=output)
+
+
+def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], object], *, dry_run: bool, output: str) -> None:
+    from cdc_assets.connectors.inventory import locate
+    from cdc_assets.resources.platform import Platform
+
+    platform, answers = Platform(), []
+    for name in connectors:
+        answer: dict[str, object] = {"connector": name, "verb": verb, "dry_run": dry_run, "error": None}
+        try:
+            connect = locate(platform, name)
+            if not dry_run:
+                act(connect, name)
+            status = connect.status(name)
+            answer |= {"state": status.state if status else "UNASSIGNED", "tasks": list(status.tasks) if status else []}
+        except CdcAssetsError as error:
+            answer["error"] = str(error)
+            print(f"cdc: {error}", file=sys.stderr)
+        answers.append(answer)
+        if output != "json" and not answer["error"]:
+            done = f"would {verb}, is" if dry_run else f"{verb} asked, is"
+            print(f"{name}: {done} {answer['state']}, tasks: {', '.join(map(str, answer['tasks'])) or 'none'}")  # type: ignore[call-overload]
+    if output == "json":
+        print(json.dumps(answers, indent=2))
+    if any(answer["error"] for answer in answers):
+        raise typer.Exit(1)

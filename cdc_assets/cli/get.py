@@ -1,0 +1,142 @@
+"""`cdc get` and `cdc describe`: connectors, tables, topics, mirrors; what has failed comes first."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc_assets import names
+from cdc_assets.cli.chosen_sources import chosen_sources, complete_connector, complete_source
+from cdc_assets.cli.rows import Format, Output, print_document, print_rows
+
+if TYPE_CHECKING:
+    from cdc_assets.registry.models import BaseSource
+    from cdc_assets.resources.platform import Platform
+
+NARROW = {
+    "connectors": ("name", "cluster", "state", "tasks", "source", "trace"),
+    "tables": ("source", "table", "mirror_lag", "bronze_lag", "silver_lag", "silver_rows", "error"),
+    "topics": ("topic", "cluster", "source", "table", "partitions", "begin", "end"),
+    "mirrors": ("source", "table", "state", "lag", "topic", "mirrored_topic"),
+}
+
+
+Chosen = Annotated[list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)]
+
+
+class Kind(str, Enum):
+    """What there is to get."""
+
+    connectors = "connectors"
+    tables = "tables"
+    topics = "topics"
+    mirrors = "mirrors"
+
+
+def get(
+    kind: Annotated[Kind, typer.Argument(help="connectors, tables, topics or mirrors")],
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)
+    ] = None,
+    output: Output = Format.text,
+) -> None:
+    """List what there is, failed first. Connectors include those that the registry does not know (foreign)."""
+    from cdc_assets.resources.platform import Platform
+
+    rows = _READERS[kind](Platform(), chosen_sources(sources or ()))
+    if sources and kind is Kind.connectors:
+        rows = [row for row in rows if row["source"] in sources]
+    print_rows(rows, output, narrow=NARROW[kind.value])
+
+
+def describe(
+    what: Annotated[str, typer.Argument(help="connector")],
+    name: Annotated[str, typer.Argument(help="Its name.", autocompletion=complete_connector)],
+    output: Output = Format.yaml,
+) -> None:
+    """Show all that Connect knows of one connector: config without secrets, states, offsets, topics."""
+    if what not in ("connector", "connectors"):
+        raise typer.BadParameter(f"{what}: only connectors can be described; cdc describe connector {name}")
+    from cdc_assets.connectors.inventory import locate
+    from cdc_assets.resources.connect.masking import shown_config
+    from cdc_assets.resources.platform import Platform
+
+    connect = locate(Platform(), name)
+    config, status = connect.config(name) or {}, connect.status(name)
+    document = {
+        "name": name,
+        "connect": connect.url,
+        "state": status.state if status else "UNASSIGNED",
+        "tasks": [vars(task) for task in (status.details if status else ())],
+        "trace": list(status.trace) if status else [],
+        "config": shown_config(config, connect.password_keys(config.get("connector.class", "none"))),
+        "offsets": connect.offsets(name),
+        "topics": connect.topics(name),
+    }
+    print_document(document, output)
+
+
+def _connectors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+    from cdc_assets.connectors.inventory import connector_rows
+
+    return connector_rows(platform, sources)
+
+
+def _tables(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+    from cdc_assets.volumetry.chain_status import chain_status
+
+    wanted = {source.name for source in sources}
+    rows = [chain.to_json() for chain in chain_status(platform) if chain.source in wanted]
+    return sorted(rows, key=lambda row: (not row["error"], -(row["silver_lag"] or 0), row["source"], row["table"]))
+
+
+def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+    rows = []
+    for source in sources:
+        pairs = [("lake", platform.lake_kafka(), names.mirrored_topic)]
+        pairs += [("core", platform.core_kafka(), names.topic)] if names.is_mirrored(source) else []
+        for cluster, kafka, named in reversed(pairs):
+            states = kafka.states([named(source, table) for table in source.tables])
+            for table in source.tables:
+                state = states.get(named(source, table))
+                rows.append(
+                    {
+                        "topic": named(source, table),
+                        "cluster": cluster,
+                        "source": source.name,
+                        "table": names.table_name(table),
+                        "partitions": len(state.ranges) if state else None,
+                        "begin": sum(begin for begin, _ in state.ranges.values()) if state else "missing",
+                        "end": sum(state.ends.values()) if state else None,
+                        "topic_id": state.topic_id if state else None,
+                    }
+                )
+    return sorted(rows, key=lambda row: (row["partitions"] is not None, row["cluster"], row["topic"]))
+
+
+def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+    mirrored = [source for source in sources if names.is_mirrored(source)]
+    status = {s.name: platform.lake_connect().status(names.mirror_connector_name(s)) for s in mirrored}
+    known = {(source.name, names.table_name(table)): (source, table) for source in mirrored for table in source.tables}
+    rows = []
+    for row in _tables(platform, list(mirrored)):
+        source, table = known[row["source"], row["table"]]
+        found = status[source.name]
+        rows.append(
+            {
+                "source": source.name,
+                "table": row["table"],
+                "state": "ABSENT" if found is None else "RUNNING" if found.running else min((found.state, *found.tasks)),
+                "lag": row["mirror_lag"],
+                "topic": names.topic(source, table),
+                "mirrored_topic": names.mirrored_topic(source, table),
+                "connector": names.mirror_connector_name(source),
+                "error": row["error"],
+            }
+        )
+    return sorted(rows, key=lambda row: (row["state"] == "RUNNING", -(row["lag"] or 0), row["source"], row["table"]))
+
+
+_READERS = {Kind.connectors: _connectors, Kind.tables: _tables, Kind.topics: _topics, Kind.mirrors: _mirrors}

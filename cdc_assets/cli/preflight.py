@@ -1,0 +1,50 @@
+"""`cdc preflight`: what must hold at a source, and the statement that mends what does not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+
+Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
+
+
+def preflight(
+    sources: Chosen = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Run the statements that are safe, then look again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: print the statements, run none.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Check source databases before and during capture. Exit 1 when something that capture needs does not hold."""
+    from cdc_assets import preflight as looking
+    from cdc_assets.registry.models import Source
+    from cdc_assets.resources.platform import Platform
+
+    platform, reports = Platform(), []
+    for source in chosen_sources(sources or ()):
+        if not isinstance(source, Source):
+            continue
+        report = looking.preflight(platform, source)
+        if fix and not dry_run:
+            for finding, outcome in looking.fix(platform, source, report):
+                print(f"{source.name}: {finding.mend}: {outcome}", file=sys.stderr)
+            report = looking.preflight(platform, source)
+        reports.append(report)
+        if output == "json":
+            continue
+        shown = [f for f in report.findings if f.level != "ok"]
+        if fix and dry_run:
+            shown = [f for f in shown if f.safe]
+        for found in shown:
+            print(f"{source.name}: {found.level}: {found.subject} {found.message}")
+            print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
+        held = sum(f.level == "ok" for f in report.findings)
+        print(f"{source.name}: {held} hold, {len(report.warnings)} warning(s), {len(report.failures)} failure(s)")
+    if output == "json":
+        print(json.dumps([report.to_json() for report in reports], indent=2))
+    if any(report.failures for report in reports):
+        raise typer.Exit(1)

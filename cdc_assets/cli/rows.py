@@ -1,0 +1,55 @@
+"""Rows for people and programs: aligned text, wide text, JSON, YAML."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+
+class Format(str, Enum):
+    """Forms of an answer."""
+
+    text = "text"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="text, wide, json or yaml")]
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], output: Format, *, narrow: Sequence[str]) -> None:
+    """Text shows the `narrow` columns, wide all of them."""
+    if output in (Format.json, Format.yaml):
+        print_document([dict(row) for row in rows], output)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = narrow if output is Format.text else list(rows[0]) if rows else narrow
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # For a pager or a ticket: no line is broken.
+        console = Console(highlight=False, width=400)
+    grid = Table(*(column.upper() for column in columns), box=None, pad_edge=False)
+    for row in rows:
+        grid.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    console.print(grid, markup=False) if rows else print("nothing found", file=sys.stderr)
+
+
+def print_document(document: Any, output: Format) -> None:
+    """JSON, or YAML for all other formats."""
+    if output is Format.json:
+        print(json.dumps(document, indent=2, default=str))
+        return
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 400
+    yaml.dump(json.loads(json.dumps(document, default=str)), sys.stdout)

@@ -1,0 +1,60 @@
+"""What every Debezium connector of ours is told alike: form of records, topics, exactly once, where its password is."""
+
+from __future__ import annotations
+
+import re
+
+from cdc_assets import settings
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.references import SecretRef
+
+
+def record_settings(source: BaseSource) -> dict[str, str]:
+    """Settings of the records and their topics, by the registry."""
+    topics = source.topics
+    return {
+        # The default leaves TRUNCATE out.
+        "skipped.operations": "none",
+        "tombstones.on.delete": "true",
+        "poll.interval.ms": "100",
+        "exactly.once.support": "required",
+        "transaction.boundary": "poll",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        # The default writes a column's default value where the row has NULL.
+        "value.converter.replace.null.with.default": "false",
+        "topic.creation.default.partitions": str(topics.partitions),
+        "topic.creation.default.replication.factor": str(topics.replication_factor or -1),
+        "topic.creation.default.cleanup.policy": "delete",
+        "topic.creation.default.retention.ms": retention_ms(source),
+        **_message_keys(source),
+    }
+
+
+def password_placeholder(password: SecretRef) -> str:
+    """`${dir:…}`, which the Connect worker resolves itself."""
+    secrets = settings.lookup("CDC_CONNECT_SECRETS") or str(settings.home() / "secrets")
+    return f"${{dir:{secrets}:{password.secret}}}"
+
+
+def retention_ms(source: BaseSource) -> str:
+    """The declared topic retention in milliseconds."""
+    return str(int(source.topics.retention.total_seconds() * 1000))
+
+
+def _message_keys(source: BaseSource) -> dict[str, str]:
+    """Declared keys of tables become the record key, so that all events of a row share a partition."""
+    declared = [
+        f"{table_pattern(t.id.schema, t.id.table)}:{','.join(re.escape(key) for key in t.keys)}" for t in source.tables if t.keys
+    ]
+    return {"message.key.columns": ";".join(declared)} if declared else {}
+
+
+def table_pattern(*parts: str) -> str:
+    """A name as Debezium's include lists want it: a regular expression anchored to the whole name.
+
+    The list is split at commas, so a comma in a name is written as a character code.
+    """
+    return r"\.".join(re.escape(part).replace(",", r"\x2C") for part in parts)

@@ -1,0 +1,6 @@
+"""What must hold at a source before and during capture, asked of its catalogue; each failure with the statement that mends it."""
+
+from cdc_assets.preflight.finding import Finding, Report
+from cdc_assets.preflight.run import fix, preflight
+
+__all__ = ["Finding", "Report", "fix", "preflight"]

@@ -1,0 +1,73 @@
+"""Oracle: archived redo logs and supplemental logging, as LogMiner needs them. Queries and their meaning; pure.
+
+https://debezium.io/documentation/reference/3.6/connectors/oracle.html#setting-up-oracle
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.sql_text import table_name
+from cdc_assets.registry.identifiers import TableId
+
+Rows = Sequence[Sequence[Any]]
+
+QUERIES = {
+    "database": "SELECT log_mode, supplemental_log_data_min, supplemental_log_data_all, "
+    "(SELECT ROUND((SYSDATE - MIN(first_time)) * 24) FROM v$archived_log WHERE deleted = 'NO') FROM v$database",
+    "tables": "SELECT t.owner, t.table_name, (SELECT COUNT(*) FROM all_constraints c WHERE c.owner = t.owner "
+    "AND c.table_name = t.table_name AND c.constraint_type = 'P') FROM all_tables t",
+    "log_groups": "SELECT owner, table_name, log_group_type FROM all_log_groups",
+    "redo": "SELECT COUNT(*), MIN(bytes) / 1048576 FROM v$log",
+}
+LEAST_ARCHIVED_HOURS = 72
+# Below, logs switch so often that each switch costs the miner more than what it reads (Debezium's own advice).
+LEAST_REDO_MB = 400
+LONGEST_NAME = 30
+
+
+def findings(tables: Sequence[TableId], answers: Mapping[str, Rows]) -> Iterator[Finding]:
+    """Answers of the queries by their names."""
+    mode, minimal, everything, hours = answers["database"][0]
+    if mode != "ARCHIVELOG":
+        mend = "SHUTDOWN IMMEDIATE; STARTUP MOUNT; ALTER DATABASE ARCHIVELOG; ALTER DATABASE OPEN"
+        yield Finding("archive_log", "fail", "database", f"log_mode is {mode}: redo is overwritten before it is read", mend)
+    else:
+        yield Finding("archive_log", "ok", "database", "redo is archived")
+    if minimal == "NO":
+        mend = "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA"
+        yield Finding("supplemental_minimal", "fail", "database", "has no minimal supplemental logging", mend)
+    if hours is not None and hours < LEAST_ARCHIVED_HOURS:
+        message = f"archived logs go back {hours} h: a connector that is down for longer loses its position"
+        yield Finding("retention", "warn", "database", message, "keep them longer (RMAN retention, archive destination)")
+    groups, size = answers["redo"][0]
+    if size is not None and size < LEAST_REDO_MB:
+        message = f"its {groups} redo logs have {size:.0f} MB: they switch often, and mining slows down"
+        yield Finding("redo_size", "warn", "database", message, "ALTER DATABASE ADD LOGFILE GROUP … SIZE 1G")
+    keys = {TableId(owner, table): key for owner, table, key in answers["tables"]}
+    logged = {TableId(owner, table) for owner, table, kind in answers["log_groups"] if kind == "ALL COLUMN LOGGING"}
+    for wanted in tables:
+        yield from _table(wanted, keys.get(wanted), everything=everything == "YES" or wanted in logged)
+
+
+def _table(table: TableId, key: int | None, *, everything: bool) -> Iterator[Finding]:
+    name = str(table)
+    if key is None:
+        yield Finding(
+            "table", "fail", name, "does not exist (names are as in the dictionary, mostly upper case)", "correct its name"
+        )
+        return
+    if not everything:
+        mend = f"ALTER TABLE {table_name(table)} ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
+        yield Finding("supplemental_table", "fail", name, "logs only what changes: an update's other columns would be NULL", mend)
+    elif not key:
+        yield Finding(
+            "key", "warn", name, "has no primary key: its rows are appended", "add one, or declare keys in the registry"
+        )
+    else:
+        yield Finding("table", "ok", name, "logs all columns and has a key")
+    if any(len(part) > LONGEST_NAME for part in table):
+        message = f"its name is longer than {LONGEST_NAME} characters: LogMiner does not mine it"
+        yield Finding("name", "fail", name, message, "rename it, or leave it out")

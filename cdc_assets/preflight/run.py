@@ -1,0 +1,59 @@
+"""Asks a source, and runs what is safe of what mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.preflight.finding import Finding, Report, sorted_findings
+from cdc_assets.registry.models import Source
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.platform import Platform
+
+# A statement that waits for a lock holds up everybody behind it.
+_LOCK_TIMEOUT = "SET lock_timeout = '3s'"
+
+
+def preflight(platform: Platform, source: Source) -> Report:
+    """All findings; a database that cannot be reached is one."""
+    from cdc_assets.preflight import postgresql
+    from cdc_assets.preflight.postgresql_facts import read_facts
+
+    database = platform.database(source)
+    try:
+        with database.connection() as connection:
+            facts = read_facts(
+                connection,
+                slot=names.slot_name(source),
+                publication=names.publication_name(source),
+                tables=[table.id for table in source.tables],
+                captured=bool(platform.core_connect().offsets(names.connector_name(source))),
+            )
+    except CdcAssetsError as error:
+        return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))
+    retained = int(float((facts.slot or {}).get("retained_bytes") or 0))
+    figures = {"slot_retained_bytes": retained} if facts.slot else {}
+    if facts.slot and facts.slot.get("safe_wal_size") is not None:
+        figures["slot_safe_wal_bytes"] = int(facts.slot["safe_wal_size"])
+    found = list(postgresql.findings(source, facts))
+    return Report(source.name, database.place, sorted_findings(found), figures)
+
+
+def fix(platform: Platform, source: Source, report: Report) -> list[tuple[Finding, str]]:
+    """Run every safe statement of what does not hold; each with `done`, or why not."""
+    import psycopg
+
+    done = []
+    with platform.database(source).connection() as connection:
+        connection.execute(_LOCK_TIMEOUT)
+        for finding in report.findings:
+            if finding.level == "ok" or not finding.safe or finding.mend is None:
+                continue
+            try:
+                connection.execute(finding.mend.encode())
+                done.append((finding, "done"))
+            except psycopg.Error as error:
+                done.append((finding, (str(error).strip().splitlines() or ["refused"])[0]))
+    return done

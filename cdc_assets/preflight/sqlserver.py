@@ -1,0 +1,82 @@
+"""SQL Server: change data capture of the database and of each table, and the agent that runs it. Queries and their meaning; pure.
+
+https://learn.microsoft.com/sql/relational-databases/track-changes/enable-and-disable-change-data-capture-sql-server
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.identifiers import TableId
+
+Rows = Sequence[Sequence[Any]]
+
+QUERIES = {
+    "database": "SELECT name, is_cdc_enabled, snapshot_isolation_state FROM sys.databases WHERE name = DB_NAME()",
+    "agent": "SELECT status_desc FROM sys.dm_server_services WHERE servicename LIKE 'SQL Server Agent%'",
+    "tables": "SELECT s.name, t.name, t.is_tracked_by_cdc, "
+    "CASE WHEN EXISTS (SELECT 1 FROM sys.key_constraints k WHERE k.parent_object_id = t.object_id AND k.type = 'PK') "
+    "THEN 1 ELSE 0 END FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id",
+    "instances": "SELECT OBJECT_SCHEMA_NAME(source_object_id), OBJECT_NAME(source_object_id), capture_instance, "
+    "(SELECT COUNT(*) FROM sys.columns c WHERE c.object_id = source_object_id) - "
+    "(SELECT COUNT(*) FROM cdc.captured_columns cc WHERE cc.object_id = ct.object_id) FROM cdc.change_tables ct",
+    "jobs": "SELECT job_type, retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID()",
+}
+LEAST_RETENTION_MINUTES = 3 * 1440
+
+
+def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, snapshot_isolation: bool = True) -> Iterator[Finding]:
+    """Answers of the queries by their names; those on `cdc.` are empty where the database has no CDC."""
+    name, enabled, isolation = answers["database"][0]
+    if not enabled:
+        yield Finding("database_cdc", "fail", name, "has no change data capture", "EXEC sys.sp_cdc_enable_db")
+    else:
+        yield Finding("database_cdc", "ok", name, "has change data capture")
+    if snapshot_isolation and isolation != 1:
+        mend = f"ALTER DATABASE [{name.replace(']', ']]')}] SET ALLOW_SNAPSHOT_ISOLATION ON"
+        yield Finding("snapshot_isolation", "fail", name, "does not allow snapshot isolation, which the snapshot uses", mend)
+    running = [row[0] for row in answers["agent"]]
+    if running and running != ["Running"]:
+        yield Finding(
+            "agent", "fail", "server", f"SQL Server Agent is {running[0]}: nothing is captured", "start SQL Server Agent"
+        )
+    for job, retention in answers["jobs"]:
+        if job == "cleanup" and retention < LEAST_RETENTION_MINUTES:
+            mend = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080"
+            message = f"changes are kept {retention / 60:.0f} h: a connector that is down for longer needs a snapshot"
+            yield Finding("retention", "warn", name, message, mend, safe=True)
+    there = {TableId(schema, table): (tracked, key) for schema, table, tracked, key in answers["tables"]}
+    instances: dict[TableId, list[tuple[str, int]]] = {}
+    for schema, table, instance, lacking in answers["instances"]:
+        instances.setdefault(TableId(schema, table), []).append((instance, lacking))
+    for wanted in tables:
+        yield from _table(wanted, there.get(wanted), instances.get(wanted, []))
+
+
+def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple[str, int]]) -> Iterator[Finding]:
+    name = str(table)
+    schema, short = (part.replace("'", "''") for part in table)
+    if found is None:
+        yield Finding("table", "fail", name, "does not exist", "correct its name in the registry, or create it")
+        return
+    tracked, key = found
+    enable = f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{short}', @role_name = NULL"
+    if not tracked:
+        yield Finding("table_cdc", "fail", name, "is not tracked by CDC (sys.tables.is_tracked_by_cdc = 0)", enable)
+        return
+    if len(instances) > 1:
+        old = instances[0][0].replace("'", "''")
+        mend = (
+            f"EXEC sys.sp_cdc_disable_table @source_schema = N'{schema}', @source_name = N'{short}', @capture_instance = N'{old}'"
+        )
+        message = "has both of its two capture instances: the next column has no place; drop the older one once it is read out"
+        yield Finding("capture_instance", "warn", name, message, mend)
+    elif instances and instances[0][1] > 0:
+        message = (
+            f"has {instances[0][1]} column(s) that its capture instance {instances[0][0]} does not: their values are in no event"
+        )
+        yield Finding("capture_instance", "fail", name, message, f"{enable}, @capture_instance = N'{schema}_{short}_2'")
+    else:
+        yield Finding("table_cdc", "ok", name, "is tracked, with all its columns" + ("" if key else "; it has no primary key"))

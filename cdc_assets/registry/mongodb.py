@@ -1,0 +1,28 @@
+"""Where a MongoDB replica set or sharded cluster is. A collection is named `database.collection`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+
+class MongoDb(Declared):
+    """Hosts may be `{env: NAME}`, as `host:port,host:port`; the password is a secret and never part of an address.
+
+    `images` is what an update carries: `full` looks the document up (it may be newer than the change), `with_pre_image`
+    also has the document as it was, which deletes need for anything but the key; the collections then must have
+    changeStreamPreAndPostImages (preflight).
+    """
+
+    kind: Literal["mongodb"]
+    hosts: str | EnvRef
+    replica_set: str | None = None
+    user: str | EnvRef
+    password: SecretRef
+    auth_source: str = Field(default="admin", min_length=1)
+    tls: bool = False
+    images: Literal["full", "with_pre_image"] = "full"

@@ -1,0 +1,30 @@
+"""Where an Oracle database is. A table is named `SCHEMA.TABLE`, in the case that the dictionary has."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+
+class Oracle(Declared):
+    """Host, port and user may be `{env: NAME}`; the password is a secret.
+
+    `dbname` is the root container's service, `pdb` the pluggable database that holds the tables (none: no containers).
+    `mining: online_catalog` is cheap and does not follow a change of a table's columns; `redo_log_catalog` does, and writes
+    the dictionary into the redo log. `lobs` reads CLOB, BLOB and XML, which costs much. Debezium has no Oracle driver: put
+    ojdbc11.jar beside the plugin.
+    """
+
+    kind: Literal["oracle"]
+    host: str | EnvRef
+    port: int | EnvRef = 1521
+    dbname: str = Field(min_length=1)
+    pdb: str | None = None
+    user: str | EnvRef
+    password: SecretRef
+    mining: Literal["online_catalog", "redo_log_catalog", "hybrid"] = "hybrid"
+    lobs: bool = False

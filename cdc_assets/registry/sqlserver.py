@@ -1,0 +1,31 @@
+"""Where a SQL Server is. One source is one database; a table is named `schema.table`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+
+class SqlServer(Declared):
+    """Host, port and user may be `{env: NAME}`; the password is a secret.
+
+    `snapshot_isolation: snapshot` reads all tables as of one moment without locking anybody out, and needs
+    ALLOW_SNAPSHOT_ISOLATION; `repeatable_read` holds locks on what it has read. `read_only_replica` reads an Always On
+    secondary. Changes come from the tables' capture instances: preflight says which are missing.
+    """
+
+    kind: Literal["sqlserver"]
+    host: str | EnvRef
+    port: int | EnvRef = 1433
+    instance: str | None = None
+    dbname: str = Field(min_length=1)
+    user: str | EnvRef
+    password: SecretRef
+    encrypt: bool = True
+    trust_server_certificate: bool = False
+    snapshot_isolation: Literal["snapshot", "repeatable_read", "read_committed", "exclusive"] = "snapshot"
+    read_only_replica: bool = False

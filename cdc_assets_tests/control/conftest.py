@@ -1,0 +1,65 @@
+"""A registry of one source on the shared PostgreSQL, Kafka and Connect, and the CLI on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_assets.stack.ports import HOST
+from cdc_assets_tests.live_source import NAME, LiveSource
+
+REGISTRY = """
+source: {name}
+database: {{kind: postgresql, host: {host}, port: {port}, dbname: {db}, user: {db}, password: {{secret: {db}}}}}
+capture: {{heartbeat: {heartbeat}}}
+tables: [{tables}]
+"""
+
+
+@dataclass
+class Cdc:
+    """`cdc` as a person calls it."""
+
+    live: LiveSource
+    folder: Path
+
+    def declare(self, *tables: str, heartbeat: str = "10s") -> None:
+        listed = ", ".join(f"{{name: {table}}}" for table in tables)
+        port = self.live.postgres.site.ports["postgres"]
+        text = REGISTRY.format(name=self.live.name, host=HOST, port=port, db=NAME, tables=listed, heartbeat=heartbeat)
+        (self.folder / f"{self.live.name}.yaml").write_text(text)
+
+    def __call__(self, *arguments: str, code: int = 0, stdin: str | None = None) -> str:
+        from cdc_assets.cli import app
+        from cdc_assets.errors import CdcAssetsError
+
+        result = CliRunner().invoke(app, list(arguments), input=stdin)
+        if isinstance(result.exception, CdcAssetsError):
+            assert code == 1, result.exception
+            return str(result.exception)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result.output
+
+    def json(self, *arguments: str, code: int = 0, stdin: str | None = None) -> Any:
+        from cdc_assets.cli import app
+
+        result = CliRunner().invoke(app, [*arguments, "-o", "json"], input=stdin)
+        assert result.exit_code == code, (result.output, result.exception)
+        return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def make_cdc(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Cdc]]:
+    with pytest.MonkeyPatch.context() as patch, live.settings():
+        folder = tmp_path_factory.mktemp("sources")
+        patch.setenv("CDC_SOURCES", str(folder))
+        for cluster in ("CORE", "LAKE"):
+            patch.setenv(f"CDC_{cluster}_CONNECT", live.connect.url)
+            patch.setenv(f"CDC_{cluster}_BOOTSTRAP", live.bootstrap)
+        yield lambda name: Cdc(replace(live, name=name), folder)

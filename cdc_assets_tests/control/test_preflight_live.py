@@ -1,0 +1,161 @@
+"""Every fault is planted in a real PostgreSQL, found by name, and gone once its own statement has run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from cdc_assets.cli import app
+from cdc_assets_tests.control.conftest import Cdc
+from cdc_assets_tests.live_source import NAME
+
+TABLE = "odd.We'ird"
+
+
+@pytest.fixture(scope="module")
+def cdc(make_cdc: Callable[[str], Cdc]) -> Iterator[Cdc]:
+    cdc = make_cdc("flight")
+    with cdc.live.connection() as connection:
+        connection.execute("CREATE SCHEMA odd")
+        connection.execute('CREATE TABLE odd."We\'ird" (id int PRIMARY KEY, v text)')
+    cdc.declare(f'"{TABLE}"')
+    yield cdc
+    with cdc.live.connection() as connection:
+        connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'cdc_flight'")
+        connection.execute("DROP PUBLICATION IF EXISTS cdc_flight")
+
+
+@pytest.fixture
+def database(cdc: Cdc) -> Iterator[psycopg.Connection]:
+    with cdc.live.connection() as connection:
+        yield connection
+
+
+def found(cdc: Cdc, check: str) -> dict[str, object]:
+    """The worst finding of this rule; the exit code says whether anything failed."""
+    result = CliRunner().invoke(app, ["preflight", "flight", "-o", "json"])
+    (report,) = json.loads(result.stdout)
+    assert result.exit_code == (0 if report["ok"] else 1)
+    assert report["ok"] == all(f["level"] != "fail" for f in report["findings"])
+    return next(f for f in report["findings"] if f["check"] == check)
+
+
+def test_a_source_that_is_ready(cdc: Cdc) -> None:
+    (report,) = cdc.json("preflight", "flight")
+    assert {f["level"] for f in report["findings"]} == {"ok"}
+    assert "0 failure(s)" in cdc("preflight", "flight")
+
+
+def test_a_key_that_is_not_in_the_log(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute('ALTER TABLE odd."We\'ird" REPLICA IDENTITY NOTHING')
+    finding = found(cdc, "replica_identity")
+    assert (finding["level"], finding["mend"]) == ("fail", 'ALTER TABLE "odd"."We\'ird" REPLICA IDENTITY DEFAULT')
+    cdc("preflight", "flight", "--fix", "--dry-run", code=1)
+    assert found(cdc, "replica_identity")["level"] == "fail"
+    cdc("preflight", "flight", "--fix")
+    assert found(cdc, "replica_identity")["level"] == "ok"
+
+
+def test_a_table_without_key_would_break_the_application(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute('ALTER TABLE odd."We\'ird" DROP CONSTRAINT "We\'ird_pkey"')
+    assert found(cdc, "replica_identity")["level"] == "warn"
+    database.execute('INSERT INTO odd."We\'ird" VALUES (1)')
+    database.execute('UPDATE odd."We\'ird" SET v = 1')
+    database.execute("SELECT pg_stat_force_next_flush()")
+    database.execute('CREATE PUBLICATION cdc_flight FOR TABLE odd."We\'ird"')
+    # What the finding says is true:
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="does not have a replica identity"):
+        database.execute('UPDATE odd."We\'ird" SET v = 2')
+    finding = found(cdc, "replica_identity")
+    assert (finding["level"], finding["safe"]) == ("fail", True)
+    cdc("preflight", "flight", "--fix")
+    database.execute('UPDATE odd."We\'ird" SET v = 2')
+    database.execute("DROP PUBLICATION cdc_flight")
+    database.execute('ALTER TABLE odd."We\'ird" ADD PRIMARY KEY (id), REPLICA IDENTITY DEFAULT')
+
+
+def test_publication_against_the_registry(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute("CREATE TABLE odd.stranger (id int PRIMARY KEY)")
+    database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.stranger WITH (publish = 'insert')")
+    finding = found(cdc, "publication")
+    assert (finding["level"], finding["safe"]) == ("fail", True)
+    assert "odd.We'ird" in str(finding["message"])
+    assert found(cdc, "publication_operations")["level"] == "fail"
+    assert found(cdc, "publication_extra")["mend"] == 'ALTER PUBLICATION "cdc_flight" DROP TABLE "odd"."stranger"'
+    cdc("preflight", "flight", "--fix")
+    rows = database.execute("SELECT tablename FROM pg_publication_tables WHERE pubname = 'cdc_flight'").fetchall()
+    assert {row[0] for row in rows} == {"We'ird", "stranger"}
+    assert found(cdc, "publication")["level"] == "ok"
+    assert found(cdc, "publication_extra")["level"] == "warn"
+
+
+def test_slots_of_others_and_invalidated_ones(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute("SELECT pg_create_physical_replication_slot('cdc_flight')")
+    assert "slot_type is physical, not logical" in str(found(cdc, "slot")["message"])
+    database.execute("SELECT pg_drop_replication_slot('cdc_flight')")
+    database.execute("SELECT pg_create_logical_replication_slot('cdc_flight', 'pgoutput')")
+    assert found(cdc, "slot")["level"] == "ok"
+    try:
+        _invalidate(database)
+        finding = found(cdc, "slot")
+        assert finding["level"] == "fail"
+        assert "invalidated (wal_removed)" in str(finding["message"])
+        assert "pg_drop_replication_slot('cdc_flight')" in str(finding["mend"])
+    finally:
+        database.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        database.execute("SELECT pg_reload_conf()")
+        database.execute("SELECT pg_drop_replication_slot('cdc_flight')")
+
+
+def test_a_slot_that_is_gone_under_a_connector(cdc: Cdc, database: psycopg.Connection) -> None:
+    with cdc.live.settings():
+        cdc.live.capture([TABLE])
+    cdc.live.delivered()
+    cdc.live.connect.stop("flight-capture")
+    assert cdc.live.connect.offsets("flight-capture")
+    assert found(cdc, "slot")["level"] == "ok"
+    database.execute("SELECT pg_drop_replication_slot('cdc_flight')")
+    finding = found(cdc, "slot")
+    assert finding["level"] == "fail"
+    assert "every change since the connector's last offset" in str(finding["message"])
+    assert "cdc offsets reset flight-capture" in str(finding["mend"])
+    cdc.live.connect.delete("flight-capture")
+
+
+def test_privileges_of_a_plain_role(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute("ALTER ROLE live NOSUPERUSER NOREPLICATION")
+    with cdc.live.postgres.connect(NAME) as admin:
+        admin.execute("CREATE ROLE other_owner")
+        admin.execute('ALTER TABLE odd."We\'ird" OWNER TO other_owner')
+        admin.execute("ALTER SCHEMA odd OWNER TO other_owner")
+    try:
+        assert found(cdc, "role")["mend"] == f'ALTER ROLE "{NAME}" REPLICATION'
+        (report,) = cdc.json("preflight", "flight", code=1)
+        privileges = [f["mend"] for f in report["findings"] if f["check"] == "privileges"]
+        assert privileges == [f'GRANT USAGE ON SCHEMA "odd" TO "{NAME}"', f'GRANT SELECT ON "odd"."We\'ird" TO "{NAME}"']
+    finally:
+        with cdc.live.postgres.connect(NAME) as admin:
+            admin.execute(f"ALTER ROLE {NAME} SUPERUSER REPLICATION")
+            admin.execute(f"REASSIGN OWNED BY other_owner TO {NAME}")
+            admin.execute("DROP ROLE other_owner")
+
+
+def test_a_table_that_is_missing_or_unlogged(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute("DROP PUBLICATION IF EXISTS cdc_flight")
+    database.execute('ALTER TABLE odd."We\'ird" SET UNLOGGED')
+    assert found(cdc, "logged")["mend"] == 'ALTER TABLE "odd"."We\'ird" SET LOGGED'
+    database.execute('ALTER TABLE odd."We\'ird" RENAME TO gone')
+    assert "does not exist" in str(found(cdc, "table")["message"])
+
+
+def _invalidate(database: psycopg.Connection) -> None:
+    database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    database.execute("SELECT pg_reload_conf()")
+    for _ in range(4):
+        database.execute("SELECT pg_logical_emit_message(false, 'fill', repeat('x', 1000000))")
+        database.execute("SELECT pg_switch_wal()")
+    database.execute("CHECKPOINT")

@@ -1,0 +1,122 @@
+"""Rules of the databases that cannot be started here, on answers in their servers' own form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cdc_assets.preflight import mongodb, mysql, oracle, sqlserver
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.identifiers import TableId
+
+
+def bad(findings: Iterable[Finding]) -> dict[str, str]:
+    return {f"{f.level} {f.check} {f.subject}": f.mend or "" for f in findings if f.level != "ok"}
+
+
+ORDERS = TableId("shop", "orders")
+MYSQL: dict[str, Any] = {
+    "variables": [
+        ("log_bin", "ON"),
+        ("binlog_format", "ROW"),
+        ("binlog_row_image", "FULL"),
+        ("binlog_expire_logs_seconds", "2592000"),
+        ("gtid_mode", "ON"),
+    ],
+    "grants": [("GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `cdc`@`%`",)],
+    "tables": [("shop", "orders", "InnoDB")],
+    "keys": [("shop", "orders")],
+}
+
+
+def test_mysql() -> None:
+    assert bad(mysql.findings([ORDERS], MYSQL)) == {}
+    changed = {
+        "binlog_format": "STATEMENT",
+        "binlog_row_image": "MINIMAL",
+        "binlog_expire_logs_seconds": "3600",
+        "gtid_mode": "OFF",
+    }
+    broken = {
+        **MYSQL,
+        "variables": [(name, changed.get(name, value)) for name, value in MYSQL["variables"]],
+        "grants": [("GRANT SELECT ON *.* TO `cdc`@`%`",)],
+        "keys": [],
+    }
+    found = bad(mysql.findings([ORDERS, TableId("shop", "gone")], broken))
+    assert found["fail binlog_format server"] == "SET GLOBAL binlog_format = 'ROW'"
+    assert found["fail binlog_row_image server"] == "SET GLOBAL binlog_row_image = 'FULL'"
+    assert found["warn retention server"] == "SET GLOBAL binlog_expire_logs_seconds = 604800"
+    assert found["fail privileges server"] == "GRANT RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'cdc'@'%'"
+    assert set(found) > {"warn gtid server", "warn key shop.orders", "fail table shop.gone"}
+
+
+def test_mariadb_answers_alike() -> None:
+    own = {"variables": [*MYSQL["variables"][:3], ("expire_logs_days", "10.000000"), ("gtid_domain_id", "0")]}
+    grants = [("GRANT SELECT, RELOAD, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO `cdc`@`%`",)]
+    assert bad(mysql.findings([ORDERS], {**MYSQL, **own, "grants": grants})) == {}
+
+
+def test_sqlserver() -> None:
+    table = TableId("dbo", "O'Hara")
+    good = {
+        "database": [("shop", True, 1)],
+        "agent": [("Running",)],
+        "tables": [("dbo", "O'Hara", True, 1)],
+        "instances": [("dbo", "O'Hara", "dbo_OHara", 0)],
+        "jobs": [("capture", 0), ("cleanup", 10080)],
+    }
+    assert bad(sqlserver.findings([table], good)) == {}
+    off = {
+        **good,
+        "database": [("shop", False, 0)],
+        "agent": [("Stopped",)],
+        "tables": [("dbo", "O'Hara", False, 1)],
+        "instances": [],
+    }
+    found = bad(sqlserver.findings([table], {**off, "jobs": [("cleanup", 60)]}))
+    assert found["fail database_cdc shop"] == "EXEC sys.sp_cdc_enable_db"
+    assert found["fail snapshot_isolation shop"] == "ALTER DATABASE [shop] SET ALLOW_SNAPSHOT_ISOLATION ON"
+    assert "N'O''Hara'" in found["fail table_cdc dbo.O'Hara"]
+    assert set(found) > {"fail agent server", "warn retention shop"}
+    behind = {**good, "instances": [("dbo", "O'Hara", "dbo_OHara", 2)]}
+    assert "sp_cdc_enable_table" in bad(sqlserver.findings([table], behind))["fail capture_instance dbo.O'Hara"]
+    both = {**good, "instances": [("dbo", "O'Hara", "old", 2), ("dbo", "O'Hara", "new", 0)]}
+    assert "N'old'" in bad(sqlserver.findings([table], both))["warn capture_instance dbo.O'Hara"]
+
+
+def test_oracle() -> None:
+    table = TableId("SHOP", "ORDERS")
+    good = {
+        "database": [("ARCHIVELOG", "YES", "NO", 500)],
+        "tables": [("SHOP", "ORDERS", 1)],
+        "log_groups": [("SHOP", "ORDERS", "ALL COLUMN LOGGING")],
+        "redo": [(3, 1024)],
+    }
+    assert bad(oracle.findings([table], good)) == {}
+    broken = {**good, "database": [("NOARCHIVELOG", "NO", "NO", 5)], "log_groups": [], "redo": [(3, 50)]}
+    found = bad(
+        oracle.findings([table, TableId("SHOP", "X" * 31)], {**broken, "tables": [*good["tables"], ("SHOP", "X" * 31, 0)]})
+    )
+    assert "ALTER DATABASE ARCHIVELOG" in found["fail archive_log database"]
+    assert found["fail supplemental_minimal database"] == "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA"
+    assert found["fail supplemental_table SHOP.ORDERS"] == 'ALTER TABLE "SHOP"."ORDERS" ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS'
+    assert set(found) > {"warn retention database", "warn redo_size database", f"fail name SHOP.{'X' * 31}"}
+
+
+def test_mongodb() -> None:
+    table = TableId("shop", "orders")
+    images = {"options": {"changeStreamPreAndPostImages": {"enabled": True}}}
+    good = {
+        "hello": {"setName": "rs0", "maxWireVersion": 21},
+        "collections": {"shop": [{"name": "orders", "type": "collection", **images}]},
+    }
+    assert bad(mongodb.findings([table], good, oplog_hours=200, pre_images=True)) == {}
+    broken = {"hello": {"maxWireVersion": 9}, "collections": {"shop": [{"name": "orders", "type": "collection", "options": {}}]}}
+    found = bad(mongodb.findings([table, TableId("shop", "gone")], broken, oplog_hours=2, pre_images=True))
+    assert (
+        found["fail pre_images shop.orders"]
+        == 'db.runCommand({collMod: "orders", changeStreamPreAndPostImages: {enabled: true}})'
+    )
+    assert "replSetResizeOplog" in found["warn oplog server"]
+    assert set(found) > {"fail replica_set server", "fail version server", "fail collection shop.gone"}

@@ -1,0 +1,98 @@
+"""Rules that need a server we do not plant: limits, standbys, a slot near its end; the rest is planted live (control/)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.postgresql import findings
+from cdc_assets.preflight.postgresql_facts import PostgresFacts
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
+
+GIB = 1 << 30
+SERVER = {
+    "version": 180000,
+    "wal_level": "logical",
+    "max_replication_slots": 10,
+    "slots": 1,
+    "idle_slots": {},
+    "max_wal_senders": 10,
+    "senders": 1,
+    "standbys": 0,
+    "keep_bytes": 10 * GIB,
+    "standby": False,
+    "database": "shop",
+    "user": "cdc",
+    "superuser": False,
+    "replication": True,
+    "create": True,
+}
+SLOT = {
+    "slot_type": "logical",
+    "plugin": "pgoutput",
+    "database": "shop",
+    "active": True,
+    "wal_status": "reserved",
+    "safe_wal_size": 9 * GIB,
+    "confirmed_flush_lsn": "0/1",
+    "retained_bytes": 1000,
+}
+TABLE = {
+    "identity": "d",
+    "key": True,
+    "persistence": "p",
+    "owner": "cdc",
+    "owned": True,
+    "usage": True,
+    "select": True,
+    "changed": 0,
+}
+
+
+@pytest.fixture
+def source() -> Source:
+    database = {"kind": "postgresql", "host": "db", "dbname": "shop", "user": "cdc", "password": {"secret": "shop"}}
+    return Source.model_validate({"source": "shop", "database": database, "tables": [{"name": "public.orders"}]})
+
+
+def bad(source: Source, slot: dict[str, Any] | None, table: dict[str, Any] = {}, **server: Any) -> dict[str, Finding]:  # noqa: B006
+    tables = {TableId("public", "orders"): {**TABLE, **table}}
+    facts = PostgresFacts({**SERVER, **server}, slot, None, tables, captured=False)
+    return {f"{f.level} {f.check}": f for f in findings(source, facts) if f.level != "ok"}
+
+
+def test_a_good_source(source: Source) -> None:
+    assert bad(source, SLOT) == {}
+    assert bad(source, None) == {}
+
+
+def test_no_slot_or_sender_is_free(source: Source) -> None:
+    assert bad(source, SLOT, slots=10, senders=10) == {}
+    found = bad(source, None, slots=10, senders=10, idle_slots={"forgotten": 7})
+    assert "idle: forgotten" in found["fail max_replication_slots"].message
+    assert "max_wal_senders = 14" in str(found["fail max_wal_senders"].mend)
+
+
+def test_a_slot_near_its_end(source: Source) -> None:
+    assert "warn slot" in bad(source, {**SLOT, "safe_wal_size": GIB})
+    assert "fail slot" in bad(source, {**SLOT, "wal_status": "unreserved", "safe_wal_size": -5})
+    assert "fail slot" in bad(source, {**SLOT, "invalidation_reason": "idle_timeout"})
+    assert "nobody reads it" in bad(source, {**SLOT, "active": False, "retained_bytes": 2 * GIB})["warn slot_retained"].message
+    assert bad(source, {**SLOT, "safe_wal_size": None}, keep_bytes=None) == {}
+
+
+def test_standbys(source: Source) -> None:
+    assert "pg_create_logical_replication_slot" in str(bad(source, SLOT, standbys=1)["warn slot_failover"].mend)
+    assert bad(source, {**SLOT, "failover": True}, standbys=1) == {}
+    assert "from version 17 on" in bad(source, SLOT, standbys=1, version=160000)["warn slot_failover"].message
+    assert "fail standby" in bad(source, SLOT, standby=True, version=150000)
+
+
+def test_wal_level_and_who_may_publish(source: Source) -> None:
+    assert "wal_level = 'logical'" in str(bad(source, None, wal_level="replica")["fail wal_level"].mend)
+    assert "may not create" in bad(source, None, create=False)["fail publication"].message
+    found = bad(source, None, {"owned": False})["fail publication"]
+    assert found.mend == 'CREATE PUBLICATION "cdc_shop" FOR TABLE "public"."orders"'
