@@ -80,6 +80,5 @@ def test_silver_that_is_ahead_of_the_cut(session: SparkSession, tmp_path: Path) 
     told = suspects(session, task, [f"{key};" for key in (1, 2, 3, 8, 9)])
     assert {key: s.hides for key, s in told.items()} == dict.fromkeys(told, True)
     rows = {key: s.bronze["v"] if s.bronze else None for key, s in told.items()}
-    measured = {f"{k};": f"{len(v)}:{v}" for k, v in expected.items() if k <= 3}
-    assert rows == {**measured, "8;": None, "9;": None}
+    assert rows == {**{f"{k};": v for k, v in expected.items() if k <= 3}, "8;": None, "9;": None}
     assert ("1;", told["1;"].bronze_hash) in found

@@ -19,6 +19,11 @@ class Form:
 
     sql: Callable[[str], str]
     lake: Callable[[Expression], Expression]
+    with_length: bool = False
+
+    def shown(self, text: str | None) -> str | None:
+        """The value for people."""
+        return text.partition(":")[2] if text is not None and self.with_length else text
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,6 @@ def output(column: str) -> str:
 
 
 AS_TEXT = Form(lambda c: f"{c}::text", plain)
-MEASURED = Form(lambda c: measured_sql(f"({output(c)})"), measured)
+MEASURED = Form(lambda c: measured_sql(f"({output(c)})"), measured, with_length=True)
 # octet_length and || give NULL for NULL by themselves, so the common types need no CASE.
-MEASURED_TEXT = Form(lambda c: measured_sql(f"{c}::text"), measured)
+MEASURED_TEXT = Form(lambda c: measured_sql(f"{c}::text"), measured, with_length=True)

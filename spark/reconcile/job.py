@@ -103,7 +103,7 @@ def _texts(at: AtCut) -> list[Any]:
 
 
 def _named(at: AtCut, row: Mapping[str, Any]) -> Texts:
-    return {name: row[f"t{i}"] for i, name in enumerate(at.row_text.forms)}
+    return at.row_text.shown([row[f"t{i}"] for i in range(len(at.row_text.forms))])
 
 
 def _settled(at: AtCut) -> DataFrame:

@@ -45,6 +45,10 @@ class RowText:
         found = {c.name: (c, form(c)) for c in self.spec.columns}
         return {name: f"{c.source_type}: {f.why}" for name, (c, f) in found.items() if isinstance(f, Incomparable)}
 
+    def shown(self, texts: Sequence[str | None]) -> dict[str, str | None]:
+        """A row for people, from its forms' texts in their order."""
+        return {name: f.shown(text) for (name, f), text in zip(self.forms.items(), texts, strict=True)}
+
     @property
     def keys(self) -> tuple[str, ...]:
         """The key's columns; none where one of them cannot be compared."""

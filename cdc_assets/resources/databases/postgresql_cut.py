@@ -93,12 +93,12 @@ class PostgresCut:
             return Counter(tuple(row) for row in cursor)
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
-        """The rows of these keys (texts): canonical texts by column."""
+        """The rows of these keys (texts), as they are shown."""
         values = ", ".join(form.sql(_quoted(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
         query = f"SELECT {key}, {values} FROM {_named(table)} WHERE {key} = ANY(%s)"
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
-            return {row[0]: dict(zip(row_text.forms, row[1:], strict=True)) for row in cursor}
+            return {row[0]: row_text.shown(row[1:]) for row in cursor}
 
     @contextmanager
     def _scan(self, table: TableId, query: str, values: Sequence[Any] | None = None) -> Iterator[Iterator[Any]]:
