@@ -76,6 +76,18 @@ def marker_topic(source: BaseSource) -> str:
     return f"{source.name}.message"
 
 
+def capture_names(source: Source) -> dict[str, str]:
+    """What the capturing connector keeps under a name of its own, as asset metadata."""
+    if source.database.kind == "mariadb":
+        return {"cdc/schema_history": schema_history_topic(source)}
+    return {"cdc/slot": slot_name(source), "cdc/publication": publication_name(source)}
+
+
+def schema_history_topic(source: BaseSource) -> str:
+    """Where the connector of a MariaDB keeps the definitions that its tables have had."""
+    return f"_{source.name}-schema-history"
+
+
 def mirrored_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
     if not is_mirrored(source):

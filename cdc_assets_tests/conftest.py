@@ -1,4 +1,4 @@
-"""What several tiers share: one PostgreSQL with Debezium for the whole session."""
+"""What several tiers share: one PostgreSQL and one MariaDB, with Debezium, for the whole session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource, live_source
+from cdc_assets_tests.mariadb_server import mariadb_server
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +16,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSource]:
     """PostgreSQL with Debezium; a test takes a connector of its own: `replace(live, name=...)`."""
     with live_source(tmp_path_factory.mktemp("live")) as source:
         yield source
+
+
+@pytest.fixture(scope="session")
+def mariadb(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMariaDb]:
+    """MariaDB, on the same Connect worker; a test takes a connector of its own: `mariadb.renamed(...)`."""
+    with mariadb_server(tmp_path_factory.mktemp("mariadb")) as server:
+        yield LiveMariaDb(server, live)

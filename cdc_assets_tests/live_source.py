@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import psycopg
 
 NAME = "live"
+PLUGINS = ("debezium-postgres", "debezium-mariadb")
 
 
 class Part:
@@ -197,11 +198,12 @@ def _forms(content: bytes) -> tuple[str, ...]:
 @contextmanager
 def live_source(folder: Path) -> Iterator[LiveSource]:
     """Started for one test session or one recording; gone afterwards."""
-    locked_jars("kafka"), locked_jars("debezium-postgres")
+    for jars in ("kafka", *PLUGINS):
+        locked_jars(jars)
     home = Home(folder / "home").create()
     folder.chmod(0o755)
     names = ("postgres", "core-kafka", "core-kafka-controller", "core-connect")
-    site = Site(home, assign(names, {}))
+    site = Site(home, assign(names, {}), plugins=PLUGINS)
     postgres, broker, worker = Postgres(site), KafkaBroker(site, "core", 1), ConnectWorker(site, "core")
     postgres.prepare()
     with (postgres.data / "postgresql.auto.conf").open("a") as settings:

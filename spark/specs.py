@@ -111,6 +111,7 @@ class BronzeSpec:
 class Column:
     """A column of the source, its type as PostgreSQL's format_type() writes it: `numeric(10,2)`, `text[]`.
 
+    `dialect` is whose types they are: postgresql, or mariadb (as information_schema writes them: `bigint(20) unsigned`).
     `kind` is what the catalogue says of a user-defined type (or array element): enum, composite, domain, range,
     multirange, base; empty for PostgreSQL's own. `accepted`: the table takes what Debezium loses of this type.
     `number` is the column's own in the catalogue, which a rename keeps. `missing` is the text of the value that rows have
@@ -132,6 +133,7 @@ class Column:
     formerly: tuple[str, ...] = ()
     since: str = ""
     modes: str = ""
+    dialect: str = "postgresql"
 
     @classmethod
     def from_dict(cls, data: object) -> Column:

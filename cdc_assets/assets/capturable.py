@@ -9,7 +9,7 @@ from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.databases.postgresql import CatalogueTable, PostgresDatabase
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.platform import Platform
 
 
@@ -30,9 +30,7 @@ def refuse_uncapturable(platform: Platform, source: Source) -> None:
     refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
 
 
-def refuse_inexact(
-    database: PostgresDatabase, source: Source, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
-) -> None:
+def refuse_inexact(database: SourceDatabase, source: Source, found: Mapping[TableId, CatalogueTable], *, snapshot: bool) -> None:
     """Every finding of every table at once.
 
     `snapshot`: the connector is about to read the tables, so their dates are looked at too (one pass over each table
@@ -52,11 +50,10 @@ def refuse_inexact(
                 lake_type(column)
             except ColumnTypeError as error:
                 findings.append(f"{table.name} {error}")
-        dates = [c.name for c in columns if c.source_type == "date" and not c.accepted] if snapshot else []
+        unaccepted = [c.name for c in columns if not c.accepted]
         findings += [
-            f"{table.name} column {name!r} holds a date BC or of 5 to 14 October 1582, which a snapshot reads as another day; "
-            "correct those rows, leave the column out (except_column_list), or accept that (accept_inexact)"
-            for name in database.misread_dates(table.id, dates)
+            f"{table.name} column {name!r} {what}"
+            for name, what in database.misread(found[table.id], unaccepted, snapshot=snapshot).items()
         ]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.registry.topic_source import TopicTable
-from cdc_assets.resources.databases.postgresql import CatalogueTable
+from cdc_assets.resources.databases.catalogue import CatalogueTable
 from spark.specs import Column
 
 
 def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> tuple[Column, ...]:
     """The captured columns with their types, and how their values are written."""
     modes = _modes(source, table)
+    dialect = source.database.kind if isinstance(source, Source) else "postgresql"
     accepted = frozenset(table.accept_inexact)
     return tuple(
-        Column(c.name, c.type, c.nullable, c.kind, c.name in accepted, c.number, c.missing, c.defaulted, modes=modes)
+        Column(
+            c.name, c.type, c.nullable, c.kind, c.name in accepted, c.number, c.missing, c.defaulted, modes=modes, dialect=dialect
+        )
         for c in found.columns
         if c.name not in table.except_column_list
     )
@@ -22,4 +25,4 @@ def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> t
 def _modes(source: BaseSource, table: Table) -> str:
     if isinstance(table, TopicTable):
         return table.values.modes
-    return source.capture.values.modes if isinstance(source, Source) else ""
+    return source.values.modes if isinstance(source, Source) else ""

@@ -6,8 +6,8 @@ from cdc_assets import names
 from cdc_assets.assets.capturable import refuse_uncapturable
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.difference import difference
-from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 
@@ -30,8 +30,7 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
                 "cdc/state": applied.status.state,
                 "cdc/tasks": ", ".join(applied.status.tasks),
                 "cdc/tables": len(source.tables),
-                "cdc/slot": names.slot_name(source),
-                "cdc/publication": names.publication_name(source),
+                **names.capture_names(source),
                 "cdc/database": platform.database(source).place,
             }
         )

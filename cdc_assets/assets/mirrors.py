@@ -54,6 +54,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
             core=core,
             lake=lake,
             lake_connect=connect,
+            core_connect=platform.core_connect(),
             deadline=_CARRY_DEADLINE_SECONDS,
         )
         seconds = time.monotonic() - started

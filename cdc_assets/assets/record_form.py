@@ -8,7 +8,7 @@ from typing import TypedDict
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
-from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
+from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
 
 _NOT_NULL = " not null"

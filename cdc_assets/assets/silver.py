@@ -19,7 +19,7 @@ from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets.errors import DatabaseError, HistoryWithoutKeyError
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.resources.databases.postgresql import CatalogueTable
+from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock

@@ -12,7 +12,7 @@ from cdc_assets.registry.models import BaseSource, Source, Table
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
-    "connector": {"debezium", "kafkaconnect", "postgresql"},
+    "connector": {"debezium", "kafkaconnect"},
     "topic": {"kafka"},
     "mirror": {"kafka", "mirrormaker"},
     "bronze": {"bronze", "delta", "spark"},
@@ -40,12 +40,12 @@ def connector_spec(source: Source) -> dg.AssetSpec:
     """The source's connector."""
     return dg.AssetSpec(
         dg.AssetKey(names.asset_key("connector", source)),
-        description=source.description or f"Captures {len(source.tables)} tables of {source.database.dbname}.",
+        description=source.description or f"Captures {len(source.tables)} tables of {source.name}.",
         group_name=source.name,
-        kinds=KINDS["connector"],
+        kinds={*KINDS["connector"], source.database.kind},
         owners=source.owners,
         tags={"layer": "connector", "source": source.name},
-        metadata={"cdc/connector": names.connector_name(source), "cdc/slot": names.slot_name(source)},
+        metadata={"cdc/connector": names.connector_name(source), **names.capture_names(source)},
     )
 
 

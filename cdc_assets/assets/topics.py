@@ -8,7 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
-from cdc_assets.connectors.postgresql import retention_ms
+from cdc_assets.connectors.records import retention_ms
 from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.kafka import TopicState

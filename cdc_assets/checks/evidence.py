@@ -63,7 +63,7 @@ def of_rows(measured: RowCount | CdcAssetsError) -> Evidence:
         "cdc/silver_rows": measured.silver_rows,
         "cdc/rows_in_flight": measured.in_flight,
         "cdc/silver_version": -1 if measured.silver_version is None else measured.silver_version,
-        "cdc/source_snapshot": f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.xip)))}",
+        "cdc/source_snapshot": snapshot.text,
         "cdc/source_lsn": measured.lsn,
     }
     if measured.equal:

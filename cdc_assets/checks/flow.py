@@ -4,18 +4,24 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from typing_extensions import TypeGuard
 
 from cdc_assets import names
 from cdc_assets.checks.evidence import of_error
 from cdc_assets.checks.result import check_result
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource, Database, Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.flow import Flow, measure_flow
 
 NAME = "events_flow"
 BASELINE = "cdc/baseline"
 _LOOK_BACK = 5
+
+
+def has_flow_check(source: BaseSource) -> TypeGuard[Source]:
+    """Whether the source counts what changes in its tables, as PostgreSQL does."""
+    return isinstance(source, Source) and source.database.kind == "postgresql"
 
 
 def flow_key(source: Source) -> dg.AssetCheckKey:
@@ -42,6 +48,7 @@ def build_flow_check(source: Source) -> dg.AssetChecksDefinition:
 def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source: Source) -> Flow | CdcAssetsError:
     from cdc_assets.resources.databases.postgresql_activity import PostgresActivity
 
+    assert isinstance(source.database, Database), source.database.kind
     try:
         return measure_flow(
             source,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cdc_assets import names
+from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.registry.models import BaseSource, Source
 
 Cluster = Literal["core", "lake"]

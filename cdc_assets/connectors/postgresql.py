@@ -5,11 +5,11 @@ Options: https://debezium.io/documentation/reference/3.7/connectors/postgresql.h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from cdc_assets import names, settings
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
+from cdc_assets.registry.models import Database, Source, Table
 from spark.specs import ANCHOR_HEADER
 
 # Unguessable, so that a real value can never be taken for "unchanged TOAST" (Debezium's own default is public).
@@ -18,8 +18,8 @@ UNAVAILABLE_VALUE = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
 
 def capture_config(source: Source) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database, capture, topics = source.database, source.capture, source.topics
-    secrets = settings.lookup("CDC_CONNECT_SECRETS") or str(settings.home() / "secrets")
+    database, capture, values = source.database, source.capture, source.values
+    assert isinstance(database, Database)
     return {
         "name": names.connector_name(source),
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -28,7 +28,7 @@ def capture_config(source: Source) -> dict[str, str]:
         "database.port": settings.resolve(database.port),
         "database.dbname": database.dbname,
         "database.user": settings.resolve(database.user),
-        "database.password": f"${{dir:{secrets}:{database.password.secret}}}",
+        "database.password": password_placeholder(database.password),
         "database.sslmode": database.sslmode,
         "topic.prefix": source.name,
         "plugin.name": "pgoutput",
@@ -37,7 +37,7 @@ def capture_config(source: Source) -> dict[str, str]:
         "publication.autocreate.mode": "filtered",
         # The signal table may be made later: a pattern without a table is no error, and no table is made for it here.
         "table.include.list": ",".join(
-            _pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
+            table_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
         ),
         "snapshot.mode": capture.snapshot,
         # The default starts silently at the slot's position when the slot is ahead of the stored offset.
@@ -52,32 +52,16 @@ def capture_config(source: Source) -> dict[str, str]:
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": names.notification_topic(source),
         # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
-        "decimal.handling.mode": capture.values.decimal,
-        "time.precision.mode": capture.values.temporal,
-        "interval.handling.mode": capture.values.interval,
+        "decimal.handling.mode": values.decimal,
+        "time.precision.mode": values.temporal,
+        "interval.handling.mode": values.interval,
         # In JSON the same base64 as the mode of that name, which sends NULL for an unchanged TOASTed bytea.
-        "binary.handling.mode": capture.values.binary,
-        "hstore.handling.mode": capture.values.hstore,
+        "binary.handling.mode": values.binary,
+        "hstore.handling.mode": values.hstore,
         # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
-        "include.unknown.datatypes": "true" if capture.values.unknown == "include" else "false",
+        "include.unknown.datatypes": "true" if values.unknown == "include" else "false",
         "unavailable.value.placeholder": UNAVAILABLE_VALUE,
-        # The default leaves TRUNCATE out.
-        "skipped.operations": "none",
-        "tombstones.on.delete": "true",
-        "poll.interval.ms": "100",
-        "exactly.once.support": "required",
-        "transaction.boundary": "poll",
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": "false",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
-        # The default writes a column's default value where the row has NULL.
-        "value.converter.replace.null.with.default": "false",
-        "topic.creation.default.partitions": str(topics.partitions),
-        "topic.creation.default.replication.factor": str(topics.replication_factor or -1),
-        "topic.creation.default.cleanup.policy": "delete",
-        "topic.creation.default.retention.ms": retention_ms(source),
-        **_message_keys(source),
+        **record_settings(source),
     }
 
 
@@ -93,7 +77,7 @@ def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int) ->
         "name": names.temporary(config["name"]),
         "slot.name": names.temporary(config["slot.name"]),
         "publication.name": names.temporary(config["publication.name"]),
-        "table.include.list": ",".join(_pattern(*table.id) for table in tables),
+        "table.include.list": ",".join(table_pattern(*table.id) for table in tables),
         "snapshot.mode": "initial_only",
         # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
         "custom.metric.tags": "role=onboard",
@@ -102,24 +86,3 @@ def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int) ->
         "transforms.anchor.header": ANCHOR_HEADER,
         "transforms.anchor.value.literal": str(anchor),
     }
-
-
-def retention_ms(source: Source) -> str:
-    """The declared topic retention in milliseconds."""
-    return str(int(source.topics.retention.total_seconds() * 1000))
-
-
-def _message_keys(source: Source) -> dict[str, str]:
-    """Declared keys of tables become the record key, so that all events of a row share a partition."""
-    declared = [
-        f"{_pattern(t.id.schema, t.id.table)}:{','.join(re.escape(key) for key in t.keys)}" for t in source.tables if t.keys
-    ]
-    return {"message.key.columns": ";".join(declared)} if declared else {}
-
-
-def _pattern(schema: str, table: str) -> str:
-    """A table as Debezium's include lists want it: a regular expression anchored to the whole name.
-
-    The list is split at commas, so a comma in a name is written as a character code.
-    """
-    return r"\.".join(re.escape(part).replace(",", r"\x2C") for part in (schema, table))

@@ -10,7 +10,7 @@ from cdc_assets import settings
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts, Onboarding
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import Database, Source, Table
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 
@@ -44,7 +44,9 @@ class Work:
     @cached_property
     def database(self) -> PostgresCapture:
         """The source's database."""
-        return PostgresCapture(self.declared.database)
+        database = self.declared.database
+        assert isinstance(database, Database)
+        return PostgresCapture(database)
 
     def _with(self, tables: tuple[Table, ...]) -> Source:
         return self.declared.model_copy(update={"tables": tables})
@@ -73,5 +75,9 @@ def declared_source(name: str) -> Source:
     if not isinstance(found, Source):
         raise OnboardingError(
             f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
+        )
+    if not isinstance(found.database, Database):
+        raise OnboardingError(
+            f"{name} is of kind {found.database.kind}: only tables of PostgreSQL are onboarded to a running source"
         )
     return found

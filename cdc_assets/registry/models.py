@@ -17,6 +17,7 @@ from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.declared import Declared
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
+from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.value_forms import ValueForms
@@ -39,16 +40,18 @@ class Database(Declared):
 class Capture(Declared):
     """How changes leave the database: the Debezium connector's settings that matter.
 
-    `slot` and `publication` default to names derived from the source. `heartbeat` is how often a marker is
+    `slot` and `publication` (PostgreSQL) default to names derived from the source. `heartbeat` is how often a marker is
     written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
-    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `values` is for readers of the topics that
-    expect other forms than ours.
+    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `server_id` (MariaDB) is by what the
+    server knows the connector; no replica may have the same. `values` is for readers of the topics that expect other forms
+    than ours.
     """
 
     envelope: Literal["debezium-json"] = "debezium-json"
     snapshot: Literal["initial", "no_data"] = "initial"
     slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
+    server_id: int | None = Field(default=None, ge=1, le=2**32 - 1)
     heartbeat: Duration = timedelta(seconds=10)
     values: ValueForms = ValueForms()
 
@@ -223,8 +226,26 @@ class Source(BaseSource):
     """A source database and its captured tables."""
 
     kind: Literal["database"] = "database"
-    database: Database
+    database: Annotated[Database | MariaDb, Field(discriminator="kind")]
     capture: Capture = Capture()
+
+    @property
+    def values(self) -> ValueForms:
+        """How the connector writes values: as declared, else in the forms that lose the least for this kind of database."""
+        forms = self.capture.values
+        if self.database.kind == "mariadb" and "temporal" not in forms.model_fields_set:
+            return forms.model_copy(update={"temporal": "adaptive_time_microseconds"})
+        return forms
+
+    @model_validator(mode="after")
+    def _settings_of_its_kind(self) -> Source:
+        foreign = {"postgresql": ("server_id",), "mariadb": ("slot", "publication")}[self.database.kind]
+        given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
+        if given:
+            raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
+        if self.database.kind == "mariadb" and self.values.temporal == "adaptive":
+            raise ValueError("capture.values.temporal: Debezium's MariaDB connector has no mode adaptive")
+        return self
 
 
 def short_table_name(table: TableId) -> str:

@@ -9,7 +9,10 @@ from spark.types.modes import Modes
 
 
 class ValueForms(Declared):
-    """`decimal.handling.mode`, `time.precision.mode`, `binary.`, `interval.` and `hstore.handling.mode`, unknown types."""
+    """`decimal.handling.mode`, `time.precision.mode`, `binary.`, `interval.` and `hstore.handling.mode`, unknown types.
+
+    `unsigned` is MariaDB's `bigint.unsigned.handling.mode`.
+    """
 
     decimal: Literal["string", "precise", "double"] = "string"
     temporal: Literal["microseconds", "adaptive", "adaptive_time_microseconds", "connect", "nanoseconds", "isostring"] = (
@@ -19,6 +22,7 @@ class ValueForms(Declared):
     interval: Literal["string", "numeric"] = "string"
     hstore: Literal["json", "map"] = "json"
     unknown: Literal["include", "omit"] = "include"
+    unsigned: Literal["precise", "long"] = "precise"
 
     @property
     def modes(self) -> str:

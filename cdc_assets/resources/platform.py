@@ -15,7 +15,7 @@ from cdc_assets import settings
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases import SourceDatabase, open_database
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.spark import SparkSessions
 
@@ -61,11 +61,11 @@ class Platform(dg.ConfigurableResource):
         """Sessions on the Spark Connect server."""
         return SparkSessions(self.spark_remote or settings.address("CDC_SPARK_REMOTE"))
 
-    def database(self, source: Source) -> PostgresDatabase:
+    def database(self, source: Source) -> SourceDatabase:
         """The source's database."""
-        return PostgresDatabase(source.database)
+        return open_database(source.database)
 
-    def database_if_any(self, source: BaseSource) -> PostgresDatabase | None:
+    def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
         """The source's database; None for a source of topics."""
         return self.database(source) if isinstance(source, Source) else None
 

@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets import names
-from cdc_assets.checks.flow import flow_key
+from cdc_assets.checks.flow import flow_key, has_flow_check
 from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
@@ -37,7 +37,7 @@ def cron(every: timedelta) -> str:
 def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     """Runs the checks and nothing else."""
     keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
-    if isinstance(source, Source):
+    if has_flow_check(source):
         keys.add(flow_key(source))
         keys.add(preflight_key(source))
     return dg.define_asset_job(

@@ -8,6 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from cdc_assets import settings
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.models import Source
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
@@ -59,7 +63,17 @@ def components(site: Site) -> list[Component]:
 
 def jar_sets() -> tuple[str, ...]:
     """The sets that the components of this stack read."""
-    return ("kafka", "debezium-postgres", "spark", "s3proxy")
+    return ("kafka", *plugins(), "spark", "s3proxy")
+
+
+def plugins() -> tuple[str, ...]:
+    """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
+    try:
+        sources = load_sources(settings.sources_folder())
+    except RegistryError:
+        sources = ()  # whoever asks for the sources themselves says what is wrong
+    kinds = {source.database.kind for source in sources if isinstance(source, Source)}
+    return ("debezium-postgres", *(f"debezium-{kind}" for kind in sorted(kinds - {"postgresql"})))
 
 
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -87,12 +101,14 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     draft = Site(home, {}, count, external)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
-    site = Site(home, assign(names, known, environment=environment), count, external)
-    write_json(home.config, {"brokers": count, "ports": {**known, **site.ports}, "external": external})
+    site = Site(home, assign(names, known, environment=environment), count, external, plugins())
+    write_json(
+        home.config, {"brokers": count, "ports": {**known, **site.ports}, "external": external, "plugins": list(site.plugins)}
+    )
     return site
 
 
 def load(home: Home) -> Site:
     """The site as it was chosen."""
     config = read_json(home.config)
-    return Site(home, config["ports"], config["brokers"], config["external"])
+    return Site(home, config["ports"], config["brokers"], config["external"], tuple(config.get("plugins") or plugins()))

@@ -14,12 +14,16 @@ from cdc_assets.stack.ports import HOST
 
 @dataclass(frozen=True)
 class Site:
-    """One embedded stack. `external` holds the addresses that the user has set: nothing of ours is started for those."""
+    """One embedded stack. `external` holds the addresses that the user has set: nothing of ours is started for those.
+
+    `plugins` are the jar sets that the core Connect worker loads as plugins.
+    """
 
     home: Home
     ports: Mapping[str, int]
     brokers: int = 1
     external: Mapping[str, str] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ("debezium-postgres",)
 
     def address(self, port: str) -> str:
         """`127.0.0.1:port` of a named port."""

@@ -47,6 +47,7 @@ def wait_caught_up(
             core=platform.core_kafka(),
             lake=platform.lake_kafka(),
             lake_connect=platform.lake_connect(),
+            core_connect=platform.core_connect(),
             deadline=max(1.0, until - time.monotonic()),
         )
         for source in sources

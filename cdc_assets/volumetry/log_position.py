@@ -21,8 +21,10 @@ from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.catalogue import SourceDatabase
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
+from cdc_assets.volumetry.binlog import await_binlog
 
 _POLL_SECONDS = 0.2
 
@@ -39,15 +41,16 @@ class LogPosition:
 def carry_to_lake(
     source: BaseSource,
     *,
-    database: PostgresDatabase | None,
+    database: SourceDatabase | None,
     core: KafkaCluster,
     lake: KafkaCluster,
     lake_connect: ConnectClient,
+    core_connect: ConnectClient | None = None,
     deadline: float = 120.0,
 ) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
-    Without a database, the source is what its topics hold at the call.
+    Without a database, the source is what its topics hold at the call. `core_connect` is asked how far a MariaDB's connector is.
 
     Raises:
         CaughtUpTimeoutError: naming the link that did not follow in time.
@@ -57,7 +60,7 @@ def carry_to_lake(
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        lsn = _carry_to_core(source, marker, database, core, until)
+        lsn = _carry_to_core(source, marker, database, core, core_connect, until)
     if names.is_mirrored(source):
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
         _await_mirror(source, core, lake_connect, bounds, until)
@@ -75,16 +78,23 @@ def carry_to_lake(
     return LogPosition(marker, lsn, written)
 
 
-def await_in_core(source: BaseSource, *, database: PostgresDatabase, core: KafkaCluster, deadline: float = 120.0) -> str:
+def await_in_core(
+    source: BaseSource, *, database: SourceDatabase, core: KafkaCluster, core_connect: ConnectClient | None = None, deadline: float = 120.0
+) -> str:
     """Wait until everything committed in the source before the call is in the core cluster's topics; the log position.
 
     Raises:
         CaughtUpTimeoutError: when the connector did not follow in time.
     """
-    return _carry_to_core(source, f"position-{uuid.uuid4()}", database, core, time.monotonic() + deadline)
+    return _carry_to_core(source, f"position-{uuid.uuid4()}", database, core, core_connect, time.monotonic() + deadline)
 
 
-def _carry_to_core(source: BaseSource, marker: str, database: PostgresDatabase, core: KafkaCluster, until: float) -> str:
+def _carry_to_core(
+    source: BaseSource, marker: str, database: SourceDatabase, core: KafkaCluster, connect: ConnectClient | None, until: float
+) -> str:
+    if isinstance(database, MariaDbDatabase):
+        assert connect is not None, "a place of a binlog is told by the connector's offsets"
+        return await_binlog(source, marker, database, connect, until)
     before = _ends(core, names.marker_topic(source))
     lsn = database.emit_marker(marker)
     _await_marker(core, source, marker, before, until)

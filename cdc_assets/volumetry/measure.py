@@ -74,7 +74,12 @@ def _count_rows_once(platform: Platform, source: Source, tables: Sequence[Table]
         silver[table.name] = silver_state(names.silver_path(platform.lake, source, table))
     snapshot, counts = platform.database(source).counts([table.id for table in tables])
     position = carry_to_lake(
-        source, database=platform.database(source), core=platform.core_kafka(), lake=lake, lake_connect=platform.lake_connect()
+        source,
+        database=platform.database(source),
+        core=platform.core_kafka(),
+        lake=lake,
+        lake_connect=platform.lake_connect(),
+        core_connect=platform.core_connect(),
     )
     results: dict[str, RowCount | CdcAssetsError] = {}
     for table in tables:

@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc_assets.resources.databases.postgresql import Snapshot
+from cdc_assets.resources.databases.catalogue import SourceSnapshot
 from cdc_assets.resources.kafka import KafkaCluster
 
 
@@ -31,7 +31,7 @@ class RowCount:
     silver_version: int | None
     in_flight: int
     uncountable: str | None
-    snapshot: Snapshot
+    snapshot: SourceSnapshot
     lsn: str
 
     @property
@@ -59,7 +59,7 @@ def count_in_flight(
     *,
     folded: Mapping[int, int],
     upto: Mapping[int, int],
-    snapshot: Snapshot,
+    snapshot: SourceSnapshot,
     silver_is_empty: bool,
 ) -> InFlight:
     """Creates minus deletes among the committed records in `[folded, upto)` that the snapshot sees.
@@ -74,7 +74,7 @@ def count_in_flight(
             continue
         try:
             event = json.loads(record.value)
-            op, xid = event["op"], (event.get("source") or {}).get("txId")
+            op, place = event["op"], dict(event.get("source") or {})
         except (ValueError, KeyError, TypeError, AttributeError):
             return InFlight(0, f"{topic} partition {record.partition} offset {record.offset} is no change event")
         if op == "t":
@@ -83,6 +83,6 @@ def count_in_flight(
             if not silver_is_empty:
                 return InFlight(0, f"a snapshot is still on its way to silver ({topic}, offset {record.offset})")
             change += 1
-        elif xid is None or snapshot.sees(int(xid)):
+        elif snapshot.sees_event(place):
             change += {"c": 1, "d": -1}.get(op, 0)
     return InFlight(change)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.capture import Record
+from cdc_assets_tests.spark.conversions import converted_leaves
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.type_oracle import same
 from cdc_assets_tests.spark.type_values import EXACT, LIMITS, LOST, REFUSED, SETUP, UNFIT
@@ -121,7 +122,7 @@ def test_every_exact_value_arrives(captured: Captured, session: SparkSession, tm
 
 def test_no_unfit_value_converts(captured: Captured, session: SparkSession) -> None:
     kinds = {c.name: c for c in captured.columns("unfit")}
-    converted = _converted(session, kinds, list(captured.sent("unfit")))
+    converted = converted_leaves(session, kinds, list(captured.sent("unfit")))
     assert [c for c in converted if c[2] is not None] == []
     assert len(converted) == 2 * len(captured.texts["unfit"])
 
@@ -132,7 +133,7 @@ def test_what_is_lost_is_refused_unless_accepted(captured: Captured, session: Sp
             with pytest.raises(ColumnTypeError, match="Debezium loses .*accept_inexact"):
                 lake_type(column)
     kinds = {c.name: c for c in captured.columns("lost", accept=True)}
-    converted = _converted(session, kinds, list(captured.sent("lost")))
+    converted = converted_leaves(session, kinds, list(captured.sent("lost")))
     with captured.live.connection() as connection:
         for number, name, value in converted:
             text = captured.texts["lost"][number % STREAMED][1]
@@ -203,7 +204,7 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
         texts = captured.texts[table]
         sent = [row for row in other.sent(table) if row[1] in readable and row[0] < STREAMED]
         with own.connection() as connection:
-            converted = _converted(session, readable, sent)
+            converted = converted_leaves(session, readable, sent)
             wrong = [
                 (readable[name].source_type, texts[n][1][:80], value)
                 for n, name, value in converted
@@ -214,24 +215,3 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
         assert wrong == []
         if table == "exact":
             assert (sorted(refused), sorted(unfit)) == LIMITS[number]
-
-
-def _converted(
-    session: SparkSession, kinds: Mapping[str, Column], sent: Sequence[tuple[int, str, Any]]
-) -> list[tuple[int, str, Any]]:
-    """Row, column and typed value, through the conversions alone."""
-    from pyspark.sql import functions as sf
-
-    leaves = [(n, name, leaf if isinstance(leaf, str) or leaf is None else json.dumps(leaf)) for n, name, leaf in sent]
-    frame = session.createDataFrame(leaves, "n int, name string, leaf string")
-    typed = [sf.when(sf.col("name") == name, lake_type(kind).convert(sf.col("leaf"))).alias(name) for name, kind in kinds.items()]
-    return [(row["n"], row["name"], _plain(row[row["name"]])) for row in frame.select("n", "name", *typed).collect()]
-
-
-def _plain(value: Any) -> Any:
-    """As delta-rs would show it."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if hasattr(value, "asDict"):
-        return {name: _plain(item) for name, item in value.asDict().items()}
-    return bytes(value) if isinstance(value, bytearray) else value

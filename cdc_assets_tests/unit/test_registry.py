@@ -66,7 +66,10 @@ def test_an_unknown_key_of_a_table_names_the_table_s_line(tmp_path: Path) -> Non
 
 def test_a_wrong_kind_lists_the_accepted_ones(tmp_path: Path) -> None:
     (finding,) = findings(write(tmp_path, GOOD.replace("postgresql", "postgres")))
-    assert finding == "FILE:4: database.kind: Input should be 'postgresql', got 'postgres'"
+    assert finding == (
+        "FILE:3: database: Input tag 'postgres' found using 'kind' does not match any of the expected tags: "
+        "'postgresql', 'mariadb'"
+    )
 
 
 def test_a_missing_key_names_the_enclosing_line(tmp_path: Path) -> None:

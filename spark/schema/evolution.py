@@ -90,7 +90,9 @@ def _shown(session: SparkSession, spec: SilverSpec) -> Ledger:
             continue
         now = by_name.get(field.name)
         source_type = str(field.metadata.get("comment", now.source_type if now else "text"))
-        columns.append(replace(now, source_type=source_type) if now else Column(field.name, source_type))
+        columns.append(
+            replace(now, source_type=source_type) if now else Column(field.name, source_type, dialect=spec.columns[0].dialect)
+        )
     return _born(columns)
 
 

@@ -17,7 +17,8 @@ def _bytea(source: SourceType) -> LakeType:
     return LakeType("binary", lambda text: binary(text, mode), null_if_unchanged=mode != "bytes")
 
 
-def _bit(source: SourceType) -> LakeType:
+def bit(source: SourceType) -> LakeType:
+    """One bit as a boolean, more as text."""
     length = source.args[0] if source.args else 1
     if length == 1:
         return BOOLEAN
@@ -43,7 +44,7 @@ RULES = (
         ("bit",),
         "boolean, or string from bit(2) on",
         "One bit is a boolean; more are written as PostgreSQL does: `0010`.",
-        _bit,
+        bit,
     ),
     Rule(("bit varying",), "", "Debezium leaves its leading zero bits out, and their number cannot be known"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark.types.mariadb.registry import FAMILIES as MARIADB
 from spark.types.registry import FAMILIES
 from spark.types.rule import Rule
 
@@ -36,16 +37,38 @@ mode loses is refused by name too:
 
 A domain is its base type. A value that PostgreSQL has TOASTed and an UPDATE has not changed: see `spark/unavailable.py`.
 """
+MARIADB_HEAD = """
+# MariaDB
+
+Measured live by `cdc_assets_tests/spark/test_mariadb_live.py` (Debezium 3.5.0.Final, MariaDB 10.11, server time zone +05:30, each
+value both in the snapshot and as a change), with MariaDB's own text as the judge. Types as `information_schema` writes them;
+`zerofill` pads what a client shows and changes no number. A type that is not listed is refused.
+
+| | ours | also read | what it costs |
+|---|---|---|---|
+| `decimal` | `string` | `precise` | More than 38 digits: refused |
+| | | `double` | More than 15 digits: refused |
+| `temporal` | `adaptive_time_microseconds` | `microseconds`, `nanoseconds`, `isostring` | `time`: refused |
+| | | `connect` | `time`, and more than three fraction digits: refused |
+| `unsigned` | `precise` | `long` | nothing |
+| `binary` | `bytes` | `base64`, `base64-url-safe`, `hex` | nothing |
+"""
 
 
 def markdown() -> str:
     """The whole page."""
-    return HEAD + "".join(_family(name, rules) for name, rules in FAMILIES)
+    postgresql = "".join(_family(name, rules, "PostgreSQL") for name, rules in FAMILIES)
+    return (
+        HEAD
+        + postgresql
+        + MARIADB_HEAD
+        + "".join(_family(f"MariaDB: {name.lower()}", rules, "MariaDB") for name, rules in MARIADB)
+    )
 
 
-def _family(name: str, rules: tuple[Rule, ...]) -> str:
+def _family(name: str, rules: tuple[Rule, ...], database: str) -> str:
     rows = "".join(_row(rule) for rule in rules)
-    return f"\n## {name}\n\n| PostgreSQL | Delta | | Why |\n|---|---|---|---|\n{rows}"
+    return f"\n## {name}\n\n| {database} | Delta | | Why |\n|---|---|---|---|\n{rows}"
 
 
 def _row(rule: Rule) -> str:

@@ -8,6 +8,7 @@
     interval   interval.handling.mode       string               numeric
     hstore     hstore.handling.mode         json                 map
     unknown    include.unknown.datatypes    include              omit
+    unsigned   bigint.unsigned.handling.mode  precise            long
 
 A type that loses something under a mode is refused by name, or read when the table accepts that (docs/types.md).
 """
@@ -26,6 +27,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "interval": ("string", "numeric"),
     "hstore": ("json", "map"),
     "unknown": ("include", "omit"),
+    "unsigned": ("precise", "long"),
 }
 
 
@@ -39,6 +41,7 @@ class Modes:
     interval: str = "string"
     hstore: str = "json"
     unknown: str = "include"
+    unsigned: str = "precise"
 
     def __post_init__(self) -> None:
         for name, choice in asdict(self).items():

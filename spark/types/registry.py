@@ -5,6 +5,8 @@ from __future__ import annotations
 from spark.errors import ColumnTypeError
 from spark.specs import Column
 from spark.types import arrays, binary, geometric, numbers, ranges, temporal, text, user_defined
+from spark.types.mariadb.columns import parse as mariadb_type
+from spark.types.mariadb.registry import RULES as MARIADB
 from spark.types.rule import LakeType, Refused, Rule, SourceType
 
 FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
@@ -29,9 +31,10 @@ def lake_type(column: Column) -> LakeType:
     """
     if column.kind == "generated":
         raise _refused(column, "it is a generated column, which the source's log does not have")
-    source = SourceType.parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
+    parse = mariadb_type if column.dialect == "mariadb" else SourceType.parse
+    source = parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
     if source is None:
-        raise _refused(column, "it is not a type that format_type() writes")
+        raise _refused(column, "it is not a type as the catalogue writes one")
     rule = _rule(column, source)
     try:
         element = rule.build(source) if rule.build else None
@@ -50,6 +53,8 @@ def lake_type(column: Column) -> LakeType:
 
 
 def _rule(column: Column, source: SourceType) -> Rule:
+    if column.dialect == "mariadb":
+        return MARIADB.get(source.name) or Rule((source.name,), "", "what Debezium sends for it has not been measured")
     found = _BUILT_IN.get(source.name) or _EXTENSION.get(source.bare) or user_defined.BY_KIND.get(source.kind)
     if found is None:
         raise _refused(column, "the catalogue does not say what kind of type it is")

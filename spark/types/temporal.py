@@ -20,7 +20,9 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 ZERO = "P0Y0M0DT0H0M0S"
 
 
-def _date(source: SourceType) -> LakeType:
+def date(source: SourceType) -> LakeType:
+    """Days since 1970, or ISO 8601."""
+
     def days(text: Expression) -> Expression:
         count = text.try_cast("int")
         return sf.when(count.between(FIRST_DAY, LAST_DAY), sf.date_from_unix_date(count))
@@ -45,11 +47,12 @@ def _micros(source: SourceType) -> Callable[[Expression], Expression]:
     if mode == "connect" or (adapted and digits <= 3):
         return lambda text: sf.try_multiply(text.try_cast("bigint"), sf.lit(1000))
     if mode == "nanoseconds":
-        return _from_nanos
+        return from_nanos
     return lambda text: text.try_cast("bigint")
 
 
-def _from_nanos(text: Expression) -> Expression:
+def from_nanos(text: Expression) -> Expression:
+    """Microseconds, where the nanoseconds are whole ones and not at the end of their range."""
     nanos = text.try_cast("bigint")
     exact = (nanos % 1000 == 0) & ~nanos.isin(LOWEST, HIGHEST)
     return sf.when(exact, sf.call_function("div", nanos, sf.lit(1000)))
@@ -69,7 +72,8 @@ def _timestamp(source: SourceType) -> LakeType:
     return LakeType("timestamp_ntz", convert, loses=far)
 
 
-def _timestamptz(text: Expression) -> Expression:
+def timestamptz(text: Expression) -> Expression:
+    """A moment as ISO 8601 with its zone."""
     moment = text.try_cast("timestamp")
     return sf.when(sf.unix_micros(moment).between(FIRST_MICRO, LAST_MICRO), moment)
 
@@ -115,7 +119,7 @@ RULES = (
         "date",
         f"{_CALENDAR} A snapshot shows years BC as AD and 5 to 14 October 1582 ten days late: the connector is not started "
         "on a table that holds one.",
-        _date,
+        date,
     ),
     Rule(
         ("timestamp without time zone",),
@@ -127,7 +131,7 @@ RULES = (
         ("timestamp with time zone",),
         "timestamp",
         f"A moment, in UTC. {_CALENDAR}",
-        lambda _: LakeType("timestamp", _timestamptz),
+        lambda _: LakeType("timestamp", timestamptz),
     ),
     Rule(
         ("time without time zone",),

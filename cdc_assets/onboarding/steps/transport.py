@@ -7,7 +7,7 @@ import time
 from cdc_assets import names
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.connectors.postgresql import retention_ms
+from cdc_assets.connectors.records import retention_ms
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
 

@@ -33,7 +33,13 @@ def run(work: Work) -> Facts:
     began = time.monotonic()
     tables = [table for table in work.tables if table.keys is None]
     snapshot, counts = work.database.counts([table.id for table in tables])
-    await_in_core(work.after, database=work.database, core=work.platform.core_kafka(), deadline=_DEADLINE_SECONDS)
+    await_in_core(
+        work.after,
+        database=work.database,
+        core=work.platform.core_kafka(),
+        core_connect=work.platform.core_connect(),
+        deadline=_DEADLINE_SECONDS,
+    )
     found = {table.name: _live_keys(work, table, snapshot) for table in tables}
     wrong = {t.name: (counts[t.id], found[t.name]) for t in tables if found[t.name] not in (None, counts[t.id])}
     if wrong:

@@ -8,7 +8,7 @@ https://www.postgresql.org/docs/18/functions-admin.html#FUNCTIONS-REPLICATION
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database
+from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
 
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
@@ -47,33 +48,6 @@ ORDER BY 1, 2, a.attnum
 
 
 @dataclass(frozen=True)
-class CatalogueColumn:
-    """A column as the catalogue has it; `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`.
-
-    `kind` is empty for PostgreSQL's own types; for others (or an array's element): enum, composite, domain, range,
-    multirange, base; `generated` for a generated column, which the log does not have. `number` is attnum, which a rename
-    keeps; `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
-    """
-
-    name: str
-    type: str
-    nullable: bool
-    kind: str = ""
-    number: int | None = None
-    missing: str | None = None
-    defaulted: bool = False
-
-
-@dataclass(frozen=True)
-class CatalogueTable:
-    """A table's columns in order, and its primary key's columns in key order (empty: no key)."""
-
-    id: TableId
-    columns: tuple[CatalogueColumn, ...]
-    primary_key: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """What a transaction sees: `xmin:xmax:xip,…` of `pg_current_snapshot()`.
 
@@ -89,6 +63,16 @@ class Snapshot:
         """From PostgreSQL's text form."""
         xmin, xmax, xip = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(int(x) for x in xip.split(",") if x))
+
+    @property
+    def text(self) -> str:
+        """As PostgreSQL writes it."""
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.xip)))}"
+
+    def sees_event(self, source: Mapping[str, Any]) -> bool:
+        """By the transaction of a change; one that names none was there before."""
+        xid = source.get("txId")
+        return xid is None or self.sees(int(xid))
 
     def sees(self, xid: int) -> bool:
         """Is the committed transaction `xid` visible? 32-bit ids (as Debezium sends them) are widened first."""
@@ -130,22 +114,24 @@ class PostgresDatabase:
             for table, columns in grouped.items()
         }
 
-    def misread_dates(self, table: TableId, columns: Sequence[str]) -> list[str]:
+    def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
         """The date columns that hold a day which Debezium reads wrongly in a snapshot; one pass over the table.
 
         The driver's java.sql.Date has no era, and its calendar lacks the ten days after 4 October 1582.
         """
         from psycopg import sql
 
-        if not columns:
-            return []
+        dates = [c.name for c in table.columns if c.type == "date" and c.name in columns]
+        if not (dates and snapshot):
+            return {}
         misread = "bool_or(isfinite({c}) AND ({c} < '0001-01-01' OR {c} BETWEEN '1582-10-05' AND '1582-10-14'))"
-        tests = sql.SQL(", ").join(sql.SQL(misread).format(c=sql.Identifier(name)) for name in columns)
+        tests = sql.SQL(", ").join(sql.SQL(misread).format(c=sql.Identifier(name)) for name in dates)
         with self.connection() as connection:
             row = connection.execute(
-                sql.SQL("SELECT {} FROM {}").format(tests, sql.Identifier(table.schema, table.table))
+                sql.SQL("SELECT {} FROM {}").format(tests, sql.Identifier(table.id.schema, table.id.table))
             ).fetchone()
-        return [name for name, found in zip(columns, row or (), strict=True) if found]
+        what = "holds a date BC or of 5 to 14 October 1582, which a snapshot reads as another day; correct those rows, {}"
+        return {name: what.format(WAY_OUT) for name, found in zip(dates, row or (), strict=True) if found}
 
     def counts(self, ids: Sequence[TableId]) -> tuple[Snapshot, dict[TableId, int]]:
         """`count(*)` of each table at one and the same snapshot, in a read-only transaction."""

@@ -61,9 +61,10 @@ class ConnectWorker(Component):
         shutil.rmtree(plugins, ignore_errors=True)
         private_folder(plugins)
         if self.cluster == "core":
-            folder = private_folder(plugins / "debezium-postgres")
-            for jar in self.site.jars("debezium-postgres"):
-                (folder / jar.name).symlink_to(jar)
+            for name in self.site.plugins:
+                folder = private_folder(plugins / name)
+                for jar in self.site.jars(name):
+                    (folder / jar.name).symlink_to(jar)
 
     @override
     def command(self) -> list[str]:

@@ -19,7 +19,6 @@ class JarSet:
 
 
 KAFKA = "4.3.1"
-
 _WORKERS_OWN = ("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:")
 # Fetched by the tests alone, which ask each plugin whether our config for it is valid; a user's worker brings its own.
 # Central's mirrors lack these four of 3.7.0.
@@ -50,6 +49,8 @@ SETS: dict[str, JarSet] = {
     # Plugin folders: what the worker has itself must not be in one, or its classes meet themselves twice.
     "debezium-postgres": JarSet(("io.debezium:debezium-connector-postgres:3.7.0.Final",), without=_WORKERS_OWN),
     **{f"debezium-{kind}": plugin for kind, plugin in TEST_PLUGINS.items()},
+    # Central's mirrors lack it from 3.5.1 to 3.7.0.
+    "debezium-mariadb": JarSet(("io.debezium:debezium-connector-mariadb:3.5.0.Final",), without=_WORKERS_OWN),
     # Besides the jars in the pyspark wheel. Named one by one: transitively they would bring half of Hadoop again.
     "spark": JarSet(
         (

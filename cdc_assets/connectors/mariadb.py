@@ -1,0 +1,60 @@
+"""The Debezium MariaDB connector of a source: registry in, Connect config out.
+
+Options: https://debezium.io/documentation/reference/3.5/connectors/mariadb.html
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from cdc_assets import names, settings
+from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import Source
+
+# Above what people number their servers with by hand.
+FIRST_SERVER_ID = 1_000_000_000
+
+
+def capture_config(source: Source) -> dict[str, str]:
+    """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
+    database, capture, values = source.database, source.capture, source.values
+    assert isinstance(database, MariaDb)
+    return {
+        "name": names.connector_name(source),
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "tasks.max": "1",
+        "database.hostname": settings.resolve(database.host),
+        "database.port": settings.resolve(database.port),
+        "database.user": settings.resolve(database.user),
+        "database.password": password_placeholder(database.password),
+        "database.ssl.mode": database.sslmode,
+        "database.server.id": str(server_id(source)),
+        "topic.prefix": source.name,
+        "database.include.list": ",".join(sorted({table_pattern(t.id.schema) for t in source.tables})),
+        "table.include.list": ",".join(table_pattern(t.id.schema, t.id.table) for t in source.tables),
+        "snapshot.mode": capture.snapshot,
+        # Without it the snapshot is of one moment only as long as nobody writes.
+        "snapshot.locking.mode": "minimal",
+        "schema.history.internal.kafka.topic": names.schema_history_topic(source),
+        "schema.history.internal.kafka.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
+        # A definition that Debezium cannot parse stops it: those of tables that nobody wants are not read.
+        "schema.history.internal.store.only.captured.tables.ddl": "true",
+        "schema.history.internal.store.only.captured.databases.ddl": "true",
+        "include.schema.changes": "false",
+        # An offset is stored with a record only: this one carries the connector past what it does not capture.
+        "heartbeat.interval.ms": str(min(500, int(capture.heartbeat.total_seconds() * 1000))),
+        # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
+        "decimal.handling.mode": values.decimal,
+        "time.precision.mode": values.temporal,
+        "bigint.unsigned.handling.mode": values.unsigned,
+        "binary.handling.mode": values.binary,
+        # The default takes the years 0 to 99 for 1970 to 2069.
+        "enable.time.adjuster": "false",
+        **record_settings(source),
+    }
+
+
+def server_id(source: Source) -> int:
+    """As declared, else by the source's name: the same at every start, and hardly ever anybody else's."""
+    return source.capture.server_id or FIRST_SERVER_ID + zlib.crc32(source.name.encode()) % FIRST_SERVER_ID

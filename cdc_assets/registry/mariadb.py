@@ -1,0 +1,23 @@
+"""Where a MariaDB server is. A table is named `database.table`: one source may hold tables of several databases."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.references import EnvRef, SecretRef
+
+
+class MariaDb(Declared):
+    """Host, port and user may be `{env: NAME}`; the password is a secret.
+
+    `sslmode: trust` encrypts and believes any certificate; `verify-ca` and `verify-full` do not. The server must write a
+    row binlog (docs/mariadb.md).
+    """
+
+    kind: Literal["mariadb"]
+    host: str | EnvRef
+    port: int | EnvRef = 3306
+    user: str | EnvRef
+    password: SecretRef
+    sslmode: Literal["disable", "trust", "verify-ca", "verify-full"] = "disable"

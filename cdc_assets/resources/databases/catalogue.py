@@ -1,0 +1,73 @@
+"""What every kind of source database answers: its tables, values that would be misread, counts at one moment of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cdc_assets.registry.identifiers import TableId
+
+WAY_OUT = "leave the column out (except_column_list), or accept that (accept_inexact)"
+
+
+@dataclass(frozen=True)
+class CatalogueColumn:
+    """A column as the catalogue has it.
+
+    `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`, or MariaDB's column_type. `kind` is `generated` for a
+    generated column, which the log does not have; else MariaDB's character set, or what a type is that is not PostgreSQL's
+    own (or an array's element): enum, composite, domain, range, multirange, base. `number` is attnum, which a rename keeps;
+    `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    kind: str = ""
+    number: int | None = None
+    missing: str | None = None
+    defaulted: bool = False
+
+
+@dataclass(frozen=True)
+class CatalogueTable:
+    """A table's columns in order, and its primary key's columns in key order (empty: no key)."""
+
+    id: TableId
+    columns: tuple[CatalogueColumn, ...]
+    primary_key: tuple[str, ...]
+
+
+class SourceSnapshot(Protocol):
+    """A moment of the source, at which rows were counted."""
+
+    def sees_event(self, source: Mapping[str, Any]) -> bool:
+        """Is the change with this source block part of it?"""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+
+
+class SourceDatabase(Protocol):
+    """One source database."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+        """The catalogue's view of each table that exists."""
+
+    def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
+        """Of these columns, those that hold values which a connector would change unnoticed: {column: what and what to do}.
+
+        `snapshot`: the connector is about to read the table whole.
+        """
+
+    def counts(self, ids: Sequence[TableId]) -> tuple[SourceSnapshot, dict[TableId, int]]:
+        """`count(*)` of each table, all at one and the same moment."""
+
+    def emit_marker(self, marker: str) -> str:
+        """Write a mark into the log, behind everything committed before the call; the position."""

@@ -1,0 +1,50 @@
+"""A place of a MariaDB's binlog, carried to the core cluster by the connector's own offsets; no table in the source is needed.
+
+The connector commits its offset in one transaction with the records up to it. An offset is stored with a record only, and
+the one after a commit with the next heartbeat, which Debezium sends when another event comes: hence a marker now and then.
+"""
+
+from __future__ import annotations
+
+import time
+
+from cdc_assets import names
+from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+
+_POLL_SECONDS = 0.2
+# Longer than the connector's heartbeat interval: the next marker finds it due.
+_MARK_SECONDS = 1.0
+
+
+def await_binlog(source: BaseSource, marker: str, database: MariaDbDatabase, connect: ConnectClient, until: float) -> str:
+    """Wait until the connector has stored an offset behind everything committed before the call; the position.
+
+    Raises:
+        CaughtUpTimeoutError: when it did not in time.
+    """
+    first = database.emit_marker(marker)
+    target = BinlogPosition.of(*first.rsplit(":", 1))
+    marked = time.monotonic()
+    name = names.connector_name(source)
+    while not ((at := stored_position(connect, name)) and at >= target):
+        if time.monotonic() > until:
+            where = at.text if at else "nowhere"
+            raise CaughtUpTimeoutError(f"{source.name}: connector {name} is at {where}, not yet at {first}; ./cdc status")
+        if time.monotonic() - marked > _MARK_SECONDS:
+            database.emit_marker(marker)
+            marked = time.monotonic()
+        time.sleep(_POLL_SECONDS)
+    return first
+
+
+def stored_position(connect: ConnectClient, name: str) -> BinlogPosition | None:
+    """How far the connector has got; None before its snapshot is complete."""
+    for entry in connect.offsets(name):
+        offset = entry.get("offset") or {}
+        if offset.get("file") and not offset.get("snapshot"):
+            return BinlogPosition.of(str(offset["file"]), int(offset["pos"]))
+    return None

@@ -1,0 +1,52 @@
+"""Whole and broken numbers, signed and unsigned. ZEROFILL changes what a client shows, not the number."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from spark.types.numbers import numeric, unscaled
+from spark.types.rule import LakeType, Rule, SourceType, cast
+
+UNSIGNED_BIGINT = "decimal(20,0)"
+WRAPPED = 1 << 64
+
+
+def _unsigned_bigint(source: SourceType) -> LakeType:
+    if source.modes.unsigned == "long":
+        return LakeType(UNSIGNED_BIGINT, _from_signed)
+    return LakeType(UNSIGNED_BIGINT, lambda text: unscaled(text).try_cast(UNSIGNED_BIGINT))
+
+
+def _from_signed(text: Expression) -> Expression:
+    """The bits of a signed number, read as an unsigned one."""
+    signed = text.try_cast("bigint").cast(UNSIGNED_BIGINT)
+    return sf.when(signed < 0, (signed + sf.lit(str(WRAPPED)).cast("decimal(21,0)")).cast(UNSIGNED_BIGINT)).otherwise(signed)
+
+
+RULES = (
+    Rule(("tinyint",), "smallint", "The same values, those of tinyint(1) and BOOLEAN too.", cast("smallint")),
+    Rule(("tinyint unsigned",), "smallint", "0 to 255.", cast("smallint")),
+    Rule(("smallint",), "smallint", "The same range.", cast("smallint")),
+    Rule(("smallint unsigned",), "int", "0 to 65535 do not fit a smallint.", cast("int")),
+    Rule(("mediumint", "mediumint unsigned"), "int", "Three bytes fit an int, unsigned too.", cast("int")),
+    Rule(("int",), "int", "The same range.", cast("int")),
+    Rule(("int unsigned",), "bigint", "0 to 4294967295 do not fit an int.", cast("bigint")),
+    Rule(("bigint",), "bigint", "The same range.", cast("bigint")),
+    Rule(
+        ("bigint unsigned",),
+        UNSIGNED_BIGINT,
+        "0 to 18446744073709551615 do not fit a bigint. `unsigned: long` sends the upper half as negative numbers, which are "
+        "read back.",
+        _unsigned_bigint,
+    ),
+    Rule(
+        ("decimal", "decimal unsigned"),
+        "decimal(p,s) or string",
+        "Up to 38 digits are a decimal in Delta; more are kept as text with all their digits.",
+        numeric,
+    ),
+    Rule(("double", "double unsigned"), "double", "The same IEEE 754 values.", cast("double")),
+    Rule(("float", "float unsigned"), "float", "The same IEEE 754 values.", cast("float")),
+    Rule(("year",), "int", "The year; 0000 is 0.", cast("int")),
+)
