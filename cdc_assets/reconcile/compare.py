@@ -22,7 +22,8 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import drill
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.registry.models import BaseSource, Source, Table
-from cdc_assets.resources.databases.postgresql import CatalogueTable
+from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.databases.postgresql_cut import PostgresCut, open_cut
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
@@ -79,8 +80,10 @@ def _compare(
     results: dict[str, TableResult] = {}
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
-    with open_cut(platform.database(source), statement_timeout=STATEMENT_TIMEOUT) as cut:
-        catalogue = platform.database(source).tables([t.id for t in tables])
+    database = platform.database(source)
+    assert isinstance(database, PostgresDatabase), source.database.kind
+    with open_cut(database, statement_timeout=STATEMENT_TIMEOUT) as cut:
+        catalogue = database.tables([t.id for t in tables])
         works = []
         for table in tables:
             try:
@@ -95,10 +98,11 @@ def _compare(
         started = time.monotonic()
         position = carry_to_lake(
             source,
-            database=platform.database(source),
+            database=database,
             core=platform.core_kafka(),
             lake=platform.lake_kafka(),
             lake_connect=platform.lake_connect(),
+            core_connect=platform.core_connect(),
             deadline=timeout,
         )
         carried = time.monotonic() - started

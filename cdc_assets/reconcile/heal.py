@@ -21,7 +21,7 @@ from cdc_assets import names
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.result import Difference, TableResult
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import Database, Source, Table
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -64,6 +64,7 @@ def _read_again(source: Source, table: Table, spec: SilverSpec, differences: Seq
 
     if not differences:
         return
+    assert isinstance(source.database, Database), source.database.kind
     database, signals = PostgresCapture(source.database), names.signal_table(source)
     database.ensure_signal_table(signals)
     database.publish(names.publication_name(source), [signals])
