@@ -84,8 +84,8 @@ def capture_names(source: Source) -> dict[str, str]:
 
 
 def schema_history_topic(source: BaseSource) -> str:
-    """Where the connector of a MariaDB keeps the definitions that its tables have had."""
-    return f"_{source.name}-schema-history"
+    """Where a connector that needs it keeps the definitions that its tables have had."""
+    return f"{source.name}.schema-history"
 
 
 def mirrored_topic(source: BaseSource, table: Table) -> str:

@@ -16,7 +16,7 @@ from cdc_assets.assets.ledger import build_ledger_assets
 from cdc_assets.assets.mirrors import build_mirror_assets
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
-from cdc_assets.checks.flow import build_flow_check
+from cdc_assets.checks.flow import build_flow_check, has_flow_check
 from cdc_assets.checks.ledger import build_ledger_checks
 from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
@@ -40,8 +40,10 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     checks = [build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
     sensors = [build_offsets_sensor(source)]
     if isinstance(source, Source):
-        checks += [build_flow_check(source), build_preflight_check(source)]
+        checks.append(build_preflight_check(source))
         sensors.append(build_restart_sensor(source))
+    if has_flow_check(source):
+        checks.append(build_flow_check(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
     return dg.Definitions(
         assets=chain,

@@ -1,10 +1,9 @@
 """The check `events_flow` of a connector: it runs, and what changes at the source becomes events."""
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from typing_extensions import TypeGuard
 
 from cdc_assets import names
 from cdc_assets.checks.evidence import of_error

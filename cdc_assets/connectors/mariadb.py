@@ -9,6 +9,7 @@ import zlib
 
 from cdc_assets import names, settings
 from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import Source
 
@@ -36,12 +37,10 @@ def capture_config(source: Source) -> dict[str, str]:
         "snapshot.mode": capture.snapshot,
         # Without it the snapshot is of one moment only as long as nobody writes.
         "snapshot.locking.mode": "minimal",
-        "schema.history.internal.kafka.topic": names.schema_history_topic(source),
-        "schema.history.internal.kafka.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
+        **schema_history(source),
         # A definition that Debezium cannot parse stops it: those of tables that nobody wants are not read.
         "schema.history.internal.store.only.captured.tables.ddl": "true",
         "schema.history.internal.store.only.captured.databases.ddl": "true",
-        "include.schema.changes": "false",
         # An offset is stored with a record only: this one carries the connector past what it does not capture.
         "heartbeat.interval.ms": str(min(500, int(capture.heartbeat.total_seconds() * 1000))),
         # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
@@ -51,6 +50,7 @@ def capture_config(source: Source) -> dict[str, str]:
         "binary.handling.mode": values.binary,
         # The default takes the years 0 to 99 for 1970 to 2069.
         "enable.time.adjuster": "false",
+        "inconsistent.schema.handling.mode": "fail",
         **record_settings(source),
     }
 

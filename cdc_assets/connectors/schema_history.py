@@ -6,14 +6,14 @@ and one partition, since its order is its meaning.
 
 from __future__ import annotations
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.registry.models import BaseSource
 
 
 def schema_history(source: BaseSource) -> dict[str, str]:
     """Its settings, for connectors that need one."""
     return {
-        "schema.history.internal.kafka.topic": f"{source.name}.schema-history",
+        "schema.history.internal.kafka.topic": names.schema_history_topic(source),
         "schema.history.internal.kafka.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
         # Definitions of all tables of these databases, so that one declared later needs no new history.
         "schema.history.internal.store.only.captured.tables.ddl": "false",

@@ -8,6 +8,7 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.preflight.finding import Finding, Report, sorted_findings
 from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -25,6 +26,8 @@ def preflight(platform: Platform, source: Source) -> Report:
     from cdc_assets.preflight.postgresql_facts import read_facts
 
     database = platform.database(source)
+    if isinstance(database, MariaDbDatabase):
+        return _of_mariadb(database, source)
     try:
         with database.connection() as connection:
             facts = read_facts(
@@ -44,12 +47,26 @@ def preflight(platform: Platform, source: Source) -> Report:
     return Report(source.name, database.place, sorted_findings(found), figures)
 
 
+def _of_mariadb(database: MariaDbDatabase, source: Source) -> Report:
+    from cdc_assets.preflight import mysql
+
+    tables = [table.id for table in source.tables]
+    try:
+        answers = database.answers(mysql.QUERIES, sorted({table.schema for table in tables}))
+    except CdcAssetsError as error:
+        return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))
+    return Report(source.name, database.place, sorted_findings(list(mysql.findings(tables, answers))))
+
+
 def fix(platform: Platform, source: Source, report: Report) -> list[tuple[Finding, str]]:
     """Run every safe statement of what does not hold; each with `done`, or why not."""
     import psycopg
 
-    done = []
-    with platform.database(source).connection() as connection:
+    done: list[tuple[Finding, str]] = []
+    database = platform.database(source)
+    if isinstance(database, MariaDbDatabase):
+        return done  # what mends a server is its administrator's to run
+    with database.connection() as connection:
         connection.execute(_LOCK_TIMEOUT)
         for finding in report.findings:
             if finding.level == "ok" or not finding.safe or finding.mend is None:

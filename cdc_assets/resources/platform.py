@@ -16,6 +16,8 @@ from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases import SourceDatabase, open_database
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.spark import SparkSessions
 
@@ -61,7 +63,7 @@ class Platform(dg.ConfigurableResource):
         """Sessions on the Spark Connect server."""
         return SparkSessions(self.spark_remote or settings.address("CDC_SPARK_REMOTE"))
 
-    def database(self, source: Source) -> SourceDatabase:
+    def database(self, source: Source) -> MariaDbDatabase | PostgresDatabase:
         """The source's database."""
         return open_database(source.database)
 

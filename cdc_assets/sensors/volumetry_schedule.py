@@ -10,7 +10,7 @@ from cdc_assets.checks.flow import flow_key, has_flow_check
 from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.sensors.recent_runs import last_materialized
 
 # A tick of the past is dropped where the next is near: after a pause all of them would run at once, beside the backlog.

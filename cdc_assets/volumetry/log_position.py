@@ -79,7 +79,12 @@ def carry_to_lake(
 
 
 def await_in_core(
-    source: BaseSource, *, database: SourceDatabase, core: KafkaCluster, core_connect: ConnectClient | None = None, deadline: float = 120.0
+    source: BaseSource,
+    *,
+    database: SourceDatabase,
+    core: KafkaCluster,
+    core_connect: ConnectClient | None = None,
+    deadline: float = 120.0,
 ) -> str:
     """Wait until everything committed in the source before the call is in the core cluster's topics; the log position.
 

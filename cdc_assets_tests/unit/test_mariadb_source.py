@@ -48,7 +48,7 @@ def test_the_connector_reads_exactly_the_declared_tables(source: Source) -> None
     assert [bool(re.fullmatch(p, "shop.orders")) for p in patterns] == [True, False]
     assert [bool(re.fullmatch(p, "shop.order,lines")) for p in patterns] == [False, True]
     assert config["database.include.list"] == "shop"
-    assert config["schema.history.internal.kafka.topic"] == "_shop-schema-history"
+    assert config["schema.history.internal.kafka.topic"] == "shop.schema-history"
     assert CANARY not in json.dumps(config)
     assert config["database.password"] == "${dir:/secrets:shop}"
 

@@ -11,6 +11,6 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase
 __all__ = ["SourceDatabase", "open_database"]
 
 
-def open_database(database: Database | MariaDb) -> SourceDatabase:
+def open_database(database: Database | MariaDb) -> MariaDbDatabase | PostgresDatabase:
     """By its kind; nothing is connected yet."""
     return MariaDbDatabase(database) if isinstance(database, MariaDb) else PostgresDatabase(database)

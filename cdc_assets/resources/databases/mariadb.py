@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,7 +50,7 @@ class MariaDbDatabase:
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists; one query for all."""
         wanted = " OR ".join(["(c.table_schema = %s AND c.table_name = %s)"] * len(ids)) or "FALSE"
-        with self._connect() as cursor:
+        with self.connection() as cursor:
             cursor.execute(_COLUMNS.format(wanted=wanted), [part for table in ids for part in table])
             rows = cursor.fetchall()
         grouped: dict[TableId, list[Any]] = {}
@@ -77,7 +77,7 @@ class MariaDbDatabase:
         dated = [c.name for c in table.columns if c.name in columns and c.type.partition("(")[0] in _DATED]
         if not dated:
             return {}
-        with self._connect() as cursor:
+        with self.connection() as cursor:
             cursor.execute("SELECT @@global.sql_mode")
             modes = set(cursor.fetchone()[0].split(","))
             if not (modes >= _NO_ZERO and modes & _STRICT):
@@ -95,7 +95,7 @@ class MariaDbDatabase:
 
     def counts(self, ids: Sequence[TableId]) -> tuple[BinlogPosition, dict[TableId, int]]:
         """`count(*)` of each table at one and the same place of the binlog, in a read-only transaction."""
-        with self._connect() as cursor:
+        with self.connection() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
             cursor.execute("SHOW STATUS LIKE 'binlog_snapshot_%'")
@@ -115,10 +115,20 @@ class MariaDbDatabase:
 
         Everything that committed before the call lies before the position. Replicas run it too, to no effect.
         """
-        with self._connect() as cursor:
+        with self.connection() as cursor:
             position = self._position(cursor)
             cursor.execute(f"FLUSH TABLES {_quoted('cdc_assets', marker)}")
         return position.text
+
+    def answers(self, queries: Mapping[str, str], databases: Sequence[str]) -> dict[str, list[Any]]:
+        """The rows of each query; `{databases}` in one stands for the databases' names."""
+        found = {}
+        with self.connection() as cursor:
+            for name, query in queries.items():
+                placed = query.format(databases=", ".join(["%s"] * len(databases)))
+                cursor.execute(placed, list(databases) if placed != query else None)
+                found[name] = list(cursor.fetchall())
+        return found
 
     def _position(self, cursor: Any) -> BinlogPosition:
         cursor.execute("SHOW MASTER STATUS")
@@ -128,7 +138,8 @@ class MariaDbDatabase:
         return BinlogPosition.of(row[0], row[1])
 
     @contextmanager
-    def _connect(self) -> Iterator[Any]:
+    def connection(self) -> Iterator[Any]:
+        """A cursor, each statement committed by itself."""
         try:
             import pymysql
         except ImportError as error:
