@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=3000, help="rows of each table at the beginning")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no table after so long")
     parser.add_argument("--victims", nargs="*", default=[*VICTIMS], choices=[*VICTIMS, "nobody"])
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="onboarding-") as folder:
@@ -46,7 +47,7 @@ def main() -> int:
         (root / "live").mkdir(mode=0o755)
         began = time.monotonic()
         with live_source(root / "live") as live, ground(live, root / "sources", NAME) as own:
-            done = [_one(own, chosen, number) for number in range(chosen.count)]
+            done = [_one(own, chosen, n) for n in range(chosen.count) if time.monotonic() - began < chosen.seconds]
             delivered = own.live.delivered(seconds=300)
             expected = {table: own.rows(table) for table in [*(d["table"] for d in done), OLD]}
         with spark_connect(root / "spark") as (remote, _):
@@ -69,13 +70,13 @@ def _one(own: Ground, chosen: argparse.Namespace, number: int) -> dict[str, Any]
     victim = choice.choices(chosen.victims, [VICTIMS.get(v, 1) for v in chosen.victims])[0]
     began, killed = time.monotonic(), None
     with Writers(own.live, [table, OLD], chosen.rows * 2, seed=number) as writers:
-        first = cdc("onboard", NAME, f"public.{table}", "--route", chosen.route, "-o", "json")
+        command = ("onboard", NAME, f"public.{table}", "--route", chosen.route, "-o", "json")
+        first = cdc(*command)
         if victim == "cdc":
             killed = step if kill_at(first, NAME, step, after=choice.random()) else None
         elif victim != "nobody":
             killed = step if _kill_part(own.live, first, victim, step, choice.random()) else None
-        steps, attempts = _until_done(own, first)
-        writers.transactions += 0
+        steps, attempts = _until_done(own, first, command)
     seconds = {name: facts["step_seconds"] for name, facts in steps.items()}
     facts = {
         "table": table,
@@ -94,14 +95,14 @@ def _one(own: Ground, chosen: argparse.Namespace, number: int) -> dict[str, Any]
     return shown
 
 
-def _until_done(own: Ground, process: subprocess.Popen[str]) -> tuple[dict[str, Any], int]:
-    """What its last process says of its steps; resumed until it is done."""
+def _until_done(own: Ground, process: subprocess.Popen[str], command: tuple[str, ...]) -> tuple[dict[str, Any], int]:
+    """What its last process says of its steps (nothing, where the one before had finished); the same again until it is done."""
     for attempt in range(1, 6):
         out, err = process.communicate(timeout=400)
         if process.returncode == 0:
             return json.loads(out)["steps"], attempt
         print(err.strip().splitlines()[-1:] if err else "killed", file=sys.stderr, flush=True)
-        process = cdc("onboard", NAME, "--resume", "-o", "json")
+        process = cdc(*command)
     raise AssertionError(f"not done after 5 attempts: {err}\n{own.file.read_text()}")
 
 

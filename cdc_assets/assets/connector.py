@@ -6,7 +6,7 @@ from cdc_assets import names
 from cdc_assets.assets.capturable import refuse_uncapturable
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
-from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.capture import capture_config, not_listed
 from cdc_assets.connectors.difference import difference
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
@@ -21,8 +21,14 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
         for line in difference(connect, config).lines():
             context.log.info("%s", line)
         refuse_uncapturable(platform, source)
+        late = not_listed(source, connect.config(config["name"]))
         applied = apply_connector(connect, config)
         context.log.info("%s: %s", applied.name, applied.summary)
+        if late:
+            # A running connector takes no snapshot of what is added to its list.
+            context.log.warning(
+                "only changes of %s come from now on; for the rows too: cdc onboard %s %s", late, source.name, late
+            )
         return dg.MaterializeResult(
             metadata={
                 "cdc/change": applied.summary,
@@ -31,6 +37,7 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
                 "cdc/tasks": ", ".join(applied.status.tasks),
                 "cdc/tables": len(source.tables),
                 **names.capture_names(source),
+                "cdc/tables_to_onboard": late or "none",
                 "cdc/database": platform.database(source).place,
             }
         )

@@ -58,12 +58,12 @@ def _begin(name: str, route: Route) -> dg.OpDefinition:
 
 
 def _op(name: str, step: Step) -> dg.OpDefinition:
-    @dg.op(name=f"{name}_{step.name.replace('-', '_')}", description=step.what)
-    def one_step(context: dg.OpExecutionContext, platform: Platform, source: str) -> Any:
+    @dg.op(name=f"{name}_{step.name.replace('-', '_')}", description=step.what, out=dg.Out(str))
+    def one_step(context: dg.OpExecutionContext, platform: Platform, source: str) -> Iterator[Any]:
         with only_one(source):
             facts = run.run_step(platform, source, step.name, lambda text: context.log.info("%s", text))
         shown = {f"cdc/{key}": value if isinstance(value, (int, float, str)) else str(value) for key, value in facts.items()}
-        return dg.Output(source, metadata=shown)
+        yield dg.Output(source, metadata=shown)
 
     return one_step
 

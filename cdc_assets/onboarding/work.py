@@ -78,6 +78,7 @@ def declared_source(name: str) -> Source:
         )
     if not isinstance(found.database, Database):
         raise OnboardingError(
-            f"{name} is of kind {found.database.kind}: only tables of PostgreSQL are onboarded to a running source"
+            f"{name} is of kind {found.database.kind}, and onboarding knows publications and slots only: declare the table, "
+            "apply, and ask the connector for a snapshot by hand"
         )
     return found

@@ -11,6 +11,7 @@ import pytest
 
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.difference import difference
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
@@ -46,6 +47,12 @@ def test_table_names_are_escaped_and_match_only_themselves(source: Source) -> No
     assert re.fullmatch(patterns[1], "odd.we.ird,name(x)")
 
 
+def test_tables_that_a_running_connector_does_not_list_are_told(source: Source) -> None:
+    first = source.model_copy(update={"tables": source.tables[:1]})
+    assert not_listed(source, capture_config(first)) == 'odd."we.ird,name(x)"'
+    assert not_listed(source, capture_config(source)) == not_listed(source, None) == ""
+
+
 def test_declared_keys_become_the_record_key(source: Source) -> None:
     table, columns = capture_config(source)["message.key.columns"].rsplit(":", 1)
     assert re.fullmatch(table, "odd.we.ird,name(x)")
@@ -69,6 +76,12 @@ def test_the_mirror_copies_exactly_the_declared_topics(source: Source) -> None:
     assert any(re.fullmatch(pattern, "shop.public.orders") for pattern in patterns)
     assert any(re.fullmatch(pattern, "shop.odd.we.ird_name_x_") for pattern in patterns)
     assert not any(re.fullmatch(pattern, "shop.public.orders2") for pattern in patterns)
+
+
+def test_a_bare_404_is_a_worker_that_starts_and_no_missing_connector() -> None:
+    answers = iter([httpx.Response(404), httpx.Response(404), httpx.Response(200, json={"name": "c"})])
+    connect = ConnectClient("http://connect", transport=httpx.MockTransport(lambda _: next(answers)))
+    assert connect.config("c") == {"name": "c"}
 
 
 class FakeConnect:

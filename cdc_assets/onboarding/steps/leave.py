@@ -31,6 +31,6 @@ def registry(work: Work) -> Facts:
 
 
 KNOWN = Step("known", "the tables are declared, and others stay", known)
-CONNECTOR = Step("connector", "the connector and its publication are without them (its task restarts)", without_tables)
+CONNECTOR = Step("connector", "the connector and its publication are without them (stopped for a moment)", without_tables)
 MIRROR = Step("mirror", "the mirror connector no longer carries their topics", without_mirror)
 REGISTRY = Step("registry", "the tables are taken out of the source's registry file", registry)

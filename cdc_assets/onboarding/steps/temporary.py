@@ -17,10 +17,10 @@ from __future__ import annotations
 import time
 
 from cdc_assets import names
-from cdc_assets.connectors.postgresql import capture_config, temporary_config
+from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.steps.capture import await_published, without_tables
+from cdc_assets.onboarding.steps.capture import reconfigured, without_tables
 from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
 from cdc_assets.onboarding.work import Step, Work
 
@@ -43,24 +43,8 @@ def stop(work: Work) -> Facts:
 
 def go_on(work: Work) -> Facts:
     """The connector runs again, from where it was, with old and new tables."""
-    connect, config = work.platform.core_connect(), capture_config(work.after)
-    findings = connect.validate(config)
-    if findings:
-        raise OnboardingError(f"connector {config['name']} is not valid with the new tables: {findings}")
-    connect.put_config(config["name"], config)
-    work.database.publish(names.publication_name(work.after), [table.id for table in work.tables])
-    connect.resume(config["name"])
-    connect.wait_running(config["name"])
-    await_published(work)
+    reconfigured(work, work.after)
     return {"stopped_seconds": round(time.time() - work.state.fact("stop", "stopped_at"), 3)}
-
-
-def resumed(work: Work) -> Facts:
-    """The connector runs as before this onboarding."""
-    connect, name = work.platform.core_connect(), names.connector_name(work.before)
-    connect.put_config(name, capture_config(work.before))
-    connect.resume(name)
-    return {**without_tables(work), "state": connect.wait_running(name).state}
 
 
 def snapshot(work: Work) -> Facts:
@@ -85,7 +69,7 @@ def remove(work: Work) -> Facts:
     return {"connector": name, "slot_dropped": slot}
 
 
-STOP = Step("stop", "the running connector is stopped, its offsets are kept", stop, resumed)
+STOP = Step("stop", "the running connector is stopped, its offsets are kept", stop, without_tables)
 GO_ON = Step("go-on", "it goes on from where it was, with old and new tables in its publication", go_on)
 SNAPSHOT = Step(
     "snapshot", "a temporary connector (initial_only, own name and slot) reads the tables into their topics", snapshot, remove

@@ -1,7 +1,7 @@
 """Volumetry of the new topics: at one snapshot of the source, as many keys live in the topic as rows in the table.
 
 One count in a transaction of the source, a marker in its log behind it, and all events up to the marker whose
-transaction that snapshot sees: what is last for each key, in the topic's order, must leave exactly that many. Tolerance 0.
+transaction that snapshot sees: what is last for each key must leave exactly that many. Tolerance 0.
 Tables of more than `MOST_RECORDS` are left to the volumetry check of silver, which does the same in Spark.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets import names
@@ -19,6 +20,7 @@ from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import Snapshot
 from cdc_assets.volumetry.log_position import await_in_core
+from spark.specs import ANCHOR_HEADER
 
 MOST_RECORDS = 2_000_000
 _DEADLINE_SECONDS = 600.0
@@ -58,18 +60,48 @@ def _live_keys(work: Work, table: Table, snapshot: Snapshot) -> int | None:
     ranges = dict(core.states([name])[name].ranges)
     if sum(end - begin for begin, end in ranges.values()) > MOST_RECORDS:
         return None
-    live: set[bytes] = set()
+    keys, start = _Keys(), work.state.fact("topics", "ends").get(name, {})
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
-        if record.value is None:
-            continue
-        event: dict[str, Any] = json.loads(record.value)
-        event = event.get("payload", event)
-        if event["op"] == "t" and _visible(event, snapshot):
-            live.clear()
-        elif _visible(event, snapshot) and event["op"] in "rcud":
-            key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
-            live.discard(key) if event["op"] == "d" else live.add(key)
-    return len(live)
+        event = json.loads(record.value or b"null")
+        event = event and event.get("payload", event)
+        if event and _visible(event, snapshot):
+            anchored = event["op"] == "r" and any(header == ANCHOR_HEADER for header, _ in record.headers)
+            own = record.offset >= start.get(str(record.partition), 0)
+            keys.see(event["op"], hashlib.blake2b(record.key or b"", digest_size=12).digest(), anchored=anchored, own=own)
+    return len(keys.live())
+
+
+@dataclass
+class _Keys:
+    """Which keys have a row: the last event of a key decides.
+
+    Rows of a temporary connector come between changes that are newer than they are: such a row counts where its key
+    has no change (spark.bronze_drafts does the same by position).
+    """
+
+    alive: set[bytes] = field(default_factory=set)
+    gone: set[bytes] = field(default_factory=set)
+    anchored: set[bytes] = field(default_factory=set)
+    truncated: bool = False
+
+    def see(self, op: str, key: bytes, *, anchored: bool, own: bool) -> None:
+        """`own`: it came into the topic since this onboarding began."""
+        if anchored:
+            self.anchored.add(key)
+        elif op == "t":
+            self.alive.clear()
+            self.gone.clear()
+            self.truncated = own
+        elif op == "d":
+            self.alive.discard(key)
+            if own:
+                self.gone.add(key)
+        elif op in "rcu":
+            self.alive.add(key)
+            self.gone.discard(key)
+
+    def live(self) -> set[bytes]:
+        return self.alive if self.truncated else self.alive | (self.anchored - self.gone)
 
 
 def _visible(event: dict[str, Any], snapshot: Snapshot) -> bool:

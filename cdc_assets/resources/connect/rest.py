@@ -47,6 +47,9 @@ class ConnectRest:
             response = self._http.request(method, path, json=json)
         except httpx.TransportError as error:
             raise _TryAgainError(f"no answer: {error or type(error).__name__}") from error
+        # Connect says what it does not find; a bare 404 is its web server, before the REST interface is up.
+        if response.status_code == 404 and not response.content:
+            raise _TryAgainError("HTTP 404 without a message: Connect is starting")
         if response.status_code == 404 and missing_ok:
             return None
         if not response.is_error:

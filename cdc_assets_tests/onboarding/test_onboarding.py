@@ -1,0 +1,124 @@
+"""The steps of an onboarding on a live source: the publication trap, what a crash leaves, what is taken back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cdc_assets.cli.onboard import onboard
+from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding import run
+from cdc_assets.onboarding.jobs import build_onboarding_jobs
+from cdc_assets.onboarding.state import Journal
+from cdc_assets.onboarding.work import declared_source
+from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.onboarding.drive import cdc, kill_at
+from cdc_assets_tests.onboarding.ground import Ground, ground
+
+SOURCE = "depot"
+
+
+@pytest.fixture(scope="module")
+def depot(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with ground(live, tmp_path_factory.mktemp("depot") / "sources", SOURCE) as own:
+        yield own
+
+
+def last_values(own: Ground, table: str) -> dict[int, str]:
+    """What the topic leaves of each key, in its own order."""
+    found: dict[int, str] = {}
+    for record in own.live.delivered()[f"{SOURCE}.public.{table}"][0]:
+        if record.value is not None:
+            event, key = json.loads(record.value), json.loads(record.key or "{}")["id"]
+            found.pop(key, None)
+            if event["op"] != "d":
+                found[key] = event["after"]["v"]
+    return found
+
+
+def published(source: str) -> set[str]:
+    return {table.table for table in PostgresCapture(declared_source(source).database).published(f"cdc_{source}")}
+
+
+def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground) -> None:
+    """Its changes are never decoded, and a snapshot taken before its end would not have them either."""
+    depot.create("depot_trap", 20)
+    with ThreadPoolExecutor(1) as pool, depot.live.connection(autocommit=False) as early:
+        early.execute("INSERT INTO depot_trap VALUES (1001, 'written before the table was published')")
+        early.execute("UPDATE depot_trap SET v = 'changed before the table was published' WHERE id = 2")
+        run.begin(SOURCE, ["public.depot_trap"], "incremental")
+        onboarding = pool.submit(run.go_on, Platform(), SOURCE, lambda _: None)
+        deadline = time.monotonic() + 60
+        while (running := Journal.of(SOURCE).running) is None or running.current != "writers":
+            assert time.monotonic() < deadline
+            assert not onboarding.done(), onboarding.result()
+            time.sleep(0.1)
+        with depot.live.connection() as other:  # a later writer is neither held up nor waited for
+            other.execute("INSERT INTO depot_trap VALUES (1002, 'written afterwards')")
+        time.sleep(1.0)
+        assert Journal.of(SOURCE).running.current == "writers"  # type: ignore[union-attr]
+        early.commit()
+        assert onboarding.result().steps["writers"]["waited_for"] == 1
+    found = last_values(depot, "depot_trap")
+    assert found == {row["id"]: row["v"] for row in depot.rows("depot_trap")}
+    assert found[1001].startswith("written before")
+
+
+def test_killed_and_rolled_back_is_as_before(depot: Ground) -> None:
+    depot.create("depot_back", 20)
+    text, config = depot.file.read_text(), depot.live.connect.config(f"{SOURCE}-capture")
+    first = cdc("onboard", SOURCE, "public.depot_back", "--route", "temporary")
+    assert kill_at(first, SOURCE, "snapshot", after=0.1)
+    with pytest.raises(OnboardingError, match="--resume, or --rollback"):
+        run.begin(SOURCE, ["public.depot_old2"], "incremental")
+    assert run.roll_back(Platform(), SOURCE, lambda _: None).state == "rolled back"
+    assert depot.file.read_text() == text
+    assert depot.live.connect.config(f"{SOURCE}-capture") == config
+    assert f"{SOURCE}-capture-onboard" not in depot.live.connect.connectors()
+    assert "depot_back" not in published(SOURCE)
+    with depot.live.connection() as connection:
+        slots = connection.execute("SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'cdc_depot%'").fetchall()
+    assert slots == [("cdc_depot",)]
+
+
+def test_what_cannot_be_taken_in_changes_nothing(depot: Ground) -> None:
+    with depot.live.connection() as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS depot_keyless (v text)")
+    before = depot.file.read_text()
+    run.begin(SOURCE, ["public.depot_keyless", "public.depot_absent"], "incremental")
+    with pytest.raises(OnboardingError) as refused:
+        run.go_on(Platform(), SOURCE, lambda _: None)
+    assert "public.depot_keyless has no primary key" in str(refused.value)
+    assert "there is no table public.depot_absent" in str(refused.value)
+    assert depot.file.read_text() == before
+    run.roll_back(Platform(), SOURCE, lambda _: None)
+
+
+def test_offboarded_by_the_job(depot: Ground) -> None:
+    depot.create("depot_gone", 5)
+    run.begin(SOURCE, ["public.depot_gone"], "incremental")
+    run.go_on(Platform(), SOURCE, lambda _: None)
+    assert "depot_gone" in published(SOURCE)
+    job = next(job for job in build_onboarding_jobs() if job.name == "offboard")
+    config = {"ops": {"offboard_begin": {"config": {"source": SOURCE, "tables": ["public.depot_gone"]}}}}
+    done = job.execute_in_process(run_config=config, resources={"platform": Platform()})
+    (output,) = done.filter_events(lambda event: event.is_successful_output and event.node_name == "offboard_registry")
+    assert output.step_output_data.metadata["cdc/removed"].value == "['public.depot_gone']"
+    assert "depot_gone" not in depot.file.read_text()
+    assert depot.live.connect.config(f"{SOURCE}-capture") == capture_config(declared_source(SOURCE))
+    assert "depot_gone" not in published(SOURCE)
+    assert "public.depot_gone" not in Journal.of(SOURCE).finished
+
+
+def test_the_plan_is_printed_and_nothing_is_done(depot: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    onboard(SOURCE, ["public.depot_x"], "temporary", dry_run=True, output="json")
+    names = [step["step"] for step in json.loads(capsys.readouterr().out)]
+    assert names.index("stop") < names.index("go-on") < names.index("writers") < names.index("snapshot") < names.index("remove")
+    assert Journal.of(SOURCE).running is None

@@ -1,0 +1,107 @@
+"""What an onboarding keeps and edits: the registry file with its comments, and its own journal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding import run
+from cdc_assets.onboarding.jobs import build_onboarding_jobs
+from cdc_assets.onboarding.registry_file import add_tables, remove_tables
+from cdc_assets.onboarding.route import ROUTES
+from cdc_assets.onboarding.state import Journal
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
+from cdc_assets.resources.platform import Platform
+
+HEAD = """\
+# the shop, by hand
+source: shop   # its name
+database: {kind: postgresql, host: db, dbname: "shop", user: u, password: {secret: s}}
+"""
+INDENTED = f"""{HEAD}tables:
+  # money
+  - {{name: public.orders, freshness: {{fail_after: 15m}}}}   # the main one
+  - name: public.lines
+    owners: ["team:a"]
+# the end
+"""
+FLUSH = f"""{HEAD}tables:
+- name: 'public.orders'
+topics: {{partitions: 3}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path / "sources"))
+    (tmp_path / "sources").mkdir()
+    return tmp_path / "sources" / "shop.yaml"
+
+
+@pytest.mark.parametrize("text", [INDENTED, FLUSH], ids=["indented", "flush"])
+def test_only_the_entry_is_added_and_taken_out_again(file: Path, text: str) -> None:
+    file.write_text(text)
+    assert add_tables(file, ["public.new", 'odd."T a"', "public.new"]) == ["public.new", 'odd."T a"']
+    edited = file.read_text()
+    assert [line for line in text.splitlines() if line not in edited.splitlines()] == []
+    assert len(edited.splitlines()) == len(text.splitlines()) + 2
+    assert [table.name for table in load_source(file).tables][-2:] == ["public.new", 'odd."T a"']
+    assert add_tables(file, ["public.new"]) == []
+    assert remove_tables(file, ["public.new", 'odd."T a"']) == ["public.new", 'odd."T a"']
+    assert file.read_text() == text
+
+
+def test_a_file_that_would_not_be_valid_is_left_as_it_was(file: Path) -> None:
+    file.write_text(FLUSH)
+    with pytest.raises(RegistryError):
+        add_tables(file, ["other.orders", "public.other__orders"])
+    with pytest.raises(OnboardingError, match="all of the source's tables"):
+        remove_tables(file, ["public.orders"])
+    assert file.read_text() == FLUSH
+    assert [f.name for f in file.parent.iterdir()] == ["shop.yaml"]
+
+
+def test_one_at_a_time_and_the_same_again_goes_on(file: Path) -> None:
+    file.write_text(FLUSH)
+    first = run.begin("shop", ["public.a", "public.b"], "incremental")
+    assert first is not None
+    again = run.begin("shop", ["public.a", "public.b"], "incremental")
+    assert again is not None
+    assert again.id == first.id
+    with pytest.raises(OnboardingError, match="incremental onboarding of public.a, public.b .* --resume, or --rollback"):
+        run.begin("shop", ["public.c"], "incremental")
+    assert run.finish("shop").state == "done"
+    assert run.begin("shop", ["public.a"], "blocking") is None
+    assert run.begin("shop", ["public.a"], "blocking", again=True) is not None
+    assert set(Journal.of("shop").finished) == {"public.a", "public.b"}
+
+
+@pytest.mark.parametrize(("source", "table"), [("nosuch", "public.a"), ("shop", "a"), ("shop", "a.b.c")])
+def test_what_is_no_table_is_refused(file: Path, source: str, table: str) -> None:
+    file.write_text(FLUSH)
+    with pytest.raises(OnboardingError):
+        run.begin(source, [table], "incremental")
+    assert Journal.of(source).running is None
+
+
+def test_the_jobs_have_an_op_per_step() -> None:
+    for job, (route, steps) in zip(build_onboarding_jobs(), ROUTES.items(), strict=True):
+        names = [node.name.removeprefix(f"{job.name}_") for node in job.nodes_in_topological_order]
+        assert names == ["begin", *(step.name.replace("-", "_") for step in steps), "finish"], route
+
+
+def test_a_run_of_the_job_shows_what_each_step_found(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(FLUSH)
+    steps = tuple(replace(step, run=lambda work, name=step.name: {"found": name}) for step in ROUTES["offboard"])
+    monkeypatch.setitem(ROUTES, "offboard", steps)
+    job = next(job for job in build_onboarding_jobs() if job.name == "offboard")
+    config = {"ops": {"offboard_begin": {"config": {"source": "shop", "tables": ["public.orders"]}}}}
+    done = job.execute_in_process(run_config=config, resources={"platform": Platform()})
+    outputs = done.filter_events(lambda event: event.is_successful_output and event.node_name == "offboard_known")
+    assert [event.step_output_data.metadata["cdc/found"].value for event in outputs] == ["known"]
+    assert Journal.of("shop").running is None
