@@ -100,3 +100,11 @@ class PlotsMissingError(CdcAssetsError):
         super().__init__(
             "plots need matplotlib, which is not installed: ./cdc ledger … --plot FILE installs it, or pip install matplotlib"
         )
+
+
+class RenderError(CdcAssetsError):
+    """Manifests cannot be made from the registry and the deployment, or would overwrite what is not ours."""
+
+
+class MirrorError(CdcAssetsError):
+    """A mirror has lost records, or cannot be repaired the way that was asked for."""

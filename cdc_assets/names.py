@@ -38,6 +38,11 @@ def mirror_connector_name(source: BaseSource) -> str:
     return f"{source.name}-mirror"
 
 
+def sink_connector_name(source: BaseSource) -> str:
+    """The connector on the lake's Connect cluster that writes the source's topics to a bucket."""
+    return f"{source.name}-sink"
+
+
 def slot_name(source: Source) -> str:
     """The logical replication slot."""
     return source.capture.slot or f"cdc_{source.name}"
@@ -90,7 +95,7 @@ def schema_history_topic(source: BaseSource) -> str:
 
 def mirrored_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
-    if not is_mirrored(source):
+    if not is_mirrored(source) or source.topics.replication == "identity":
         return topic(source, table)
     return f"{CORE_ALIAS}.{topic(source, table)}"
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from cdc_assets.errors import MissingAddressError, MissingSecretError
@@ -21,6 +24,19 @@ _WHAT = {
     "CDC_SPARK_REMOTE": "the Spark Connect server (sc://host:port)",
     "CDC_DAGSTER_URL": "the Dagster webserver",
 }
+
+
+_GIVEN: ContextVar[Mapping[str, str] | None] = ContextVar("given", default=None)
+
+
+@contextmanager
+def only(values: Mapping[str, str]) -> Iterator[None]:
+    """These variables and no others, within the block: what is rendered must not depend on where it is rendered."""
+    token = _GIVEN.set(values)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
 
 
 def home() -> Path:
@@ -41,6 +57,9 @@ def lake() -> str:
 
 def lookup(name: str) -> str | None:
     """A variable from the environment, else from the running stack, else None."""
+    given = _GIVEN.get()
+    if given is not None:
+        return given.get(name)
     return os.environ.get(name) or _stack_environment().get(name)
 
 

@@ -23,6 +23,7 @@ from cdc_assets.cli import (
     preflight,
     quarantine,
     reconcile,
+    render,
     status,
     traffic,
     up,
@@ -55,6 +56,7 @@ app.command("pause")(connector_verbs.pause)
 app.command("resume")(connector_verbs.resume)
 app.command("stop")(connector_verbs.stop)
 app.add_typer(offsets.app, name="offsets")
+app.command("render")(render.render_verb)
 app.add_typer(quarantine.app, name="quarantine")
 app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test_verb.test)
 

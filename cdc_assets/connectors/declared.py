@@ -4,6 +4,7 @@
 |---|---|---|
 | core | `<source>-capture` (Debezium) | sources with a database |
 | lake | `<source>-mirror` (MirrorMaker 2) | sources whose topics are on the core cluster |
+| lake | `<source>-sink` (S3 or GCS) | sources that declare a `sink` |
 
 Any other connector of these clusters is foreign, and is never touched.
 """
@@ -17,10 +18,11 @@ from typing import Literal
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.sink import sink_config
 from cdc_assets.registry.models import BaseSource, Source
 
 Cluster = Literal["core", "lake"]
-Role = Literal["capture", "mirror"]
+Role = Literal["capture", "mirror", "sink"]
 
 
 @dataclass(frozen=True)
@@ -42,4 +44,7 @@ def declared_connectors(sources: Iterable[BaseSource]) -> list[DeclaredConnector
             found.append(DeclaredConnector(source, "capture", "core", names.connector_name(source), capture_config(source)))
         if names.is_mirrored(source):
             found.append(DeclaredConnector(source, "mirror", "lake", names.mirror_connector_name(source), mirror_config(source)))
+        if source.sink is not None:
+            config = sink_config(source, source.sink)
+            found.append(DeclaredConnector(source, "sink", "lake", names.sink_connector_name(source), config))
     return found

@@ -12,6 +12,11 @@ import re
 from cdc_assets import names, settings
 from cdc_assets.registry.models import BaseSource
 
+_IDENTITY = {
+    "default": {},
+    "identity": {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
+}
+
 
 def mirror_config(source: BaseSource) -> dict[str, str]:
     """The connector's whole config, for exactly the declared tables' topics."""
@@ -28,6 +33,7 @@ def mirror_config(source: BaseSource) -> dict[str, str]:
         "target.cluster.bootstrap.servers": lake,
         "topics": ",".join(re.escape(topic).replace(r"\-", "-") for topic in topics),
         "topics.exclude": "^$",
+        **_IDENTITY[source.topics.replication],
         "replication.factor": str(source.topics.replication_factor or -1),
         "offset-syncs.topic.replication.factor": str(source.topics.replication_factor or -1),
         # The core cluster is only read: nothing of ours is written there.

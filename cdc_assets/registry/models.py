@@ -20,6 +20,7 @@ from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.schema_changes import SchemaChanges
+from cdc_assets.registry.sink import Sink
 from cdc_assets.registry.value_forms import ValueForms
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
@@ -57,11 +58,16 @@ class Capture(Declared):
 
 
 class Topics(Declared):
-    """Topic settings on both clusters. Retention bounds how long a stopped lake can catch up without a snapshot."""
+    """Topic settings on both clusters. Retention bounds how long a stopped lake can catch up without a snapshot.
+
+    `replication: identity` gives the lake's copies the names that the topics have on the core cluster, as MirrorMaker 2's
+    IdentityReplicationPolicy does; the default puts `core.` before them. Only one way: identity knows no loop.
+    """
 
     partitions: int = Field(default=1, ge=1, le=1000)
     retention: Duration = timedelta(hours=168)
     replication_factor: int | None = Field(default=None, ge=1, le=10)
+    replication: Literal["default", "identity"] = "default"
 
 
 class Batching(Declared):
@@ -197,6 +203,7 @@ class BaseSource(Declared):
     batching: Batching = Batching()
     schema_changes: SchemaChanges = SchemaChanges()
     backup: Backup | None = None
+    sink: Sink | None = None
     volumetry: Volumetry = Volumetry()
     ledger: Ledger = Ledger()
 

@@ -51,6 +51,8 @@ SETS: dict[str, JarSet] = {
     **{f"debezium-{kind}": plugin for kind, plugin in TEST_PLUGINS.items()},
     # Central's mirrors lack it from 3.5.1 to 3.7.0.
     "debezium-mariadb": JarSet(("io.debezium:debezium-connector-mariadb:3.5.0.Final",), without=_WORKERS_OWN),
+    # For the tests: Strimzi's own generator makes the CRDs from its own classes, and these the schemas of what we render.
+    "strimzi": JarSet(("io.strimzi:crd-generator:1.2.0", "io.strimzi:api:1.2.0"), transitive=False),
     # Besides the jars in the pyspark wheel. Named one by one: transitively they would bring half of Hadoop again.
     "spark": JarSet(
         (

@@ -1,0 +1,43 @@
+"""`cdc render`: the registry as manifests, for those who deploy from git."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from cdc_assets import settings
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.render.deployment import load_deployment
+from cdc_assets.render.tree import TARGETS, Target, render
+from cdc_assets.render.written import apply, changes
+
+
+def render_verb(
+    target: Annotated[str, typer.Option(help="strimzi, connect or argocd")],
+    out: Annotated[Path, typer.Option(help="The folder that is committed; files go to <out>/<target>/.")],
+    deployment: Annotated[Path, typer.Option(help="Namespaces, clusters, addresses (docs/gitops.md).")] = Path("deployment.yaml"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and show any difference.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the difference.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Write manifests from the registry, the same ones each time; nothing secret is in them."""
+    if target not in TARGETS:
+        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(TARGETS)}")
+    files = render(cast(Target, target), load_sources(settings.sources_folder()), load_deployment(deployment))
+    found = changes(out, target, files)
+    if not (check or dry_run):
+        apply(out, found)
+    if output == "json":
+        print(json.dumps([{"path": each.path, "action": each.action} for each in found], indent=2))
+    elif check or dry_run:
+        print("".join(each.diff() for each in found), end="")
+    else:
+        for each in found:
+            print(f"{each.action:7}{out / each.path}")
+    print(f"{len(files)} file(s), {len(found)} of {out / target} differ", file=sys.stderr)
+    if check and found:
+        raise typer.Exit(1)

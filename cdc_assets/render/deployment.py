@@ -1,0 +1,88 @@
+"""What manifests need beyond the registry: namespaces, cluster names, bootstrap addresses. One YAML file beside the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from cdc_assets.errors import RenderError
+from cdc_assets.registry.declared import Declared
+
+_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+# Any absolute folder would do: `secret_reference` replaces it for Strimzi.
+STAND_IN = "/secrets-of-the-deployment"
+
+
+class Cluster(Declared):
+    """A Kafka cluster and its Connect cluster, by the names of their Strimzi resources."""
+
+    kafka: str = Field(pattern=_NAME)
+    connect: str = Field(pattern=_NAME)
+    bootstrap: str = Field(pattern=r"^[A-Za-z0-9.:,_-]+$")
+
+
+class ArgoCd(Declared):
+    """Where the rendered folder is committed, and which Argo CD applies it."""
+
+    repository: str = Field(min_length=1)
+    revision: str = "main"
+    path: str = Field(default="deploy", pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")
+    namespace: str = Field(default="argocd", pattern=_NAME)
+    project: str = Field(default="default", pattern=_NAME)
+    server: str = "https://kubernetes.default.svc"
+    prune: bool = True
+    self_heal: bool = True
+
+
+class Deployment(Declared):
+    """One platform.
+
+    `secret` is the Kubernetes Secret whose keys are the registry's secrets; `secrets_folder` is where a Connect cluster
+    without Strimzi has them as files. `environment` holds what the registry refers to by `{env: NAME}`.
+    `mirror: connector` runs MirrorMaker 2's source connectors on the lake's Connect cluster, one per source, under the names
+    that our assets and checks know; `mirrormaker2` is one KafkaMirrorMaker2 resource for all sources.
+    `authentication: tls` makes each component a KafkaUser with exactly what it needs.
+    """
+
+    namespace: str = Field(default="kafka", pattern=_NAME)
+    core: Cluster
+    lake: Cluster
+    secret: str = Field(default="cdc-secrets", pattern=_NAME)
+    secrets_folder: str = Field(default="/opt/cdc/secrets", pattern=r"^/[A-Za-z0-9_./-]+$")
+    environment: dict[str, str] = Field(default_factory=dict)
+    mirror: Literal["mirrormaker2", "connector"] = "mirrormaker2"
+    mirror_replicas: int = Field(default=1, ge=1, le=100)
+    authentication: Literal["none", "tls"] = "tls"
+    argocd: ArgoCd | None = None
+
+    def variables(self, *, secrets_folder: str) -> Mapping[str, str]:
+        """All that the connectors' configs look up."""
+        return {
+            **self.environment,
+            "CDC_CORE_BOOTSTRAP": self.core.bootstrap,
+            "CDC_LAKE_BOOTSTRAP": self.lake.bootstrap,
+            "CDC_CONNECT_SECRETS": secrets_folder,
+        }
+
+
+def load_deployment(file: Path) -> Deployment:
+    """Read it.
+
+    Raises:
+        RenderError: naming every key that is wrong.
+    """
+    try:
+        document: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+        return Deployment.model_validate(document)
+    except OSError as error:
+        raise RenderError(f"{file}: {error.strerror}; docs/gitops.md shows what a deployment file holds") from error
+    except YAMLError as error:
+        raise RenderError(f"{file} is not valid YAML: {str(error).splitlines()[0]}") from error
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        raise RenderError(f"{file}: {found}") from error

@@ -1,0 +1,27 @@
+"""KafkaTopic: the core cluster's topics as declared. The lake's copies are MirrorMaker 2's to make: it keeps their configs."""
+
+from __future__ import annotations
+
+from cdc_assets import names
+from cdc_assets.connectors.records import retention_ms
+from cdc_assets.registry.models import Source
+from cdc_assets.render.deployment import Deployment
+from cdc_assets.render.manifest import Manifest, manifest
+
+# A topic is data: taking its manifest away must never delete it, neither by a prune nor with the application.
+KEPT = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}
+
+
+def kafka_topics(source: Source, deployment: Deployment) -> list[Manifest]:
+    """A topic per table."""
+    return [_topic(source, names.topic(source, table), deployment) for table in source.tables]
+
+
+def _topic(source: Source, topic: str, deployment: Deployment) -> Manifest:
+    spec = {
+        "topicName": topic,
+        "partitions": source.topics.partitions,
+        **({"replicas": source.topics.replication_factor} if source.topics.replication_factor else {}),
+        "config": {"cleanup.policy": "delete", "retention.ms": int(retention_ms(source))},
+    }
+    return manifest("KafkaTopic", topic, deployment, spec, cluster=deployment.core.kafka, annotations=KEPT)

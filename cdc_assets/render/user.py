@@ -1,0 +1,88 @@
+"""KafkaUser: who may do what, and no more. Topics are named one by one, never by a prefix that another source may share.
+
+Operations after https://kafka.apache.org/documentation/#security_authz_primitives; a transactional producer needs Write and
+Describe on its transactional id, Connect's leader one on `connect-cluster-<group>` (KIP-618).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.render.deployment import Deployment
+from cdc_assets.render.manifest import Manifest, manifest
+from cdc_assets.render.mirrormaker2 import NAME as MIRROR
+
+READ = ("Read", "Describe", "DescribeConfigs")
+_WRITE = ("Write", "Describe", "DescribeConfigs", "Create")
+_INTERNAL = ("Read", "Write", "Describe", "DescribeConfigs", "Create")
+_OWN_COPY = ("Read", "Write", "Describe", "DescribeConfigs", "Create", "Alter", "AlterConfigs")
+
+Acl = dict[str, Any]
+
+
+def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[Manifest]:
+    """One per component and cluster that it talks to."""
+    mirrored = [source for source in sources if names.is_mirrored(source)]
+    captured = [source for source in sources if isinstance(source, Source)]
+    core = [names.topic(source, table) for source in mirrored for table in source.tables]
+    lake = [names.mirrored_topic(source, table) for source in sources for table in source.tables]
+    copies = [names.mirrored_topic(source, table) for source in mirrored for table in source.tables]
+    written = [names.topic(source, table) for source in captured for table in source.tables]
+    marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
+    histories = [names.schema_history_topic(source) for source in captured if source.database.kind == "mariadb"]
+    beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
+    own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
+    syncs = f"mm2-offset-syncs.{names.CORE_ALIAS}.internal"
+    prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
+    users = {
+        ("cdc-capture", "core"): [
+            *_topics([*written, *marks, *beats], _WRITE),
+            *_topics(histories, _INTERNAL),
+            *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
+        ],
+        (MIRROR, "core"): _topics(core, READ),
+        (MIRROR, "lake"): [
+            *_topics(copies, _OWN_COPY),
+            *_topics([syncs], _INTERNAL),
+            *_worker(own_group, prefix),
+        ],
+        ("cdc-assets", "core"): _topics([*core, *marks], READ),
+        ("cdc-assets", "lake"): [
+            *_topics(lake, READ),
+            _acl("group", "cdc_assets", ("Read", "Describe"), "prefix"),
+            _acl("group", "spark-kafka-", ("Read", "Describe"), "prefix"),
+        ],
+    }
+    sinks = [source for source in sources if source.sink is not None]
+    if sinks:
+        read = [names.mirrored_topic(source, table) for source in sinks for table in source.tables]
+        groups = [_acl("group", f"connect-{names.sink_connector_name(source)}", ("Read", "Describe")) for source in sinks]
+        users["cdc-sink", "lake"] = [*_topics(read, READ), *groups]
+    return [_user(name, role, acls, deployment) for (name, role), acls in users.items() if acls]
+
+
+def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Manifest:
+    cluster = deployment.core if role == "core" else deployment.lake
+    spec = {"authentication": {"type": "tls"}, "authorization": {"type": "simple", "acls": acls}}
+    return manifest("KafkaUser", f"{name}-{role}", deployment, spec, cluster=cluster.kafka)
+
+
+def _worker(group: str, prefix: str) -> list[Acl]:
+    """A Connect worker's own: its group, three topics, and the transactional ids of its leader and its tasks."""
+    return [
+        *_topics([f"{prefix}-{what}" for what in ("configs", "offsets", "status")], _INTERNAL),
+        _acl("group", group, ("Read", "Describe")),
+        _acl("transactionalId", f"connect-cluster-{group}", ("Write", "Describe")),
+        _acl("transactionalId", f"{group}-", ("Write", "Describe"), "prefix"),
+    ]
+
+
+def _topics(topics: Iterable[str], operations: Sequence[str]) -> list[Acl]:
+    return [_acl("topic", topic, operations) for topic in sorted(set(topics))]
+
+
+def _acl(kind: str, name: str, operations: Sequence[str], pattern: str = "literal") -> Acl:
+    return {"resource": {"type": kind, "name": name, "patternType": pattern}, "operations": list(operations)}

@@ -1,0 +1,101 @@
+"""Rendered files on disk: written, compared, and removed when nobody wants them any more; only files that are ours.
+
+`<target>/.cdc-render` lists them. A file that it does not list is somebody else's: never removed, never overwritten.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cdc_assets.errors import RenderError
+
+_LIST = ".cdc-render"
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """What would become of one file; `before` None: absent, `after` None: removed."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+    @property
+    def action(self) -> Literal["create", "change", "remove"]:
+        """In one word."""
+        if self.after is None:
+            return "remove"
+        return "create" if self.before is None else "change"
+
+    def diff(self) -> str:
+        """As `git apply` takes it."""
+        return unified(self.path, self.before, self.after)
+
+
+def unified(path: str, before: str | None, after: str | None) -> str:
+    """A unified diff of one file."""
+    lines = difflib.unified_diff(
+        (before or "").splitlines(keepends=True),
+        (after or "").splitlines(keepends=True),
+        f"a/{path}" if before is not None else "/dev/null",
+        f"b/{path}" if after is not None else "/dev/null",
+    )
+    mode = "" if before is not None and after is not None else f"{'new' if before is None else 'deleted'} file mode 100644\n"
+    return f"diff --git a/{path} b/{path}\n{mode}{''.join(lines)}"
+
+
+def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChange]:
+    """What stands between the folder and the wanted files, by path.
+
+    Raises:
+        RenderError: when a wanted file is there already, is another one, and is not ours.
+    """
+    ours = _ours(out, target)
+    found = []
+    for path, text in sorted({**with_list(target, wanted)}.items()):
+        before = _read(out / path)
+        if before == text:
+            continue
+        if before is not None and path not in ours and not path.endswith(_LIST):
+            raise RenderError(f"{out / path} is there, and was not written by `cdc render`: move it away, or render elsewhere")
+        found.append(FileChange(path, before, text))
+    for path in sorted(ours - set(wanted)):
+        before = _read(out / path)
+        if before is not None:
+            found.append(FileChange(path, before, None))
+    return found
+
+
+def apply(out: Path, found: list[FileChange]) -> None:
+    """Make the changes."""
+    for change in found:
+        file = out / change.path
+        if change.after is None:
+            file.unlink()
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(change.after, encoding="utf-8")
+
+
+def with_list(target: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The files and the list of them."""
+    listed = "".join(f"{path.removeprefix(f'{target}/')}\n" for path in sorted(wanted))
+    return {**wanted, f"{target}/{_LIST}": listed}
+
+
+def _ours(out: Path, target: str) -> set[str]:
+    root = (out / target).resolve()
+    listed = (_read(out / target / _LIST) or "").splitlines()
+    # The list is a committed file: whatever it says, nothing outside of its folder is touched.
+    return {f"{target}/{line}" for line in listed if line and (root / line).resolve().is_relative_to(root)}
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None

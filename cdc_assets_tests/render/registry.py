@@ -1,0 +1,44 @@
+"""A registry and a deployment to render."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.render.deployment import Deployment
+
+CANARY = "canary-9a41"
+
+
+def deployment(**more: Any) -> Deployment:
+    document = {
+        "core": {"kafka": "core", "connect": "core-connect", "bootstrap": "core-kafka-bootstrap.kafka.svc:9093"},
+        "lake": {"kafka": "lake", "connect": "lake-connect", "bootstrap": "lake-kafka-bootstrap.kafka.svc:9093"},
+        "environment": {"SHOP_DB_HOST": "db.shop.svc"},
+        "argocd": {"repository": "https://git.example.com/platform.git"},
+        **more,
+    }
+    return Deployment.model_validate(document)
+
+
+def shop(tables: tuple[str, ...] = ("public.orders", 'odd."we.ird,Name(x)"'), **more: Any) -> Source:
+    database = {
+        "kind": "postgresql",
+        "host": {"env": "SHOP_DB_HOST"},
+        "dbname": "shop",
+        "user": "cdc",
+        "password": {"secret": "shop_db_password"},
+    }
+    return Source.model_validate({"source": "shop", "database": database, "tables": [{"name": t} for t in tables], **more})
+
+
+def sources() -> list[BaseSource]:
+    key = {"access_key_id": {"secret": "s3_key_id"}, "secret_access_key": {"secret": "s3_key"}}
+    events = {"name": "clicks", "topic": "web.clicks-1", "envelope": "json", "columns": {"id": "bigint"}}
+    return [
+        shop(sink={"kind": "s3", "bucket": "lake-raw", **key}),
+        TopicSource.model_validate(
+            {"source": "web", "kind": "topics", "tables": [events], "sink": {"kind": "gcs", "bucket": "lake-raw"}}
+        ),
+    ]

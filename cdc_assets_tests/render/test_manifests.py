@@ -1,0 +1,171 @@
+"""What is rendered: valid by Strimzi's own schemas, the same each time, the connectors' own configs, and nothing secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from cdc_assets import names, settings
+from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.errors import RenderError
+from cdc_assets.registry.models import Source
+from cdc_assets.render.deployment import STAND_IN, load_deployment
+from cdc_assets.render.manifest import kubernetes_name
+from cdc_assets.render.tree import TARGETS, render
+from cdc_assets_tests.render.registry import CANARY, deployment, shop, sources
+from cdc_assets_tests.render.strimzi_crds import generate_schemas
+
+# What Strimzi 1.2.0 says cannot be set in a connector's config (AbstractConnectorSpec).
+FORBIDDEN = {"name", "connector.class", "tasks.max", "connector.plugin.version"}
+
+
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    return generate_schemas(tmp_path_factory.mktemp("crds"))
+
+
+def parsed(files: dict[str, str]) -> list[dict[str, Any]]:
+    return [document for text in files.values() for document in yaml.safe_load_all(text)]
+
+
+def of_kind(files: dict[str, str], kind: str) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in parsed(files) if each["kind"] == kind}
+
+
+@pytest.mark.parametrize("mirror", ["mirrormaker2", "connector"])
+@pytest.mark.parametrize("authentication", ["none", "tls"])
+def test_strimzis_own_schemas_accept_every_manifest(schemas: Any, mirror: str, authentication: str) -> None:
+    manifests = parsed(render("strimzi", sources(), deployment(mirror=mirror, authentication=authentication)))
+    for manifest in manifests:
+        jsonschema.validate(manifest, schemas[manifest["kind"]], jsonschema.Draft202012Validator)
+    kinds = {manifest["kind"] for manifest in manifests}
+    assert kinds >= {"KafkaConnector", "KafkaTopic"}
+    assert ("KafkaMirrorMaker2" in kinds) == (mirror == "mirrormaker2")
+    assert ("KafkaUser" in kinds) == (authentication == "tls")
+    assert len({(m["kind"], m["metadata"]["name"]) for m in manifests}) == len(manifests)
+
+
+def test_the_schemas_refuse_what_strimzi_does_not_know(schemas: Any) -> None:
+    (mirror,) = of_kind(render("strimzi", sources(), deployment()), "KafkaMirrorMaker2").values()
+    for broken in ({"connectCluster": "lake"}, {"replicas": "one"}, {"mirrors": [{"topicsPattern": ".*"}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**mirror, "spec": {**mirror["spec"], **broken}}, schemas["KafkaMirrorMaker2"])
+
+
+def test_connectors_carry_the_config_that_cdc_apply_uses() -> None:
+    given, platform = sources(), deployment(mirror="connector")
+    with settings.only(platform.variables(secrets_folder="/x")):
+        wanted = {each.name: dict(each.config) for each in declared_connectors(given)}
+    rendered = of_kind(render("strimzi", given, platform), "KafkaConnector")
+    assert set(rendered) == set(wanted) == {"shop-capture", "shop-mirror", "shop-sink", "web-mirror", "web-sink"}
+    for name, manifest in rendered.items():
+        spec = manifest["spec"]
+        assert not FORBIDDEN & set(spec["config"])
+        whole = {**spec["config"], "name": name, "connector.class": spec["class"], "tasks.max": str(spec["tasksMax"])}
+        assert whole == {k: re.sub(r"\$\{dir:/x:(.*)\}", r"${secrets:kafka/cdc-secrets:\1}", v) for k, v in wanted[name].items()}
+    posted = {json.loads(text)["name"]: json.loads(text)["config"] for text in render("connect", given, platform).values()}
+    folder = platform.secrets_folder
+    assert posted == {name: {k: v.replace("/x:", f"{folder}:") for k, v in each.items()} for name, each in wanted.items()}
+
+
+def test_the_mirrors_pattern_matches_its_topics_and_no_other() -> None:
+    given = sources()
+    (mirror,) = of_kind(render("strimzi", given, deployment()), "KafkaMirrorMaker2").values()
+    (one,) = mirror["spec"]["mirrors"]
+    topics = [names.topic(source, table) for source in given for table in source.tables]
+    assert "web.clicks-1" in topics
+    for topic in topics:
+        assert re.search(one["topicsPattern"], topic)
+        for other in (topic.replace(".", "x", 1), f"{topic}s", f"x{topic}"):
+            assert not re.search(one["topicsPattern"], other)
+    assert "," not in one["topicsPattern"]
+    assert one["sourceConnector"]["config"]["exactly.once.support"] == "required"
+    assert mirror["spec"]["target"]["config"]["exactly.once.source.support"] == "enabled"
+
+
+def test_one_mirrormaker_cannot_have_two_settings() -> None:
+    odd = shop(("public.a",), topics={"replication_factor": 3}).model_copy(update={"source": "odd"})
+    with pytest.raises(RenderError, match=r"shop and odd are mirrored differently \(offset-syncs.*set `mirror: connector`"):
+        render("strimzi", [shop(), odd], deployment())
+    assert render("strimzi", [shop(), odd], deployment(mirror="connector"))
+
+
+def test_no_user_may_more_than_it_needs() -> None:
+    users = of_kind(render("strimzi", sources(), deployment()), "KafkaUser")
+    core = {(acl["resource"]["name"], op) for acl in users["cdc-mirror-core"]["spec"]["authorization"]["acls"]
+            for op in acl["operations"]}  # fmt: skip
+    assert core == {(t, op) for t in ("shop.public.orders", "shop.odd.we.ird_Name_x_", "web.clicks-1")
+                    for op in ("Read", "Describe", "DescribeConfigs")}  # fmt: skip
+    for user in users.values():
+        for acl in user["spec"]["authorization"]["acls"]:
+            assert acl["resource"]["type"] != "cluster"
+            assert "All" not in acl["operations"]
+            assert acl["resource"]["name"] != "*"
+            assert acl["resource"]["type"] != "topic" or acl["resource"]["patternType"] == "literal"
+    assert not any("Write" in acl["operations"] for name in ("cdc-assets-core", "cdc-assets-lake", "cdc-sink-lake")
+                   for acl in users[name]["spec"]["authorization"]["acls"])  # fmt: skip
+
+
+def test_taking_a_topic_out_of_git_never_deletes_it() -> None:
+    topics = of_kind(render("strimzi", sources(), deployment()), "KafkaTopic")
+    assert {topic["spec"]["topicName"] for topic in topics.values()} == {"shop.public.orders", "shop.odd.we.ird_Name_x_"}
+    for topic in topics.values():
+        assert topic["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=false,Delete=false"
+
+
+def test_argo_cd_applies_every_folder_once_in_order() -> None:
+    strimzi = render("strimzi", sources(), deployment())
+    applications = parsed(render("argocd", sources(), deployment()))
+    paths = {each["spec"]["source"]["path"] for each in applications}
+    assert paths == {f"deploy/{path.rsplit('/', 1)[0]}" for path in strimzi}
+    waves = {
+        each["metadata"]["name"]: int(each["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]) for each in applications
+    }
+    assert sorted(waves, key=lambda name: waves[name]) == ["cdc-users", "cdc-topics", "cdc-connectors", "cdc-mirror", "cdc-sinks"]
+    with pytest.raises(RenderError, match="no argocd"):
+        render("argocd", sources(), deployment(argocd=None))
+
+
+def test_no_secret_and_nothing_of_this_machine_is_in_any_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {target: render(target, sources(), deployment()) for target in TARGETS}
+    for secret in ("shop_db_password", "s3_key_id", "s3_key"):
+        monkeypatch.setenv(f"CDC_SECRET_{secret.upper()}", CANARY)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "shop_db_password").write_text(CANARY, encoding="utf-8")
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "elsewhere:1")
+    monkeypatch.setenv("SHOP_DB_HOST", "elsewhere")
+    after = {target: render(target, list(reversed(sources()))[::-1], deployment()) for target in TARGETS}
+    assert before == after
+    everything = json.dumps(after)
+    for word in (CANARY, str(tmp_path), "elsewhere", STAND_IN):
+        assert word not in everything
+    assert "${secrets:kafka/cdc-secrets:s3_key}" in everything
+
+
+def test_a_deployment_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(RenderError, match="refers to SHOP_DB_HOST, which the deployment does not give"):
+        render("strimzi", sources(), deployment(environment={}))
+    file = tmp_path / "deployment.yaml"
+    with pytest.raises(RenderError, match=r"deployment\.yaml: No such file"):
+        load_deployment(file)
+    file.write_text("core: {kafka: core}\nlakes: {}\n", encoding="utf-8")
+    with pytest.raises(RenderError, match=r"core\.connect: Field required.*lakes: Extra inputs"):
+        load_deployment(file)
+
+
+def test_kubernetes_names_are_valid_and_stay_apart() -> None:
+    odd = ["a_b", "a-b", "A.b", "a..b", "-a", "é", "x" * 300]
+    made = [kubernetes_name(name) for name in odd]
+    assert len(set(made)) == len(odd)
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name) and len(name) <= 253 for name in made)
+
+
+def test_a_source_of_topics_is_not_given_topics() -> None:
+    assert not of_kind(render("strimzi", [s for s in sources() if not isinstance(s, Source)], deployment()), "KafkaTopic")

@@ -1,0 +1,96 @@
+"""Files on disk, and commits: `git` itself applies what we call patches."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cdc_assets.cli import app
+from cdc_assets.errors import RenderError
+from cdc_assets.render.commits import onboarding_commits
+from cdc_assets.render.tree import render
+from cdc_assets.render.written import apply, changes, with_list
+from cdc_assets_tests.render.registry import deployment, shop
+
+
+def on_disk(folder: Path) -> dict[str, str]:
+    found = [file for file in folder.rglob("*") if file.is_file() and ".git/" not in str(file)]
+    return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in found}
+
+
+def test_written_once_then_nothing_differs_and_what_is_unwanted_goes(tmp_path: Path) -> None:
+    files = render("strimzi", [shop()], deployment())
+    apply(tmp_path, changes(tmp_path, "strimzi", files))
+    assert on_disk(tmp_path) == with_list("strimzi", files)
+    assert changes(tmp_path, "strimzi", files) == []
+    (tmp_path / "strimzi/topics/theirs.yaml").write_text("theirs", encoding="utf-8")
+    fewer = {path: text for path, text in files.items() if "/users/" not in path}
+    found = changes(tmp_path, "strimzi", fewer)
+    assert {change.action for change in found if "/users/" in change.path} == {"remove"}
+    apply(tmp_path, found)
+    assert set(on_disk(tmp_path)) == {*fewer, "strimzi/.cdc-render", "strimzi/topics/theirs.yaml"}
+
+
+def test_what_is_not_ours_is_neither_overwritten_nor_removed(tmp_path: Path) -> None:
+    files = render("strimzi", [shop()], deployment())
+    path = next(iter(files))
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("theirs", encoding="utf-8")
+    with pytest.raises(RenderError, match=f"{path} is there, and was not written by"):
+        changes(tmp_path, "strimzi", files)
+    outside = tmp_path / "outside.yaml"
+    outside.write_text("theirs", encoding="utf-8")
+    (tmp_path / path).unlink()
+    (tmp_path / "strimzi/.cdc-render").write_text("../outside.yaml\n", encoding="utf-8")
+    apply(tmp_path, changes(tmp_path, "strimzi", files))
+    assert outside.read_text(encoding="utf-8") == "theirs"
+
+
+def test_check_fails_with_the_difference_and_only_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources, out, about = tmp_path / "sources", tmp_path / "out", tmp_path / "deployment.yaml"
+    sources.mkdir()
+    (sources / "shop.yaml").write_text(yaml.safe_dump(shop().model_dump(mode="json", exclude_unset=True)), encoding="utf-8")
+    about.write_text(yaml.safe_dump(deployment().model_dump(mode="json", exclude_unset=True)), encoding="utf-8")
+    monkeypatch.setenv("CDC_SOURCES", str(sources))
+    verb = ["render", "--target", "strimzi", "--out", str(out), "--deployment", str(about)]
+    missing = CliRunner().invoke(app, [*verb, "--check"])
+    assert missing.exit_code == 1
+    assert "+kind: KafkaConnector" in missing.stdout
+    assert not out.exists()
+    assert CliRunner().invoke(app, verb).exit_code == 0
+    same = CliRunner().invoke(app, [*verb, "--check"])
+    assert (same.exit_code, same.stdout) == (0, "")
+    file = out / "strimzi/connectors/shop-capture.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("plugin.name: pgoutput", "plugin.name: wal2json"), encoding="utf-8")
+    edited = CliRunner().invoke(app, [*verb, "--check"])
+    assert edited.exit_code == 1
+    assert "-    plugin.name: wal2json\n+    plugin.name: pgoutput\n" in edited.stdout
+
+
+@pytest.mark.parametrize("route", ["incremental", "temporary"])
+def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route: str) -> None:
+    platform = deployment()
+    before = with_list("strimzi", render("strimzi", [shop(("public.orders",))], platform))
+    after = [shop(("public.orders", "public.lines"))]
+    commits = onboarding_commits(after, platform, source="shop", tables=["public.lines"], route=route, anchor=7)  # type: ignore[arg-type]
+    for path, text in before.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    seen = []
+    for commit in commits:
+        subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=commit.patch.encode(), check=True)
+        assert on_disk(tmp_path) == dict(commit.files)
+        connectors = {p.stem: yaml.safe_load(p.read_text()) for p in (tmp_path / "strimzi/connectors").glob("*.yaml")}
+        seen.append({n: (c["spec"]["state"], c["spec"]["config"]["table.include.list"]) for n, c in connectors.items()})
+    signal = r"cdc_assets\.signal_shop"
+    old = {"shop-capture": ("running", rf"public\.orders,{signal}")}
+    new = {"shop-capture": ("running", rf"public\.orders,public\.lines,{signal}")}
+    alone = {"shop-capture": ("stopped", old["shop-capture"][1]), "shop-capture-onboard": ("running", r"public\.lines")}
+    assert seen == ([old, new] if route == "incremental" else [old, alone, new])
+    assert on_disk(tmp_path) == with_list("strimzi", render("strimzi", after, platform))
+    assert "shop.public.lines" in commits[0].patch
