@@ -89,8 +89,27 @@ def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Pa
     lake.append(lake.all_of("t"))
     lake.fold(spec)
     stale = job.folded_history(session, ledger.path, job.fold_ledger)
-    found = {"t": job._table(session, ledger, ledger.tables[0], stale)}
-    job._commit(session, ledger, stale, found)
+    news = job.table_news(session, ledger, ledger.tables[0], stale, lambda: [])
+    assert news is not None
+    job.commit(session, ledger, stale, {"t": news})
     with pytest.raises(CommitNotFoundError):
-        job._commit(session, ledger, stale, found)
+        job.commit(session, ledger, stale, {"t": news})
     assert fates(ledger.path) == {"superseded": 2, "applied": 2, "ignored": 1}
+
+
+def test_without_a_key_an_event_is_a_row(session: SparkSession, tmp_path: Path) -> None:
+    """What was delivered twice is older; a TRUNCATE takes the rows out, and what applied them is no longer applied."""
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t", keys=())
+    ledger = ledger_spec(lake, spec)
+    first = [event(n, {"id": 1, "v": f"v{n}"}) for n in range(3)]
+    lake.put("t", *first, Record(3, first[0].key, first[0].value), Record(4, first[1].key, first[1].value))
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    job.run(session, ledger)
+    assert fates(ledger.path) == {"applied": 3, "older": 2}
+    lake.put("t", event(5, None, op="t"), event(6, {"id": 2, "v": "x"}))
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    job.run(session, ledger)
+    assert fates(ledger.path) == {"applied": 2, "older": 5}

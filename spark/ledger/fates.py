@@ -20,6 +20,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark import quarantine
 from spark.changes import decoded, key_slots
 from spark.envelopes.registry import envelope
 from spark.ledger.folds import Slice, by_fold, highest, place
@@ -36,7 +37,7 @@ def with_fate(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFra
 
     `earlier` are the rows that the ledger had counted before; looked at only where records came late.
     """
-    held = _quarantine(session, spec)
+    held = _quarantine(session, spec) if cut.last.quarantined else None
     ignored = _ignored(spec)
     aside = rows.join(sf.broadcast(held), [*_RECORD], "left") if held is not None else rows.withColumn("held", _nothing())
     settled = sf.coalesce(sf.when(ignored, "ignored"), sf.col("held"))
@@ -67,11 +68,7 @@ def _ignored(spec: SilverSpec) -> Expression:
     return silent
 
 
-def _quarantine(session: SparkSession, spec: SilverSpec) -> DataFrame | None:
-    from spark import quarantine
-
-    if not quarantine.exists(session, spec):
-        return None
+def _quarantine(session: SparkSession, spec: SilverSpec) -> DataFrame:
     table = quarantine.table(session, spec)
     state = sf.when(sf.col("dropped_at").isNotNull(), "dropped").when(sf.col("redriven_at").isNotNull(), "redriven")
     return table.select(*_RECORD, state.otherwise("quarantined").alias("held"))

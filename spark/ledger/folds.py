@@ -19,6 +19,8 @@ from spark.ledger.state import Counted
 from spark.topic_state import TopicState
 
 FIELDS = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
+FIRST_LOOK, AT_MOST = 50, 20_000
+"""Commits of silver that are read; what is older than the most of them is one fold."""
 NO_END = (1 << 63) - 1
 AT_ONCE = 200
 """Folds per commit of the ledger: each is an element of the arrays that place a record."""
@@ -36,6 +38,7 @@ class Fold:
     truncated: str | None
     snapshot: str | None
     late_events: int
+    quarantined: int
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,8 @@ class Slice:
         return self.folds[-1]
 
 
-def uncounted(session: SparkSession, path: str, counted: Counted | None, *, again: bool = False) -> Slice | None:
+def uncounted(found: Sequence[Fold], counted: Counted | None, *, again: bool = False) -> Slice | None:
     """The folds since the ledger's place; None when there is none, and nothing to count again."""
-    found = _folds(session, path)
     if not found:
         return None
     if counted is not None and not again:
@@ -74,16 +76,21 @@ def uncounted(session: SparkSession, path: str, counted: Counted | None, *, agai
     return Slice(tuple(found[:AT_ONCE]), None, left=max(0, len(found) - AT_ONCE))
 
 
-def _folds(session: SparkSession, path: str) -> list[Fold]:
-    try:
-        rows = session.sql(f"DESCRIBE HISTORY {table_at(path)}").select(*FIELDS).collect()
-    except SPARK_FAILURES as error:
-        if is_missing_table(error):
-            return []
-        raise
-    kept = dict(surviving(row.asDict() for row in rows))
-    found = [fold for row in rows if (fold := _fold(row, kept[row.version])) is not None]
-    return sorted(found, key=lambda f: f.version)
+def folds(session: SparkSession, path: str, operation_id: str | None) -> list[Fold]:
+    """Silver's folds, oldest first, as far back as to the one with this id; none: as far as the log reaches."""
+    limit = FIRST_LOOK if operation_id else AT_MOST
+    while True:
+        try:
+            rows = session.sql(f"DESCRIBE HISTORY {table_at(path)} LIMIT {limit}").select(*FIELDS).collect()
+        except SPARK_FAILURES as error:
+            if is_missing_table(error):
+                return []
+            raise
+        kept = dict(surviving(row.asDict() for row in rows))
+        found = [fold for row in rows if (fold := _fold(row, kept[row.version])) is not None]
+        if len(rows) < limit or limit >= AT_MOST or any(f.operation_id == operation_id for f in found):
+            return sorted(found, key=lambda f: f.version)
+        limit = min(limit * 10, AT_MOST)
 
 
 def _fold(row: Any, text: str | None) -> Fold | None:
@@ -100,6 +107,7 @@ def _fold(row: Any, text: str | None) -> Fold | None:
         folded.truncated,
         folded.snapshot,
         late,
+        folded.quarantined,
     )
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
 from spark.ledger import appends, counts, panes, unsettled
-from spark.ledger.folds import uncounted
+from spark.ledger.folds import Fold, folds, uncounted
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.state import Counted, LedgerState, fold_ledger, ledger_metadata
 from spark.ledger.transport import transport
@@ -62,30 +62,40 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
 
 def _step(session: SparkSession, spec: LedgerSpec) -> tuple[int | None, int, Mapping[str, int]]:
     state = folded_history(session, spec.path, fold_ledger)
-    found = {t.name: part for t in spec.tables if (part := _table(session, spec, t, state)) is not None}
+    appended = cache(partial(appends.appends, session, spec.bronze_path))
+    found = {t.name: part for t in spec.tables if (part := table_news(session, spec, t, state, appended)) is not None}
     if not found:
         return None, 0, {}
-    version = _commit(session, spec, state, found)
+    version = commit(session, spec, state, found)
     sums = {name: sum(pc.sum(part.rows[name]).as_py() or 0 for part in found.values()) for name in panes.COUNTS}
     return version, sum(part.left for part in found.values()), sums
 
 
-def _table(session: SparkSession, spec: LedgerSpec, table: LedgerTable, state: LedgerState) -> Booked | None:
-    """What is new of one table; None when nothing is."""
+def table_news(
+    session: SparkSession, spec: LedgerSpec, table: LedgerTable, state: LedgerState, appended: Callable[[], list[appends.Append]]
+) -> Booked | None:
+    """What is new of one table; None when nothing is. `appended` gives bronze's appends."""
     silver, before = table.silver, state.tables.get(table.name)
-    again = before is not None and (spec.again or unsettled.moved(session, silver, before))
-    cut = uncounted(session, silver.path, before, again=again)
+    found = folds(session, silver.path, before.operation_id if before and not spec.again else None)
+    # Silver says how many records it ever set aside: of most tables nothing needs to be looked up.
+    aside = bool(found and found[-1].quarantined)
+    again = before is not None and (
+        spec.again or _replaced(table, before, found) or (aside and unsettled.moved(session, silver, before))
+    )
+    if again and not spec.again:
+        found = folds(session, silver.path, None)
+    cut = uncounted(found, before, again=again)
     if cut is None:
         return None
     # The topics go on from where they were counted, whatever is counted anew in the lake.
     moved = transport(session, spec, table, replace(cut, start=before))
     try:
         rows, earlier = counts.sliced(session, silver, cut)
-        times = appends.appended_at(appends.appends(session, spec.bronze_path), table.name, cut)
-        found = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier), moved)
+        times = appends.appended_at(appended(), table.name, cut)
+        sums = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier), moved)
         if cut.again:
-            found = _anew(session, spec, table, found)
-        told = found.toArrow()
+            sums = _anew(session, spec, table, sums)
+        told = sums.toArrow()
     finally:
         moved.release()
     newest = max(pc.max(told["newest"]).as_py() or 0, before.watermark if before else 0)
@@ -103,7 +113,17 @@ def _table(session: SparkSession, spec: LedgerSpec, table: LedgerTable, state: L
         uncounted=moved.uncounted,
         unsettled="",
     )
-    return Booked(told, replace(counted, unsettled=unsettled.signature(session, silver, counted)), cut.left)
+    if aside:
+        counted = replace(counted, unsettled=unsettled.signature(session, silver, counted))
+    return Booked(told, counted, cut.left)
+
+
+def _replaced(table: LedgerTable, before: Counted, found: Sequence[Fold]) -> bool:
+    """Whether a snapshot or a TRUNCATE has taken rows out of a table without a key since: their events were applied, and
+    are not any more."""
+    if table.silver.keys or not found:
+        return False
+    return (found[-1].snapshot, found[-1].truncated) != (before.snapshot, before.truncated)
 
 
 def _anew(session: SparkSession, spec: LedgerSpec, table: LedgerTable, found: DataFrame) -> DataFrame:
@@ -113,7 +133,12 @@ def _anew(session: SparkSession, spec: LedgerSpec, table: LedgerTable, found: Da
     return panes.merged(changed, links)
 
 
-def _commit(session: SparkSession, spec: LedgerSpec, state: LedgerState, found: Mapping[str, Booked]) -> int:
+def commit(session: SparkSession, spec: LedgerSpec, state: LedgerState, found: Mapping[str, Booked]) -> int:
+    """Append what was found; the version of the commit.
+
+    Raises:
+        CommitNotFoundError: another run has committed since `state`; nothing is appended.
+    """
     operation_id = uuid.uuid4().hex
     named = [part.rows.append_column("table", pa.array([t] * part.rows.num_rows, pa.string())) for t, part in found.items()]
     rows = pa.concat_tables(named)

@@ -12,9 +12,10 @@ from spark.specs import SilverSpec
 
 
 def signature(session: SparkSession, spec: SilverSpec, counted: Counted) -> str:
-    """A digest of the quarantine's records below the ledger's place, each with its state; empty where there are none."""
-    if not quarantine.exists(session, spec):
-        return ""
+    """A digest of the quarantine's records below the ledger's place, each with its state; empty where there are none.
+
+    Only of a table that has ever set records aside.
+    """
     state = sf.struct(sf.col("dropped_at").isNotNull(), sf.col("redriven_at").isNotNull())
     below = quarantine.table(session, spec).where(number(Slice((), counted)) == -1)
     one = sf.xxhash64("topic", "epoch", "partition", "offset", state)
