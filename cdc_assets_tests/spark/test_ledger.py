@@ -126,7 +126,7 @@ def test_every_record_has_the_fate_that_the_list_says(session: SparkSession, tmp
     """Counted after every fold or at once at the end: the same, whatever the batches, replays and poison."""
     chance = random.Random(seed)
     made = history(seed, 60)
-    cuts = [*sorted(chance.sample(range(1, len(made)), 3)), len(made)]
+    cuts = [*sorted(chance.sample(range(1, len(made)), 2)), len(made)]
     batches = [made[a:b] for a, b in zip([0, *cuts], cuts, strict=False)]
     lake = Lake(session, tmp_path)
     spec = lake.spec("t")
