@@ -22,8 +22,7 @@ from spark.bronze_slice import new_events, table_events
 from spark.changes import decoded, key_slots
 from spark.commits import Committed, Folded
 from spark.errors import UnsupportedEventError
-from spark.fold import FACTS, POSITION, after_truncate, carried, judged, newest_per_key, of_keys
-from spark.parts import without_row
+from spark.fold import POSITION, newest_per_key
 from spark.silver_table import soft
 from spark.specs import SilverSpec
 
@@ -89,6 +88,7 @@ class Facts:
     late_keys: int
     problems: int
     parts: int
+    moved: int
     truncated: str | None
 
     @property
@@ -117,17 +117,21 @@ def newest(work: Work, late: Expression, records: int) -> Iterator[Newest]:
         return
     held = rows.persist()
     try:
-        part = _part(work.spec)
+        part = part_of_row(work.spec)
         facts = held.agg(
             sf.sum("late").alias("late_events"),
             sf.count_if(sf.col("late") > 0).alias("late_keys"),
             sf.sum("problems").alias("problems"),
             sf.count_if(part).alias("parts"),
+            sf.sum("moved").alias("moved"),
             sf.max("truncated").alias("truncated"),
         ).collect()[0]
         yield Newest(
             held,
-            Facts(int(facts.late_events or 0), int(facts.late_keys), int(facts.problems or 0), int(facts.parts), facts.truncated),
+            Facts(
+                *(int(facts.late_events or 0), int(facts.late_keys), int(facts.problems or 0)),
+                *(int(facts.parts), int(facts.moved or 0), facts.truncated),
+            ),
         )
     finally:
         held.unpersist()
@@ -143,6 +147,7 @@ def _facts(table: pa.Table, spec: SilverSpec) -> Facts:
         _number(pc.sum(pc.greater(late, 0))),
         _number(pc.sum(table.column("problems"))),
         _number(pc.sum(part)),
+        _number(pc.sum(table.column("moved"))),
         pc.max(table.column("truncated")).as_py(),
     )
 
@@ -151,7 +156,7 @@ def _number(scalar: pa.Scalar) -> int:
     return int(scalar.as_py() or 0)
 
 
-def _part(spec: SilverSpec) -> Expression:
+def part_of_row(spec: SilverSpec) -> Expression:
     """Whether a key's newest change does not hold its whole row; a soft delete keeps the row, but holds only its key."""
     part = sf.col("absent").isNotNull()
     return part | (sf.col("_cdc_op") == "d") if spec.deletes == "soft" else part
@@ -172,65 +177,6 @@ def truncated(work: Work, facts: Facts) -> str | None:
             "at that; set truncate: apply, soft or ignore"
         )
     return facts.truncated
-
-
-def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
-    """The changes to merge, one per key, and the number of records put into quarantine for it.
-
-    `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
-    """
-    spec, facts = work.spec, found.facts
-    known = work.before.truncated if work.before else None
-    if facts.plain and known is None:
-        return found.rows.drop("absent", *FACTS), 0
-    limit = truncated if spec.truncate == "apply" else None
-    whole = found.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~_part(spec)).drop(*FACTS)
-    if limit is not None:
-        whole = whole.where(sf.col(POSITION) > limit)
-    sources, problems = [whole], []
-    changes = decoded(work.events, spec)
-    if facts.problems:
-        problems.append(changes)
-    if facts.parts:
-        wanted = found.rows.where((sf.col("late") == 0) & _part(spec))
-        own = work.less_dropped(of_keys(after_truncate(changes, limit), wanted, spec))
-        # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
-        seen = judged(own, spec, from_start=work.before is None).localCheckpoint()
-        completed = carried(seen, spec).localCheckpoint()
-        if work.before is None:
-            completed = existing(completed)
-        elif looked_up:
-            completed, lost = without_row(work.session, spec, completed, seen, truncated=truncated)
-            problems.append(lost)
-        sources.append(completed)
-        problems.append(seen)
-    if facts.late_keys:
-        all_changes = decoded(work.all_events, spec)
-        again = work.less_dropped(of_keys(after_truncate(all_changes, limit), found.rows.where("late > 0"), spec))
-        seen = judged(again, spec, from_start=True).localCheckpoint()
-        sources.append(existing(carried(seen, spec)))
-        problems.append(seen)
-    source = reduce(DataFrame.unionByName, sources)
-    if spec.truncate == "soft" and truncated is not None:
-        source = _marked(source, truncated)
-    if not (facts.parts and work.before is not None):
-        source = source.drop("absent")
-    return source, set_aside(work, problems, work.all_events if facts.late_keys else work.events)
-
-
-def existing(completed: DataFrame) -> DataFrame:
-    """Less the soft deletes of rows that nobody has seen: there is nothing to keep of them."""
-    return completed.where((sf.col("_cdc_op") != "d") | sf.col("absent").isNull())
-
-
-def _marked(source: DataFrame, truncated: str) -> DataFrame:
-    gone = sf.col(POSITION) < truncated
-    return source.withColumns(
-        {
-            "_cdc_op": sf.when(gone, "t").otherwise(sf.col("_cdc_op")),
-            POSITION: sf.when(gone, truncated).otherwise(sf.col(POSITION)),
-        }
-    )
 
 
 def set_aside(work: Work, problems: list[DataFrame], events: DataFrame) -> int:

@@ -57,3 +57,7 @@ class SchemaMismatchError(SparkJobError):
 
 class NotComparableError(SparkJobError):
     """A table cannot be compared with its source at this moment, or as it is declared."""
+
+
+class KeyDefinitionError(SchemaMismatchError):
+    """The columns that tell a table's rows apart are others than those that silver was folded by."""

@@ -23,7 +23,7 @@ from spark.positions.layout import without_offset
 from spark.problems import AFTER_PROBLEM, NO_ROW, said
 from spark.specs import SilverSpec
 
-FACTS = ("late", "problems", "truncated")
+FACTS = ("late", "problems", "moved", "truncated")
 POSITION = "_cdc_position"
 
 
@@ -33,10 +33,16 @@ def rest_slots(spec: SilverSpec) -> list[str]:
     return [slot(i) for i in range(len(spec.columns)) if slot(i) not in keys]
 
 
-def newest_per_key(changes: DataFrame, spec: SilverSpec, late: Expression) -> DataFrame:
-    """One row per key: its newest event that can be folded (all null where there is none), and three facts.
+def lacking() -> Expression:
+    """Whether an event is a create that does not hold its whole row: only a change of the key sends one."""
+    return (sf.col("_cdc_op") == "c") & sf.col("absent").isNotNull() & sf.col("problem").isNull()
 
-    `late` counts the events that came late, `problems` those that cannot be folded; `truncated` is the position of the
+
+def newest_per_key(changes: DataFrame, spec: SilverSpec, late: Expression) -> DataFrame:
+    """One row per key: its newest event that can be folded (all null where there is none), and four facts.
+
+    `late` counts the events that came late, `problems` those that cannot be folded, `moved` the creates that do not hold
+    their whole row (spark.moves); `truncated` is the position of the
     newest TRUNCATE, which has no key and so stands in a group of its own or with the key of only NULLs.
     """
     keys, carried_ = key_slots(spec), [*rest_slots(spec), *META, "absent"]
@@ -47,6 +53,7 @@ def newest_per_key(changes: DataFrame, spec: SilverSpec, late: Expression) -> Da
         newest,
         sf.count_if(late).alias("late"),
         sf.count_if(sf.col("problem").isNotNull()).alias("problems"),
+        sf.count_if(lacking()).alias("moved"),
         sf.max(sf.when(truncate, sf.col(POSITION))).alias("truncated"),
     )
     return folded.select(*keys, *[sf.col("newest").getField(name).alias(name) for name in carried_], *FACTS)
@@ -73,24 +80,40 @@ def of_keys(changes: DataFrame, wanted: DataFrame, spec: SilverSpec) -> DataFram
     return changes.join(sf.broadcast(renamed), same, "left_semi")
 
 
+def not_of_keys(changes: DataFrame, wanted: DataFrame, spec: SilverSpec) -> DataFrame:
+    """The rows of all other keys."""
+    keys = key_slots(spec)
+    renamed = wanted.select(*[sf.col(k).alias(f"w_{k}") for k in keys])
+    return changes.join(sf.broadcast(renamed), [sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in keys], "left_anti")
+
+
+def placed(changes: DataFrame, spec: SilverSpec) -> DataFrame:
+    """The events with `place`, their position; a record whose position cannot be read comes right behind what its
+    partition held of the key before it, and behind a replay of that as well."""
+    arrival = Window.partitionBy(*key_slots(spec), "topic", "partition").orderBy("offset")
+    before = sf.max(POSITION).over(arrival.rowsBetween(Window.unboundedPreceding, -1))
+    return changes.withColumn("place", sf.coalesce(sf.col(POSITION), behind(before), sf.lit("")))
+
+
+def holds(name: str, spec: SilverSpec) -> Expression:
+    """Whether an event says what the column is; a soft delete keeps the row as it was and says nothing."""
+    held = sf.col("absent").isNull() | ~sf.array_contains("absent", int(name[1:]))
+    return held & (sf.col("_cdc_op") != "d") if spec.deletes == "soft" else held
+
+
 def judged(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
     """The events, with the problem of those parts of rows that have nothing to be completed from.
 
     `from_start` says that `changes` is all there is of its keys, so that no row can be in the table beforehand.
     """
     keys = key_slots(spec)
-    # A record whose position cannot be read comes right behind what its partition held of the key before it, and behind
-    # a replay of that as well.
-    arrival = Window.partitionBy(*keys, "topic", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
-    place = sf.coalesce(sf.col(POSITION), behind(sf.max(POSITION).over(arrival)), sf.lit(""))
-    placed = changes.withColumn("place", place)
     order = Window.partitionBy(*keys).orderBy("place", sf.col(POSITION).isNull(), "offset")
     so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     fit = sf.col("problem").isNull()
     says_all = fit & sf.col("absent").isNull()
     base = sf.last(sf.when(says_all, sf.struct(POSITION, "_cdc_op")), ignorenulls=True).over(so_far)
     hole = sf.last(sf.when(~fit, sf.col("place")), ignorenulls=True).over(so_far)
-    seen = placed.withColumns({"base": base, "hole": hole})
+    seen = placed(changes, spec).withColumns({"base": base, "hole": hole})
     part = fit & sf.col("absent").isNotNull()
     behind_hole = sf.col("hole").isNotNull() & (sf.col("base").isNull() | (sf.col("hole") >= sf.col("base")[POSITION]))
     no_row = sf.col("base")["_cdc_op"] == "d"
@@ -123,15 +146,9 @@ def carried(events: DataFrame, spec: SilverSpec) -> DataFrame:
         place = sf.col(POSITION) if holds is None else sf.when(holds, sf.col(POSITION))
         return sf.max_by(value if holds is None else sf.when(holds, value), place)
 
-    def holds(name: str) -> Expression:
-        number = int(name[1:])
-        held = sf.col("absent").isNull() | ~sf.array_contains("absent", number)
-        # A soft delete keeps the row as it was: it says nothing about the columns.
-        return held & (sf.col("_cdc_op") != "d") if spec.deletes == "soft" else held
-
     found = fit.groupBy(*keys).agg(
         newest(sf.struct(*META)).alias("meta"),
-        *[newest(sf.struct(sf.col(name).alias("value")), holds(name)).alias(name) for name in rest],
+        *[newest(sf.struct(sf.col(name).alias("value")), holds(name, spec)).alias(name) for name in rest],
     )
     gaps = sf.array_compact(sf.array(*[sf.when(sf.col(name).isNull(), sf.lit(int(name[1:]))) for name in rest]))
     return found.select(

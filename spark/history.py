@@ -29,6 +29,7 @@ from spark.conflicts import retried
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.fold import POSITION, judged, of_keys, rest_slots
 from spark.identifiers import quoted, table_at
+from spark.moves import completed, followed
 from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.silver_table import VALID
 from spark.specs import JobResult, SilverSpec
@@ -55,7 +56,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     counted = any(state.by_op.get("t") for state in topics.values())
     truncates = _truncates(changes) if counted and spec.truncate in ("apply", "soft") else []
     if before is None:
-        made = versions(changes, spec, truncates)
+        made = versions(completed(changes, changes, spec), spec, truncates)
         writer = _named(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
         writer.option("userMetadata", metadata).save(spec.path)
         commit = commit_of(session, spec.path, work.operation_id)
@@ -65,7 +66,8 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
         # A TRUNCATE ends versions of keys that no event names.
         wanted = changes if not new.where(sf.col("_cdc_op") == "t").isEmpty() else new
         keys = wanted.where(sf.col("_cdc_op") != "t").select(*key_slots(spec)).distinct().localCheckpoint()
-        made = versions(of_keys(changes, keys, spec), spec, truncates)
+        keys = followed(keys, changes, spec)
+        made = versions(completed(of_keys(changes, keys, spec), changes, spec), spec, truncates)
         commit = _replace(work, keys, made, metadata)
     return _result(spec, commit, before, topics, started)
 

@@ -45,7 +45,7 @@ def append(work: Work) -> tuple[Commit, dict[str, int]]:
             sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
         late = int(facts.replayed or 0)
-        truncate = truncated(work, Facts(late, 0, facts.problems, 0, facts.truncated))
+        truncate = truncated(work, Facts(late, 0, facts.problems, 0, 0, facts.truncated))
         known = (before.snapshot, before.truncated) if before else (None, None)
         snapshot = max(filter(None, (facts.snapshot, known[0])), default=None)
         floor = max(filter(None, (snapshot, truncate)), default=None)

@@ -17,7 +17,9 @@ from spark.specs import Column, SilverSpec
 from spark.types.registry import lake_type
 from spark.unavailable import forms, null_may_mean_unchanged
 
-ENVELOPE, KEY, VALUE, UNCLEAR, NO_ROW, AFTER_PROBLEM = "envelope", "key", "value", "unclear", "no_row", "after_problem"
+ENVELOPE, KEY, VALUE, UNCLEAR, NO_ROW, AFTER_PROBLEM, MOVED = (
+    *("envelope", "key", "value", "unclear", "no_row", "after_problem", "moved"),
+)
 CLASSES = {
     ENVELOPE: "the record is no event that this table has a rule for",
     KEY: "the event does not say which row it is about",
@@ -25,6 +27,7 @@ CLASSES = {
     UNCLEAR: "a NULL may mean that the value was not changed",
     NO_ROW: "the event holds a part of a row, and there is no row to take the rest from",
     AFTER_PROBLEM: "the event holds a part of a row, and the event before it that should hold the rest is in quarantine",
+    MOVED: "the event gives a row another key without all of its values, and the row under the old key is not known",
 }
 PROBLEM = "struct<error_class: string, column: string, message: string>"
 

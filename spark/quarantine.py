@@ -4,7 +4,8 @@ A record is its (topic, partition, offset, epoch). The job writes here first and
 between, it finds the same records again, because both follow from bronze alone. `built_on` is the silver version that
 the batch started from, so that the next attempt takes out what an attempt that never committed had left (a fix may
 have made those records good). Nothing is deleted otherwise: a record that was folded after all has `redriven_at`, one
-that was given up `dropped_at`.
+that was given up `dropped_at`. `superseded_by` is the position of a later event that says everything of the record's row: the
+row is no longer in doubt.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from spark.statement import execute
 SCHEMA = (
     "topic string, partition int, offset bigint, epoch int, timestamp timestamp, position string, behind string, op string, "
     "key binary, value binary, schema_id int, row_key string, error_class string, column string, message string, "
-    "first_seen timestamp, built_on bigint, redriven_at timestamp, dropped_at timestamp"
+    "first_seen timestamp, built_on bigint, redriven_at timestamp, dropped_at timestamp, superseded_by string"
 )
 PLACE = ("topic", "partition", "offset")
 IDENTITY = (*PLACE, "epoch")
@@ -91,6 +92,7 @@ def records(
         sf.lit(built_on).cast("bigint").alias("built_on"),
         sf.lit(None).cast("timestamp").alias("redriven_at"),
         sf.lit(None).cast("timestamp").alias("dropped_at"),
+        sf.lit(None).cast("string").alias("superseded_by"),
     )
     return rows.dropDuplicates(list(IDENTITY))
 
@@ -119,6 +121,7 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
     if not exists(session, spec):
         rows.coalesce(1).write.format("delta").mode("error").options(**PROPERTIES).save(spec.quarantine)
     else:
+        _grow(session, spec)
         view = f"cdc_quarantine_{uuid.uuid4().hex}"
         same = " AND ".join(f"t.{n} = s.{n}" for n in IDENTITY)
         changed = ", ".join(f"t.{n} = s.{n}" for n in UPDATED)
@@ -131,6 +134,33 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
             "AND t.redriven_at IS NULL AND t.dropped_at IS NULL THEN DELETE"
         )
         execute(session, sql, view=view, rows=rows)
+
+
+def _grow(session: SparkSession, spec: SilverSpec) -> None:
+    """Quarantines of earlier releases lack the newest column."""
+    if COLUMNS[-1] not in table(session, spec).columns:
+        session.sql(f"ALTER TABLE {table_at(spec.quarantine)} ADD COLUMNS ({COLUMNS[-1]} string)")
+
+
+def supersede(session: SparkSession, spec: SilverSpec, source: DataFrame) -> None:
+    """Mark the open records that these changes, about to be merged, make obsolete.
+
+    A part behind a record in quarantine is never among them: a change above the record says all of its row, or rests on one
+    that does.
+    """
+    if not exists(session, spec):
+        return
+    _grow(session, spec)
+    said = source.select(row_key(spec).alias("row_key"), sf.col("_cdc_position").alias("position"))
+    said = said.where(sf.col("row_key").isNotNull()).localCheckpoint()
+    open_ = table(session, spec).where(f"{OPEN} AND superseded_by IS NULL").select("row_key", "behind")
+    if said.join(sf.broadcast(open_), "row_key", "left_semi").isEmpty():
+        return
+    sql = (
+        f"MERGE INTO {table_at(spec.quarantine)} t USING cdc_whole s ON t.row_key = s.row_key AND t.behind < s.position "
+        f"WHEN MATCHED AND {OPEN} AND t.superseded_by IS NULL THEN UPDATE SET t.superseded_by = s.position"
+    )
+    execute(session, sql, view="cdc_whole", rows=said)
 
 
 def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
@@ -178,3 +208,19 @@ def at(rows: DataFrame, places: DataFrame, *, position: str = "_cdc_position", h
     wanted = places.select(*[sf.col(n).alias(f"p_{n}") for n in (*PLACE, "position")])
     same = [sf.col(n) == sf.col(f"p_{n}") for n in PLACE] + [sf.col(position).eqNullSafe(sf.col("p_position"))]
     return rows.join(sf.broadcast(wanted), same, how)
+
+
+def mark(session: SparkSession, spec: SilverSpec, seen: DataFrame) -> int:
+    """Say of each open record among the events what became of it; how many were folded."""
+    view = f"cdc_redriven_{uuid.uuid4().hex}"
+    facts = seen.select(*PLACE, sf.col("_cdc_position").alias("position"), "problem.*").dropDuplicates([*PLACE, "position"])
+    open_ = table(session, spec).where(OPEN)
+    facts = at(facts, open_, position="position").localCheckpoint()
+    same = " AND ".join(f"t.{n} = s.{n}" for n in PLACE) + " AND t.position <=> s.position"
+    sql = (
+        f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} AND {OPEN} "
+        "WHEN MATCHED AND s.error_class IS NULL THEN UPDATE SET t.redriven_at = current_timestamp() "
+        "WHEN MATCHED THEN UPDATE SET t.error_class = s.error_class, t.column = s.column, t.message = s.message"
+    )
+    execute(session, sql, view=view, rows=facts)
+    return facts.where("error_class IS NULL").count()

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark import merge, quarantine, silver_table
-from spark.batch import existing
 from spark.bronze_slice import table_events
 from spark.changes import decoded
 from spark.commits import Folded, silver_metadata
@@ -23,9 +22,11 @@ from spark.conflicts import retried
 from spark.delta_log import commit_of, silver_folded
 from spark.fold import POSITION, after_truncate, carried, judged, of_keys
 from spark.identifiers import literal, table_at
+from spark.moves import completed
+from spark.problems import MOVED
 from spark.schema.evolution import aligned
+from spark.settle import existing
 from spark.specs import SilverSpec
-from spark.statement import execute
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,18 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     if spec.truncate == "apply":
         changes = after_truncate(changes, before.truncated)
     version, seen = (_keyed if spec.keys else _keyless)(session, spec, before, changes, chosen)
-    redriven = _mark(session, spec, seen)
+    redriven = quarantine.mark(session, spec, seen)
     return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
 
 
 def _keyed(
     session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
 ) -> tuple[int | None, DataFrame]:
-    own = quarantine.at(changes, chosen)
-    seen = judged(of_keys(changes, own, spec), spec, from_start=True).localCheckpoint()
+    # A moved row may have waited for just these records.
+    moved = quarantine.table(session, spec).where(f"{quarantine.OPEN} AND error_class = '{MOVED}'")
+    places = chosen.unionByName(moved.select(*chosen.columns)).distinct()
+    own = of_keys(changes, quarantine.at(changes, places), spec).localCheckpoint()
+    seen = judged(completed(own, changes, spec), spec, from_start=True).localCheckpoint()
     rows = existing(carried(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
     if rows.isEmpty():
         return None, seen
@@ -104,24 +108,6 @@ def _keyless(
     writer = silver_table.named(rows, spec).write.format("delta").mode("append")
     writer.option("userMetadata", silver_metadata(operation_id, before, {})).save(spec.path)
     return commit_of(session, spec.path, operation_id).version, seen
-
-
-def _mark(session: SparkSession, spec: SilverSpec, seen: DataFrame) -> int:
-    """Say of each open record among the events what became of it; how many were folded."""
-    view = f"cdc_redriven_{uuid.uuid4().hex}"
-    facts = seen.select(*quarantine.PLACE, sf.col(POSITION).alias("position"), "problem.*").dropDuplicates(
-        [*quarantine.PLACE, "position"]
-    )
-    open_ = quarantine.table(session, spec).where(quarantine.OPEN)
-    facts = quarantine.at(facts, open_, position="position").localCheckpoint()
-    same = " AND ".join(f"t.{n} = s.{n}" for n in quarantine.PLACE) + " AND t.position <=> s.position"
-    sql = (
-        f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} AND {quarantine.OPEN} "
-        "WHEN MATCHED AND s.error_class IS NULL THEN UPDATE SET t.redriven_at = current_timestamp() "
-        "WHEN MATCHED THEN UPDATE SET t.error_class = s.error_class, t.column = s.column, t.message = s.message"
-    )
-    execute(session, sql, view=view, rows=facts)
-    return facts.where("error_class IS NULL").count()
 
 
 def drop(session: SparkSession, spec: SilverSpec, choice: Choice) -> int:

@@ -21,7 +21,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark import batch, keyless, merge, silver_table
+from spark import batch, keyless, merge, settle, silver_table
 from spark.bronze_slice import by_partition
 from spark.commits import Folded, TopicState, fold, silver_metadata
 from spark.conflicts import retried
@@ -73,7 +73,7 @@ def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
 
 def _commit(work: batch.Work, found: batch.Newest, truncated: str | None, *, looked_up: bool) -> tuple[Commit, Figures]:
     session, spec, before = work.session, work.spec, work.before
-    source, quarantined = batch.settled(work, found, truncated, looked_up=looked_up)
+    source, quarantined = settle.settled(work, found, truncated, looked_up=looked_up)
     figures = {"late_events": found.facts.late_events, "refolded_keys": found.facts.late_keys}
     figures |= {"carried_keys": found.facts.parts, "quarantined": quarantined}
     metadata = silver_metadata(work.operation_id, work.folded(truncated=truncated, quarantined=quarantined), figures)

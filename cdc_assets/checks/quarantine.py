@@ -1,6 +1,7 @@
 """The quarantine check of silver: how many records could not be folded, the oldest, and how many rows are in doubt for it.
 
-A row is in doubt while a record of its key is in quarantine: silver then shows what it was without that record.
+A row is in doubt while a record of its key is in quarantine and nothing later says all of the row: silver then shows
+what it was without that record.
 """
 
 from collections import Counter
@@ -51,7 +52,8 @@ def evidence(source: BaseSource, table: Table, records: list[Held]) -> tuple[boo
     if not records:
         return True, "no record is in quarantine", {"cdc/quarantined": 0}
     oldest = min(records, key=lambda h: h.facts["first_seen"])
-    rows = {h.facts["row_key"] for h in records if h.facts["row_key"] is not None}
+    doubtful = [h for h in records if h.facts["superseded_by"] is None]
+    rows = {h.facts["row_key"] for h in doubtful if h.facts["row_key"] is not None}
     unknown = sum(h.facts["row_key"] is None for h in records)
     place = f"{source.name}/{names.table_name(table)}"
     metadata = {

@@ -23,6 +23,7 @@ FACTS = (
     "message",
     "schema_id",
     "first_seen",
+    "superseded_by",
 )
 MARKS = ("redriven_at", "dropped_at")
 RAW = ("key", "value")
@@ -81,5 +82,9 @@ def held(
 
 def _rows(path: str, columns: Sequence[str]) -> Sequence[dict[str, Any]]:
     table = open_table(path)
-    rows: list[dict[str, Any]] = [] if table is None else table.to_pyarrow_table(columns=list(columns)).to_pylist()
-    return rows
+    if table is None:
+        return []
+    there = {field.name for field in table.schema().fields}
+    rows = table.to_pyarrow_table(columns=[c for c in columns if c in there]).to_pylist()
+    # Quarantines of earlier releases lack the newest column.
+    return [{**dict.fromkeys(columns), **row} for row in rows]

@@ -120,7 +120,7 @@ def save(path: Path, recorded: list[Recorded]) -> None:
             "rows": r.rows,
             "worlds": r.worlds,
             "acts": r.acts,
-            "log": {str(p): [[x.offset, x.key, x.value] for x in records] for p, records in r.log.items()},
+            "log": {str(p): [[x.offset, x.key, x.value, dict(x.headers)] for x in records] for p, records in r.log.items()},
         }
         for r in recorded
     ]

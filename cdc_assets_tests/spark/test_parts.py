@@ -80,6 +80,8 @@ def test_parts_of_rows(session: SparkSession, tmp_path: Path, cuts: list[int]) -
         lake.fold(spec)
     assert by_id(spec.path) == ROWS
     assert held(spec) == {(10, "no_row"), (12, "envelope"), (13, "after_problem"), (15, "envelope")}
+    superseded = {row["offset"] for row in rows(spec.quarantine) if row["superseded_by"] is not None}
+    assert superseded == {15}
     if len(cuts) > 1:
         return
     # A replay of everything makes every key be folded again from bronze.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import SchemaMismatchError
+from spark.errors import KeyDefinitionError, SchemaMismatchError
 from spark.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
 from spark.schema.difference import Plan, keys, plan
 from spark.schema.ledger import PROPERTY, Change, Ledger
@@ -27,7 +27,7 @@ WIDENING = {"delta.enableTypeWidening": "true"}
 
 def record_birth(session: SparkSession, spec: SilverSpec) -> None:
     """Begin the ledger of a table that has just been created."""
-    set_properties(session, spec.path, {PROPERTY: _born(spec.columns).to_text()})
+    set_properties(session, spec.path, {PROPERTY: replace(_born(spec.columns), keys=spec.keys).to_text()})
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:
@@ -49,18 +49,30 @@ def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpe
 
     Raises:
         SchemaMismatchError: where the policy says halt, or no way is left but a new table.
+        KeyDefinitionError: the rows are told apart by other columns than before.
     """
     kept = _kept(session, spec)
     ledger = kept or _shown(session, spec)
     wanted = plan(ledger.columns, spec, after=after)
     effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec))
-    if kept and effective.columns == ledger.columns and not wanted.changes:
+    _same_key(ledger, effective)
+    if kept and effective.columns == ledger.columns and not wanted.changes and set(ledger.keys) == set(effective.keys):
         return effective
     _alter(session, effective, wanted)
     _fill(session, spec, wanted)
-    grown = ledger.grown(effective.columns, wanted.changes, at=_now(), after=after)
+    grown = replace(ledger, keys=effective.keys).grown(effective.columns, wanted.changes, at=_now(), after=after)
     set_properties(session, spec.path, {PROPERTY: grown.to_text()})
     return effective
+
+
+def _same_key(ledger: Ledger, spec: SilverSpec) -> None:
+    """Events from before and after a change of the key's definition do not say of each other which rows they mean."""
+    if ledger.keys and set(ledger.keys) != set(spec.keys):
+        was, now = (", ".join(keys) or "none" for keys in (ledger.keys, spec.keys))
+        raise KeyDefinitionError(
+            f"table {spec.table}: its key was ({was}) and is ({now}) now; silver is unchanged. If ({was}) still tells its rows "
+            f"apart, declare keys: [{was}] for the table; if not, capture it anew, declared in a source of another name"
+        )
 
 
 def need_mapping(columns: Sequence[Column]) -> bool:

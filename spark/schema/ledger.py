@@ -45,17 +45,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Columns of now, and how they came about."""
+    """Columns of now, and how they came about; `keys` are those that the rows are told apart by (none: not known)."""
 
     columns: tuple[Column, ...]
     history: tuple[Entry, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def grown(self, columns: Sequence[Column], changes: Sequence[Change], *, at: str, after: str) -> Ledger:
         """With one entry more, or only with other columns where there is nothing to tell."""
         if not changes:
             return replace(self, columns=tuple(columns))
         entry = Entry(len(self.history), at, after, tuple(changes))
-        return Ledger(tuple(columns), (*self.history, entry))
+        return replace(self, columns=tuple(columns), history=(*self.history, entry))
 
     def unfilled(self) -> dict[str, str]:
         """Columns in which rows at or below a position may lack a value: {column: position}."""
@@ -64,7 +65,8 @@ class Ledger:
     def to_text(self) -> str:
         """As the property holds it."""
         columns = [{k: v for k, v in asdict(c).items() if v != _DEFAULTS[k]} for c in self.columns]
-        return json.dumps({"columns": columns, "history": [asdict(e) for e in self.history]}, separators=(",", ":"))
+        history = [asdict(e) for e in self.history]
+        return json.dumps({"columns": columns, "history": history, "keys": self.keys}, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Ledger:
@@ -75,7 +77,8 @@ class Ledger:
         """
         try:
             data = json.loads(text)
-            return cls(tuple(Column.from_dict(c) for c in data["columns"]), tuple(_entry(e) for e in data["history"]))
+            columns = tuple(Column.from_dict(c) for c in data["columns"])
+            return cls(columns, tuple(_entry(e) for e in data["history"]), tuple(data.get("keys", ())))
         except (ValueError, KeyError, TypeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
 
