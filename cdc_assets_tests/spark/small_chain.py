@@ -103,7 +103,13 @@ class SmallChain:
                 return copier
 
         place = self.live.bootstrap
-        return WithCopier(core_bootstrap=place, lake_bootstrap=place, spark_remote=self.remote, lake_root=str(self.root))
+        return WithCopier(
+            core_bootstrap=place,
+            lake_bootstrap=place,
+            core_connect_url=self.live.connect.url,
+            spark_remote=self.remote,
+            lake_root=str(self.root),
+        )
 
     def advance(self, *, fold: bool = True, wait: bool = True) -> None:
         """Everything committed until now into bronze, and into silver; without `wait`, what has been delivered."""
