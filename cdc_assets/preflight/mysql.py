@@ -20,8 +20,9 @@ QUERIES = {
     "'binlog_expire_logs_seconds', 'expire_logs_days', 'gtid_mode', 'enforce_gtid_consistency', 'gtid_domain_id')",
     "grants": "SHOW GRANTS",
     "tables": "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_schema IN ({databases})",
-    "keys": "SELECT table_schema, table_name FROM information_schema.table_constraints "
-    "WHERE constraint_type = 'PRIMARY KEY' AND table_schema IN ({databases})",
+    # A user who may only read does not see table_constraints.
+    "keys": "SELECT DISTINCT table_schema, table_name FROM information_schema.statistics "
+    "WHERE index_name = 'PRIMARY' AND table_schema IN ({databases})",
 }
 # A connector that was down for a weekend must find its position again.
 LEAST_RETENTION_SECONDS = 3 * 86400

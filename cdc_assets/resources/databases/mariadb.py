@@ -31,7 +31,14 @@ ORDER BY c.table_schema, c.table_name, c.ordinal_position
 # Debezium 3.5's grammar lacks them: "no viable alternative" when it reads the table's definition.
 _UNKNOWN = ("inet4", "inet6")
 _UNPARSED = "is of a type whose definition Debezium cannot parse: its connector would stop; keep the address in a varchar"
-_DATED = ("date", "datetime", "timestamp")
+_ZERO = "YEAR({c}) = 0 OR MONTH({c}) = 0 OR DAYOFMONTH({c}) = 0"
+# Only a snapshot misreads the days that Java's old calendar lacks, and only of a datetime; it fails on the year 0000.
+_MISREAD = {
+    "date": _ZERO,
+    "datetime": _ZERO + " OR {c} BETWEEN '1582-10-05' AND '1582-10-14 23:59:59.999999'",
+    "timestamp": _ZERO,
+    "year": "{c} = 0",
+}
 _STRICT = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"}
 _NO_ZERO = {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
 
@@ -66,7 +73,7 @@ class MariaDbDatabase:
         }
 
     def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
-        """Columns with zero dates, or that may get some: Debezium sends NULL or 1970-01-01 for them. One pass over the table.
+        """Columns with days that Debezium misreads, or that may get some: it sends NULL or 1970-01-01. One pass over the table.
 
         A column of a type that Debezium's parser does not know stops the connector, whether it is wanted or not.
         """
@@ -74,7 +81,7 @@ class MariaDbDatabase:
         return unknown | self._zero_dates(table, columns, snapshot=snapshot)
 
     def _zero_dates(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
-        dated = [c.name for c in table.columns if c.name in columns and c.type.partition("(")[0] in _DATED]
+        dated = [c.name for c in table.columns if c.name in columns and c.type.partition("(")[0] in _MISREAD]
         if not dated:
             return {}
         with self.connection() as cursor:
@@ -84,13 +91,16 @@ class MariaDbDatabase:
                 told = "may get zero dates, which arrive as NULL or as 1970-01-01; let the server refuse them "
                 told += "(sql_mode with STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE), "
                 told += WAY_OUT
-                return dict.fromkeys(dated, told)
+                years = {c.name for c in table.columns if c.type.startswith("year")}
+                return {name: told for name in dated if name not in years}
             if not snapshot:
                 return {}
-            tests = ", ".join(f"MAX(MONTH({_quoted(name)}) = 0 OR DAYOFMONTH({_quoted(name)}) = 0)" for name in dated)
+            kinds = {c.name: c.type.partition("(")[0] for c in table.columns}
+            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=_quoted(name))})" for name in dated)
             cursor.execute(f"SELECT {tests} FROM {_quoted(*table.id)}")
             found = cursor.fetchone()
-        told = "holds zero dates, which arrive as NULL or as 1970-01-01; correct those rows, "
+        told = "holds days that Debezium misreads (zero dates, the year 0000, in a datetime 5 to 14 October 1582); "
+        told += "correct those rows, "
         return {name: told + WAY_OUT for name, held in zip(dated, found, strict=True) if held}
 
     def counts(self, ids: Sequence[TableId]) -> tuple[BinlogPosition, dict[TableId, int]]:

@@ -13,6 +13,8 @@ from spark.types.modes import Modes
 from spark.types.rule import SourceType
 
 _SHAPE = re.compile(r"^(?P<name>[a-z0-9]+)\s*(?:\((?P<args>.*)\))?\s*(?P<flags>[a-z0-9 ]*)$", re.DOTALL)
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+ODD_LABELS = "enum or set with a comma or backslash in a label"
 _NUMBERS = re.compile(r"^\d+(,\s*\d+)?$")
 
 
@@ -21,6 +23,8 @@ def parse(text: str, kind: str = "", *, accepted: bool = False, modes: str = "")
     shape = _SHAPE.match(text.strip())
     if shape is None:
         return None
+    if shape["name"] in ("enum", "set") and any(odd in label for label in _LABEL.findall(shape["args"] or "") for odd in ",\\"):
+        return SourceType(ODD_LABELS, (), False, kind, accepted, Modes.parse(modes))
     flags = shape["flags"].split()
     unsigned = " unsigned" if "unsigned" in flags or "zerofill" in flags else ""
     numbers = shape["args"] or ""

@@ -12,7 +12,8 @@ def _shape(text: Expression) -> Expression:
     wkb = sf.try_to_binary(sf.get_json_object(text, "$.wkb"), sf.lit("base64"))
     srid = sf.get_json_object(text, "$.srid").try_cast("int")
     return sf.when(
-        wkb.isNotNull() & (sf.length(wkb) > 0), sf.struct(wkb.alias("wkb"), sf.coalesce(srid, sf.lit(0)).alias("srid"))
+        wkb.isNotNull() & (sf.length(wkb) > 0),
+        sf.struct(wkb.alias("wkb"), sf.coalesce(srid, sf.lit("0").try_cast("int")).alias("srid")),
     )
 
 

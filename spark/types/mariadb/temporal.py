@@ -59,10 +59,16 @@ def _time(source: SourceType) -> LakeType:
     return LakeType("string", convert)
 
 
+def _moment(text: Expression) -> Expression:
+    """The type begins one second after 1970 does: what comes as that moment is a zero date."""
+    return sf.when(text != EPOCH, timestamptz(text))
+
+
+EPOCH = "1970-01-01T00:00:00Z"
 _ZERO = "Zero dates are refused before the connector starts."
 RULES = (
     Rule(("date",), "date", f"Years 1 to 9999. {_ZERO}", date),
     Rule(("datetime",), "timestamp_ntz", f"A wall clock's time, without a zone. {_ZERO}", _datetime),
-    Rule(("timestamp",), "timestamp", f"A moment, in UTC. {_ZERO}", lambda _: LakeType("timestamp", timestamptz)),
+    Rule(("timestamp",), "timestamp", f"A moment, in UTC. {_ZERO}", lambda _: LakeType("timestamp", _moment)),
     Rule(("time",), "string", "Delta has no time of day, and this one goes from -838:59:59 to 838:59:59.", _time),
 )

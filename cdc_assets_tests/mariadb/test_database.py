@@ -1,0 +1,139 @@
+"""The product's view of a real MariaDB: catalogue, counts at a place of the binlog, markers, what must hold at the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.assets.columns import source_columns
+from cdc_assets.errors import DatabaseError
+from cdc_assets.preflight.run import preflight
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+from spark.errors import ColumnTypeError
+from spark.types.registry import lake_type
+
+ORDERS, ODD = TableId("shop", "orders"), TableId("shop", "o`d,d")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
+    with mariadb_server(tmp_path_factory.mktemp("mariadb"), "--max-binlog-size=4096") as found:
+        found.execute(
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.orders (b int, a int, note varchar(9) CHARACTER SET latin1 DEFAULT 'x', n int AS (a + 1),"
+            " PRIMARY KEY (a, b))",
+            "CREATE TABLE shop.`o``d,d` (id int PRIMARY KEY, born date NOT NULL, at timestamp NULL, ip inet6, u uuid)",
+        )
+        yield found
+
+
+@pytest.fixture
+def source(server: MariaDbServer, monkeypatch: pytest.MonkeyPatch) -> Source:
+    monkeypatch.setenv("CDC_SECRET_SHOP", PASSWORD)
+    database = {"kind": "mariadb", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "shop"}}
+    tables = [{"name": "shop.orders"}, {"name": 'shop."o`d,d"'}]
+    return Source.model_validate({"source": "shop", "database": database, "tables": tables})
+
+
+@pytest.fixture
+def database(source: Source) -> MariaDbDatabase:
+    return MariaDbDatabase(source.database)  # type: ignore[arg-type]
+
+
+def test_the_catalogue(database: MariaDbDatabase, source: Source) -> None:
+    found = database.tables([ORDERS, ODD, TableId("shop", "absent")])
+    assert set(found) == {ORDERS, ODD}
+    assert found[ORDERS].primary_key == ("a", "b")
+    told = [(c.name, c.type, c.nullable, c.kind, c.defaulted) for c in found[ORDERS].columns]
+    assert told == [
+        ("b", "int(11)", False, "", False),
+        ("a", "int(11)", False, "", False),
+        ("note", "varchar(9)", True, "latin1", True),
+        ("n", "int(11)", True, "generated", False),
+    ]
+    columns = {c.name: c for c in source_columns(source, source.tables[1], found[ODD])}
+    assert lake_type(columns["u"]).name == "string"
+    with pytest.raises(ColumnTypeError, match="column 'ip' has type inet6: Debezium cannot parse"):
+        lake_type(columns["ip"])
+
+
+def test_rows_are_counted_at_one_place_of_the_binlog_while_others_write(server: MariaDbServer, database: MariaDbDatabase) -> None:
+    stop = threading.Event()
+
+    def write() -> None:
+        with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                cursor.execute(f"INSERT INTO shop.orders (a, b) VALUES ({number}, 1), ({number}, 2)")
+                cursor.execute(f"INSERT INTO shop.`o``d,d` (id, born) VALUES ({number}, '2024-01-01')")
+                connection.commit()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        counted = [database.counts([ORDERS, ODD]) for _ in range(20)]
+    finally:
+        stop.set()
+        writer.join()
+    assert all(counts[ORDERS] == 2 * counts[ODD] for _, counts in counted)
+    places = [at for at, _ in counted]
+    assert places == sorted(places)
+    last, counts = counted[-1]
+    # The binlog itself: row events of orders before that place hold as many rows as were counted.
+    files = [row[0] for row in server.query("SHOW BINARY LOGS")]
+    assert len(files) > 1
+    inserted = 0
+    for file in files:
+        tables = {}
+        for _, pos, kind, _, _, info in server.query(f"SHOW BINLOG EVENTS IN '{file}'"):
+            if kind == "Table_map":
+                tables[info.split("table_id: ")[1].split(" ")[0]] = info
+            elif kind == "Write_rows_v1" and "shop.orders" in tables[info.split("table_id: ")[1].split(" ")[0]]:
+                inserted += 2 if last.sees_event({"file": file, "pos": pos}) else 0
+    assert inserted == counts[ORDERS]
+
+
+def test_a_marker_moves_the_log_and_nothing_else(server: MariaDbServer, database: MariaDbDatabase) -> None:
+    first, second = database.emit_marker("position-1"), database.emit_marker("position-2")
+    places = [BinlogPosition.of(*text.rsplit(":", 1)) for text in (first, second)]
+    assert places[0] < places[1]
+    assert server.query("SHOW DATABASES LIKE 'cdc%'") == []
+
+
+def test_zero_dates_are_found_or_may_come(server: MariaDbServer, database: MariaDbDatabase) -> None:
+    server.execute(
+        "SET SESSION sql_mode = ''", "INSERT INTO shop.`o``d,d` (id, born) VALUES (-1, '0000-00-00'), (-2, '2024-00-10')"
+    )
+    (table,) = database.tables([ODD]).values()
+    may = database.misread(table, ["born", "at"], snapshot=True)
+    assert may["born"].startswith("may get zero dates")
+    assert may["at"].startswith("may get zero dates")
+    server.execute("SET GLOBAL sql_mode = 'TRADITIONAL'")
+    held = database.misread(table, ["born", "at"], snapshot=True)
+    assert held["born"].startswith("holds days that Debezium misreads (zero dates")
+    assert sorted(held) == ["born", "ip"]
+    assert sorted(database.misread(table, ["born"], snapshot=False)) == ["ip"]
+
+
+def test_preflight_of_a_server_that_allows_capture(source: Source) -> None:
+    report = preflight(Platform(), source)
+    assert report.failures == ()
+    assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d"}
+
+
+def test_without_a_binlog_there_is_nothing_to_count_at(source: Source, tmp_path: Path) -> None:
+    with mariadb_server(tmp_path, "--skip-log-bin") as other:
+        address = source.database.model_copy(update={"port": other.port})
+        with pytest.raises(DatabaseError, match="writes no binlog; start it with --log-bin"):
+            MariaDbDatabase(address).counts([])  # type: ignore[arg-type]
+    with pytest.raises(DatabaseError, match=rf"MariaDB at 127.0.0.1:{other.port}: .*connect"):
+        MariaDbDatabase(address).counts([])  # type: ignore[arg-type]
