@@ -40,8 +40,8 @@ A domain is its base type. A value that PostgreSQL has TOASTed and an UPDATE has
 MARIADB_HEAD = """
 # MariaDB
 
-Measured live by `cdc_assets_tests/spark/test_mariadb_live.py` (Debezium 3.5.0.Final, MariaDB 10.11, server time zone +05:30, each
-value both in the snapshot and as a change), with MariaDB's own text as the judge. Types as `information_schema` writes them;
+Measured live (Debezium 3.5.0.Final, MariaDB 10.11, server time zone +05:30, each value both in the snapshot and as a change),
+with MariaDB's own text as the judge. Types as `information_schema` writes them;
 `zerofill` pads what a client shows and changes no number. A type that is not listed is refused.
 
 | | ours | also read | what it costs |
