@@ -18,6 +18,7 @@ from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
 from cdc_assets.checks.flow import build_flow_check, has_flow_check
 from cdc_assets.checks.ledger import build_ledger_checks
+from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
@@ -44,6 +45,8 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):
         checks.append(build_flow_check(source))
+    if names.is_mirrored(source):
+        checks.append(build_mirror_checks(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
     return dg.Definitions(
         assets=chain,

@@ -16,6 +16,7 @@ from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.mirroring.watch import refuse_one_cluster
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
@@ -34,11 +35,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     )
     def mirror(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         core, lake = platform.core_kafka(), platform.lake_kafka()
-        if core.cluster_id() == lake.cluster_id():
-            raise dg.Failure(
-                f"{core.bootstrap} and {lake.bootstrap} are one cluster ({core.cluster_id()}): mirroring it into itself "
-                "would loop; set CDC_CORE_BOOTSTRAP and CDC_LAKE_BOOTSTRAP to different clusters"
-            )
+        refuse_one_cluster(core, lake)
         connect = platform.lake_connect()
         applied = apply_connector(connect, mirror_config(source))
         context.log.info("%s: %s", applied.name, applied.summary)

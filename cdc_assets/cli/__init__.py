@@ -24,6 +24,7 @@ from cdc_assets.cli import (
     quarantine,
     reconcile,
     render,
+    repair,
     status,
     traffic,
     up,
@@ -57,6 +58,7 @@ app.command("resume")(connector_verbs.resume)
 app.command("stop")(connector_verbs.stop)
 app.add_typer(offsets.app, name="offsets")
 app.command("render")(render.render_verb)
+app.add_typer(repair.app, name="repair")
 app.add_typer(quarantine.app, name="quarantine")
 app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test_verb.test)
 

@@ -19,7 +19,7 @@ NARROW = {
     "connectors": ("name", "cluster", "state", "tasks", "source", "trace"),
     "tables": ("source", "table", "mirror_lag", "bronze_lag", "silver_lag", "silver_rows", "error"),
     "topics": ("topic", "cluster", "source", "table", "partitions", "begin", "end"),
-    "mirrors": ("source", "table", "state", "lag", "topic", "mirrored_topic"),
+    "mirrors": ("source", "table", "state", "copy", "lag", "topic", "mirrored_topic", "repair"),
 }
 
 
@@ -117,26 +117,34 @@ def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
 
 
 def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+    from cdc_assets.mirroring.watch import mirror_states
+
     mirrored = [source for source in sources if names.is_mirrored(source)]
+    copies = {(each.source, each.table): each for source in mirrored for each in mirror_states(platform, source)}
     status = {s.name: platform.lake_connect().status(names.mirror_connector_name(s)) for s in mirrored}
     known = {(source.name, names.table_name(table)): (source, table) for source in mirrored for table in source.tables}
     rows = []
     for row in _tables(platform, list(mirrored)):
         source, table = known[row["source"], row["table"]]
-        found = status[source.name]
+        found, copy = status[source.name], copies[source.name, row["table"]]
         rows.append(
             {
                 "source": source.name,
                 "table": row["table"],
                 "state": "ABSENT" if found is None else "RUNNING" if found.running else min((found.state, *found.tasks)),
+                "copy": copy.state,
                 "lag": row["mirror_lag"],
                 "topic": names.topic(source, table),
                 "mirrored_topic": names.mirrored_topic(source, table),
                 "connector": names.mirror_connector_name(source),
+                "repair": copy.repair,
+                "findings": [finding.message for finding in copy.findings],
                 "error": row["error"],
             }
         )
-    return sorted(rows, key=lambda row: (row["state"] == "RUNNING", -(row["lag"] or 0), row["source"], row["table"]))
+    return sorted(
+        rows, key=lambda row: (not row["repair"], row["state"] == "RUNNING", -(row["lag"] or 0), row["source"], row["table"])
+    )
 
 
 _READERS = {Kind.connectors: _connectors, Kind.tables: _tables, Kind.topics: _topics, Kind.mirrors: _mirrors}

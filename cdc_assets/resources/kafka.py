@@ -103,6 +103,14 @@ class KafkaCluster:
         """The cluster's id: two addresses with one id are one cluster."""
         return str(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).cluster_id)
 
+    def topic_config(self, name: str) -> dict[str, str]:
+        """Every setting of the topic, defaults included."""
+        from confluent_kafka.admin import ConfigResource
+
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        found = self._call(lambda: self._admin().describe_configs([resource])[resource].result())
+        return {key: entry.value for key, entry in found.items()}
+
     def ensure_topic(self, name: str, *, partitions: int, retention_ms: int, replication_factor: int | None) -> bool:
         """Create the topic, or bring its retention and cleanup policy to what is declared; True when created.
 
@@ -175,12 +183,11 @@ class KafkaCluster:
     def _apply_config(self, name: str, wanted: Mapping[str, str]) -> None:
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        current = self._call(lambda: self._admin().describe_configs([resource])[resource].result())
+        current = self.topic_config(name)
         changes = [
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
             for key, value in wanted.items()
-            if current[key].value != value
+            if current[key] != value
         ]
         if changes:
             change = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)

@@ -7,6 +7,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from cdc_assets import names
 from cdc_assets.checks.flow import flow_key, has_flow_check
+from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
@@ -40,6 +41,8 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     if has_flow_check(source):
         keys.add(flow_key(source))
         keys.add(preflight_key(source))
+    if names.is_mirrored(source):
+        keys |= set(build_mirror_checks(source).check_keys)
     return dg.define_asset_job(
         job_name(source),
         selection=dg.AssetSelection.checks(*sorted(keys, key=str)),

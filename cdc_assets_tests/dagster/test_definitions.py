@@ -21,8 +21,8 @@ CHAIN = """\
 connector/shop <- nothing [debezium,kafkaconnect,postgresql] checks: connector_running, events_flow, preflight
 topic/shop/lines <- connector/shop [kafka] checks: none
 topic/shop/orders <- connector/shop [kafka] checks: none
-mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: none
-mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: none
+mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: nothing_lost
+mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: nothing_lost
 bronze/shop/lines <- mirror/shop/lines [bronze,delta,spark] checks: record_parity
 bronze/shop/orders <- mirror/shop/orders [bronze,delta,spark] checks: record_parity
 silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: quarantine_empty, reconciled, schema
@@ -54,7 +54,7 @@ def test_the_chain_is_as_drawn(source: Source) -> None:
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    assert len(graph.asset_check_keys) == 21
+    assert len(graph.asset_check_keys) == 23
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 

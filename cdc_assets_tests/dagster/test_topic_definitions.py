@@ -21,7 +21,7 @@ SOURCE: dict[str, Any] = {
 CHAIN = {
     "core": """\
 topic/feeds/readings <- nothing [kafka] checks: none
-mirror/feeds/readings <- topic/feeds/readings [kafka,mirrormaker] checks: none
+mirror/feeds/readings <- topic/feeds/readings [kafka,mirrormaker] checks: nothing_lost
 bronze/feeds/readings <- mirror/feeds/readings [bronze,delta,spark] checks: record_parity
 silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
 backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity

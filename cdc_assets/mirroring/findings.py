@@ -1,0 +1,87 @@
+"""What can be wrong with a mirrored topic, from one look at it and what the look before saw. Pure: no cluster is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from cdc_assets.mirroring.memory import Seen
+from cdc_assets.resources.kafka import TopicState
+
+Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring"]
+# The copy may have read a range before it was removed: (partition, next offset then, begin now) → records of it that were copied.
+CopiedOf = Callable[[int, int, int], int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong; `lost` is `[from, to]`, both included, in offsets of the core topic."""
+
+    kind: Kind
+    partition: int | None
+    lost: tuple[int, int] | None
+    message: str
+
+    @property
+    def red(self) -> bool:
+        """Records are lost or in doubt; else they are only in danger."""
+        return self.kind != "expiring"
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs, and for the memory."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Finding:
+        """From `to_json`."""
+        lost = document["lost"]
+        return cls(document["kind"], document["partition"], None if lost is None else (lost[0], lost[1]), document["message"])
+
+
+def losses(state: TopicState, copied: Mapping[int, int], seen: Seen | None, copied_of: CopiedOf) -> list[Finding]:
+    """What contradicts a whole copy; `copied` is the core offset of the last record copied, per partition."""
+    if seen is not None and seen.id != state.topic_id:
+        message = (
+            f"topic {state.name} was deleted and made again (id {seen.id}, now {state.topic_id}): what the old one held "
+            f"beyond offsets {seen.next} was never copied, and MirrorMaker's offsets are those of the old one"
+        )
+        return [Finding("recreated", None, None, message)]
+    found = []
+    for partition, (begin, end) in sorted(state.ranges.items()):
+        before = seen.next.get(partition) if seen else None
+        upto = copied.get(partition, -1) + 1
+        at = max(upto, before or 0)
+        if seen and before is None:
+            message = (
+                f"topic {state.name} has grown: partition {partition} is new. Keys may have moved to it, so their events "
+                "have no order across the change"
+            )
+            found.append(Finding("partitions", partition, None, message))
+        if end < at:
+            message = (
+                f"topic {state.name} partition {partition} ends at offset {end}, and was copied up to {at - 1}: it was truncated"
+            )
+            found.append(Finding("truncated", partition, (end, at - 1), message))
+        elif begin > at and (seen or upto):
+            found.append(_lost(state.name, partition, at, begin - 1))
+        elif before is not None and before < begin <= upto and not copied_of(partition, before, begin):
+            found.append(_lost(state.name, partition, before, begin - 1))
+    return found
+
+
+def expiring(topic: str, partition: int, *, oldest_ms: int, records: int, retention_ms: int, now_ms: int) -> Finding | None:
+    """Records that wait for their copy and have less than half of the retention left; `records` is an upper bound."""
+    left = oldest_ms + retention_ms - now_ms
+    if retention_ms < 0 or left > retention_ms / 2:
+        return None
+    message = (
+        f"topic {topic} partition {partition}: the oldest of up to {records} record(s) that are not copied yet expires in "
+        f"{max(0, left) / 1000:.0f} s (retention {retention_ms / 1000:.0f} s)"
+    )
+    return Finding("expiring", partition, None, message)
+
+
+def _lost(topic: str, partition: int, start: int, last: int) -> Finding:
+    message = f"topic {topic} partition {partition}: offsets {start} to {last} were removed before MirrorMaker copied them"
+    return Finding("lost", partition, (start, last), message)

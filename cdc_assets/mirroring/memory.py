@@ -1,0 +1,57 @@
+"""What the last look at a source's mirrors saw: one JSON file per source under CDC_HOME, replaced in one step.
+
+    $CDC_HOME/mirrors/<source>.json
+    {topic: {"id": …, "next": {partition: offset}, "written": {partition: offset}, "losses": […]}}
+
+`next` is the first core offset that was not known to be copied, `written` the end of the lake's copy at that time. A loss
+stays until it is repaired, however MirrorMaker's own offsets go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from cdc_assets import settings
+
+
+@dataclass
+class Seen:
+    """One topic at the last look. A loss is `{kind, partition, lost, message}` (watch.Finding)."""
+
+    id: str
+    next: dict[int, int] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    losses: list[dict[str, object]] = field(default_factory=list)
+
+
+def load(source: str) -> dict[str, Seen]:
+    """By core topic; empty before the first look."""
+    try:
+        data = json.loads(_file(source).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {
+        topic: Seen(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"]) for topic, seen in data.items()
+    }
+
+
+def save(source: str, seen: dict[str, Seen]) -> None:
+    """Replace the file."""
+    file = _file(source)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump({topic: asdict(each) for topic, each in sorted(seen.items())}, stream, indent=1)
+    Path(draft).replace(file)
+
+
+def _file(source: str) -> Path:
+    return settings.home() / "mirrors" / f"{source}.json"
+
+
+def _numbers(document: dict[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in document.items()}

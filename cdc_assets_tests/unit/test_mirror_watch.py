@@ -1,0 +1,147 @@
+"""Looks at mirrors over time, and the repair, on clusters that are a list of records each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import MirrorError
+from cdc_assets.mirroring.repair import plan, repair
+from cdc_assets.mirroring.watch import MirrorState, mirror_states
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.resources.connect import SourceOffset
+from cdc_assets.resources.kafka import Record, TopicState
+
+NOW_MS = 4_000_000_000_000
+
+
+@dataclass
+class Topics:
+    """A cluster: one partition per topic, records by offset, None where a transaction's marker is."""
+
+    id: str = "first"
+    begin: int = 0
+    records_: list[str | None] = field(default_factory=list)
+    here: bool = True
+
+    def states(self, topics: list[str]) -> dict[str, TopicState]:
+        return {t: TopicState(t, self.id, {0: (self.begin, len(self.records_))}) for t in topics} if self.here else {}
+
+    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Record]:
+        for partition, (start, end) in ranges.items():
+            for offset in range(max(start, self.begin), end):
+                if self.records_[offset] is not None:
+                    yield Record(partition, offset, NOW_MS, None, b"", ())
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        return {"retention.ms": "3600000"}
+
+
+@dataclass
+class Mirror:
+    """Connect, as far as the repair needs it."""
+
+    offset: int | None = None
+    done: list[str] = field(default_factory=list)
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        at = {"partition": {"cluster": "core", "topic": "clicks", "partition": 0}, "offset": {"offset": self.offset}}
+        return [] if self.offset is None else [at]
+
+    def stop(self, name: str) -> None:
+        self.done.append(f"stop {name}")
+
+    def patch_offsets(self, name: str, offsets: list[SourceOffset]) -> None:
+        assert [(o.partition["topic"], o.offset) for o in offsets] == [("clicks", None)]
+        self.offset = None
+
+    def resume(self, name: str) -> None:
+        self.done.append(f"resume {name}")
+
+    def wait_running(self, name: str) -> None:
+        self.done.append("running")
+
+
+@dataclass
+class World:
+    core: Topics = field(default_factory=Topics)
+    lake: Topics = field(default_factory=Topics)
+    mirror: Mirror = field(default_factory=Mirror)
+
+    @property
+    def platform(self) -> Any:
+        return SimpleNamespace(core_kafka=lambda: self.core, lake_kafka=lambda: self.lake, lake_connect=lambda: self.mirror)
+
+    def look(self) -> MirrorState:
+        (state,) = mirror_states(self.platform, SOURCE)
+        return state
+
+
+SOURCE = TopicSource.model_validate(
+    {
+        "source": "web",
+        "kind": "topics",
+        "tables": [{"name": "clicks", "topic": "clicks", "envelope": "json", "columns": {"id": "text"}}],
+    }
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Three records and a marker, copied whole."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    found = World(Topics(records_=["a", "b", "c", None]), Topics(records_=["a", "b", "c"]), Mirror(offset=2))
+    assert found.look().state == "ok"
+    return found
+
+
+def test_the_expiry_of_a_marker_is_no_loss(world: World) -> None:
+    world.core.records_ += ["d"]
+    assert world.look().state == "copying"
+    world.core.begin = 4
+    assert world.look().state == "copying"
+
+
+def test_a_loss_stays_until_it_is_repaired(world: World) -> None:
+    world.core.records_ += ["d", "e", None, "f"]
+    world.core.begin = 6
+    lost = world.look()
+    assert [(f.kind, f.lost) for f in lost.findings] == [("lost", (4, 5))]
+    world.mirror.offset, world.lake.records_ = 7, ["a", "b", "c", "f"]
+    assert world.look().findings == lost.findings
+    chosen = plan(world.platform, [SOURCE], "clicks")
+    assert repair(world.platform, chosen, print).state == "ok"
+    assert world.mirror.done == []
+
+
+def test_a_jump_between_looks_is_counted(world: World) -> None:
+    world.core.records_ += ["d", "e", "f"]
+    world.core.begin, world.mirror.offset = 6, 6
+    world.lake.records_ += ["d", "e", "f"]
+    assert world.look().state == "ok"
+    world.core.records_ += ["g", "h", "i"]
+    world.core.begin, world.mirror.offset = 9, 9
+    world.lake.records_ += ["i"]
+    assert [(f.kind, f.lost) for f in world.look().findings] == [("lost", (7, 8))]
+
+
+def test_a_topic_made_again_is_copied_again(world: World) -> None:
+    world.core.here = False
+    assert world.look().state == "absent"
+    with pytest.raises(MirrorError, match="not on the core cluster"):
+        repair(world.platform, plan(world.platform, [SOURCE], "clicks"), print)
+    world.core = Topics("second", 0, ["k", "l", "m", "n"])
+    assert world.look().state == "recreated"
+    world.mirror.offset = 3
+    chosen = plan(world.platform, [SOURCE], "clicks")
+    assert chosen.again
+    assert repair(world.platform, chosen, print).state == "copying"
+    assert world.mirror.done == ["stop web-mirror", "resume web-mirror", "running"]
+    world.mirror.offset = 3
+    assert world.look().state == "ok"
+    assert plan(world.platform, [SOURCE], "clicks").steps == []
