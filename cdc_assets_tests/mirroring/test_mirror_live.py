@@ -1,0 +1,134 @@
+"""Losses planted between two real clusters: MirrorMaker 2 goes on without a word, and the watcher says exactly what is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.errors import MirrorError
+from cdc_assets.mirroring.repair import plan, repair
+from cdc_assets.mirroring.watch import MirrorState, mirror_states, refuse_one_cluster
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets_tests.mirroring.clusters import Clusters, source, two_clusters, until
+
+TOPICS = ("shrunk", "remade", "grown", "waits")
+MIRROR = "web-mirror"
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    with two_clusters(tmp_path_factory.mktemp("mirrors")) as found, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDC_HOME", str(found.home.root))
+        patch.setenv("CDC_CORE_BOOTSTRAP", found.platform.core_bootstrap or "")
+        patch.setenv("CDC_LAKE_BOOTSTRAP", found.platform.lake_bootstrap or "")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def web(clusters: Clusters) -> TopicSource:
+    """Four topics of three records each, copied whole."""
+    declared = source("web", *TOPICS)
+    for topic in TOPICS:
+        clusters.create(topic, **({"retention.ms": "3600000"} if topic == "waits" else {}))
+        clusters.send(topic, ["a", "b", "c"])
+    apply_connector(clusters.platform.lake_connect(), mirror_config(declared))
+    until(lambda: all(clusters.copied(f"core.{topic}") == ["a", "b", "c"] for topic in TOPICS))
+    until(lambda: {state.state for state in mirror_states(clusters.platform, declared)} == {"ok"})
+    return declared
+
+
+def state_of(clusters: Clusters, web: TopicSource, topic: str) -> MirrorState:
+    return next(state for state in mirror_states(clusters.platform, web) if state.topic == topic)
+
+
+def test_what_was_removed_before_it_was_copied_is_named_and_stays_named(clusters: Clusters, web: TopicSource) -> None:
+    connect = clusters.platform.lake_connect()
+    connect.stop(MIRROR)
+    clusters.send("shrunk", ["d", "e", "f", "g"])
+    assert state_of(clusters, web, "shrunk").state == "copying"
+    clusters.delete_records("shrunk", 5)
+    found = state_of(clusters, web, "shrunk")
+    assert [(f.kind, f.partition, f.lost) for f in found.findings] == [("lost", 0, (3, 4))]
+    assert found.repair == "cdc repair mirror shrunk"
+    connect.resume(MIRROR)
+    connect.wait_running(MIRROR)
+    # The fault itself: MirrorMaker goes on as if nothing had been between c and f.
+    until(lambda: clusters.copied("core.shrunk") == ["a", "b", "c", "f", "g"])
+    assert state_of(clusters, web, "shrunk").findings == found.findings
+
+
+def test_a_loss_between_two_looks_is_found_after_mirrormaker_has_jumped(clusters: Clusters, web: TopicSource) -> None:
+    connect = clusters.platform.lake_connect()
+    assert repair(clusters.platform, plan(clusters.platform, [web], "shrunk"), print).state == "ok"
+    connect.stop(MIRROR)
+    clusters.send("shrunk", ["h", "i", "j"])
+    clusters.delete_records("shrunk", 9)
+    connect.resume(MIRROR)
+    until(lambda: clusters.copied("core.shrunk")[-2:] == ["g", "j"])
+    until(lambda: [(f.kind, f.lost) for f in state_of(clusters, web, "shrunk").findings] == [("lost", (7, 8))])
+
+
+def test_retention_of_what_is_copied_is_no_loss(clusters: Clusters, web: TopicSource) -> None:
+    clusters.send("grown", ["d", "e"])
+    until(lambda: clusters.copied("core.grown") == ["a", "b", "c", "d", "e"])
+    clusters.delete_records("grown", 5)
+    assert state_of(clusters, web, "grown").state == "ok"
+
+
+def test_records_that_expire_before_they_are_copied_are_warned_of(clusters: Clusters, web: TopicSource) -> None:
+    connect = clusters.platform.lake_connect()
+    connect.stop(MIRROR)
+    clusters.send("waits", ["d"], timestamp_ms=int((time.time() - 3000) * 1000))
+    (warning,) = state_of(clusters, web, "waits").findings
+    assert (warning.kind, warning.red) == ("expiring", False)
+    left = float(warning.message.split("expires in ")[1].split(" s")[0])
+    assert 560 < left <= 600
+    connect.resume(MIRROR)
+    until(lambda: state_of(clusters, web, "waits").state == "ok")
+
+
+def test_a_topic_made_again_is_red_and_repaired_by_copying_it_again(clusters: Clusters, web: TopicSource) -> None:
+    connect = clusters.platform.lake_connect()
+    connect.stop(MIRROR)
+    clusters.delete("remade")
+    assert state_of(clusters, web, "remade").state == "absent"
+    clusters.create("remade")
+    clusters.send("remade", ["k", "l", "m", "n"])
+    assert state_of(clusters, web, "remade").state == "recreated"
+    connect.resume(MIRROR)
+    # The fault itself: the old topic's offset hides the new one's first records.
+    until(lambda: clusters.copied("core.remade") == ["a", "b", "c", "n"])
+    chosen = plan(clusters.platform, [web], "remade")
+    assert [step.split(",")[0] for step in chosen.steps] == ["stop web-mirror", "take the topic as it is now for the whole one"]
+    assert repair(clusters.platform, chosen, print).state in ("ok", "copying")
+    until(lambda: clusters.copied("core.remade") == ["a", "b", "c", "n", "k", "l", "m", "n"])
+    until(lambda: state_of(clusters, web, "remade").state == "ok")
+
+
+def test_a_partition_more_is_red_until_it_is_repaired(clusters: Clusters, web: TopicSource) -> None:
+    clusters.grow("grown", 2)
+    found = state_of(clusters, web, "grown")
+    assert [(f.kind, f.partition) for f in found.findings] == [("partitions", 1)]
+    assert repair(clusters.platform, plan(clusters.platform, [web], "grown"), print).state == "ok"
+    with pytest.raises(MirrorError, match="no source mirrors topic nothing; mirrored are: shrunk, remade, grown, waits"):
+        plan(clusters.platform, [web], "nothing")
+
+
+def test_the_identity_policy_keeps_names(clusters: Clusters, web: TopicSource) -> None:
+    same = source("same", "plain", replication="identity")
+    clusters.create("plain")
+    clusters.send("plain", ["a"])
+    apply_connector(clusters.platform.lake_connect(), mirror_config(same))
+    until(lambda: clusters.copied("plain") == ["a"])
+    until(lambda: [state.state for state in mirror_states(clusters.platform, same)] == ["ok"])
+
+
+def test_one_cluster_is_no_mirror(clusters: Clusters) -> None:
+    core = clusters.platform.core_kafka()
+    refuse_one_cluster(core, clusters.platform.lake_kafka())
+    with pytest.raises(MirrorError, match="are one cluster .* would loop"):
+        refuse_one_cluster(core, core)
