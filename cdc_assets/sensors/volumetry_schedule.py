@@ -11,7 +11,7 @@ from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.sensors.recent_runs import last_materialized
 
 # A tick of the past is dropped where the next is near: after a pause all of them would run at once, beside the backlog.
@@ -40,6 +40,7 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
     if has_flow_check(source):
         keys.add(flow_key(source))
+    if isinstance(source, Source):
         keys.add(preflight_key(source))
     if names.is_mirrored(source):
         keys |= set(build_mirror_checks(source).check_keys)
