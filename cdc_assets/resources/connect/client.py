@@ -59,7 +59,8 @@ class ConnectClient:
         return {
             item["value"]["name"]: [mask_text(error, config, secret) for error in item["value"]["errors"]]
             for item in answer["configs"]
-            if item["value"]["errors"]
+            # Some plugins' answers have options without a value.
+            if item.get("value") and item["value"]["errors"]
         }
 
     def password_keys(self, connector_class: str) -> frozenset[str]:
