@@ -34,7 +34,8 @@ def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
     # A node shows the last part of its key; its kinds tell which link of the chain it is.
     for kind in ("debezium", "mirrormaker", "bronze", "silver", "S3"):
         page.get_by_text(kind, exact=False).first.wait_for()
-    assert page.get_by_text("city", exact=True).count() == 5
+    # Topic, mirror, bronze, silver, backup; and the ledger beside them.
+    assert page.get_by_text("city", exact=True).count() == 6
 
 
 @pytest.mark.parametrize(
