@@ -23,7 +23,7 @@ def page() -> Iterator[Any]:
     quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=quiet)
-        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page = browser.new_page(viewport={"width": 2200, "height": 1000})
         page.set_default_timeout(_TIMEOUT_MS)
         yield page
         browser.close()
@@ -31,7 +31,7 @@ def page() -> Iterator[Any]:
 
 def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
     page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/locations/cdc_assets/asset-groups/world/lineage")
-    # A node shows the last part of its key; its kinds tell which link of the chain it is.
+    # A node shows the last part of its key; its kinds, shown from a certain zoom on, tell which link of the chain it is.
     for kind in ("debezium", "mirrormaker", "bronze", "silver", "S3"):
         page.get_by_text(kind, exact=False).first.wait_for()
     # Topic, mirror, bronze, silver, backup; and the ledger beside them.
