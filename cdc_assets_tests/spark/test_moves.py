@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
-from spark import history
+from spark import history, redrive
+from spark.redrive import Choice
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
@@ -179,3 +180,25 @@ def test_by_the_table_alone(session: SparkSession, tmp_path: Path) -> None:
     gone = {row["id"]: (row["a"], row["b"]) for row in rows(soft.path) if row["_cdc_deleted"]}
     assert gone[12] == gone[15] == ("a0", ["b0"])
     assert still_held(spec) == still_held(soft) == []
+
+
+def test_what_nobody_knows_waits_in_quarantine(session: SparkSession, tmp_path: Path) -> None:
+    table = Table()
+    table.insert(0, "x")
+    table.broken(0)
+    table.move(0, 3)
+    table.update(3)
+    lake, spec = lake_of(session, tmp_path, table)
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    assert values(spec.path) == []
+    assert [row["error_class"] for row in sorted(still_held(spec), key=lambda r: r["offset"])] == [
+        "envelope",
+        "moved",
+        "after_problem",
+    ]
+    redrive.drop(session, spec, Choice(error_class="envelope"))
+    done = redrive.redrive(session, spec, Choice())
+    assert done.redriven == 2
+    assert by_id(values(spec.path)) == by_id(table.rows.values())
+    assert still_held(spec) == []
