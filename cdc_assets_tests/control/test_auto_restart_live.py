@@ -1,0 +1,72 @@
+"""A connector that fails at its first record: restarted, given up, alerted, and well again after its config is mended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from cdc_assets.connectors.auto_restart import MAX_RESTARTS
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets.sensors.auto_restart import evaluate
+from cdc_assets_tests.control.conftest import Cdc
+
+
+def test_restarted_given_up_alerted_and_well_again(make_cdc: Callable[[str], Cdc]) -> None:
+    cdc = make_cdc("patient")
+    with cdc.live.connection() as connection:
+        connection.execute("CREATE TABLE public.patient (id int PRIMARY KEY)")
+        connection.execute("INSERT INTO public.patient VALUES (1)")
+    cdc.declare("public.patient")
+    source = load_source(cdc.folder / "patient.yaml")
+    assert isinstance(source, Source)
+    broken = {
+        "transforms": "f",
+        "transforms.f.type": "org.apache.kafka.connect.transforms.ValueToKey",
+        "transforms.f.fields": "no",
+    }
+    connect, name = cdc.live.connect, "patient-capture"
+    cdc.live.capture(["public.patient"])
+    healthy = connect.config(name)
+    assert healthy is not None
+    connect.put_config(name, {**healthy, **broken})
+    try:
+        with cdc.live.connection() as connection:
+            connection.execute("INSERT INTO public.patient VALUES (2)")
+        cursor, now, alerts = "{}", 1e9, []
+        for expected in (1, 2):
+            _until(cdc, name, failed=True)
+            result = evaluate(source, Platform(), cursor, now=now)
+            cursor, now = result.cursor or "", now + 3600
+            assert json.loads(cursor)[name]["restarts"] == expected
+            alerts += result.asset_events
+            # The status of before the restart is still told for a moment; a look at it would not see the second failure.
+            _until(cdc, name, failed=False)
+        assert alerts == []
+        _until(cdc, name, failed=True)
+        spent = json.dumps({name: {"restarts": MAX_RESTARTS, "last": now - 4000, "given_up": False}})
+        result = evaluate(source, Platform(), spent, now=now)
+        (alert,) = result.asset_events
+        assert not alert.passed  # type: ignore[union-attr]
+        assert f"cdc restart {name}" in str(result.skip_reason)
+        assert evaluate(source, Platform(), result.cursor, now=now + 1e6).asset_events == []
+        connect.put_config(name, healthy)
+        connect.wait_running(name)
+        assert evaluate(source, Platform(), result.cursor, now=now + 1e6).cursor == "{}"
+        assert '{"id":2}' in [r.key for r in cdc.live.delivered()["patient.public.patient"][0]]
+    finally:
+        connect.delete(name)
+        with cdc.live.connection() as connection:
+            connection.execute("SELECT pg_drop_replication_slot('cdc_patient')")
+
+
+def _until(cdc: Cdc, name: str, *, failed: bool) -> None:
+    until = time.monotonic() + 60
+    while True:
+        status = cdc.live.connect.status(name)
+        if status is not None and status.failed == failed:
+            return
+        assert time.monotonic() < until, status
+        time.sleep(0.02)
