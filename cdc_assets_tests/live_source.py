@@ -68,8 +68,9 @@ class Part:
                 time.sleep(0.2)
 
     def kill(self) -> None:
-        """kill -9, its children as well."""
-        assert self._process is not None
+        """kill -9, its children as well; nothing when it does not run."""
+        if self._process is None or self._process.poll() is not None:
+            return
         whole = psutil.Process(self._process.pid)
         for process in (whole, *whole.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
@@ -211,7 +212,9 @@ def live_source(folder: Path) -> Iterator[LiveSource]:
     with ExitStack() as stack:
         parts = {component.name: Part(component) for component in (postgres, broker, worker)}
         for part in parts.values():
-            stack.callback(part.stop)
+            # What is thrown away afterwards need not be flushed: a broker and a worker take some 12 s for that. Only a
+            # killed PostgreSQL would leave something behind, its shared memory.
+            stack.callback(part.stop if part.component is postgres else part.kill)
             part.start()
         with postgres.connect() as connection:
             ensure_role(connection, NAME, home.secret(NAME), "LOGIN SUPERUSER")

@@ -1,9 +1,10 @@
-"""A registry of one source on the shared PostgreSQL, Kafka and Connect, and the CLI on it."""
+"""A registry of one source on the shared PostgreSQL, Kafka and Connect, a lake of one broker, and the CLI on it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.stack.ports import HOST
-from cdc_assets_tests.live_source import NAME, LiveSource
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.stack.components.connect import ConnectWorker
+from cdc_assets.stack.components.kafka import KafkaBroker
+from cdc_assets.stack.ports import HOST, assign
+from cdc_assets.stack.site import Site
+from cdc_assets_tests.live_source import NAME, LiveSource, Part
 
 REGISTRY = """
 source: {name}
@@ -22,11 +27,20 @@ tables: [{tables}]
 """
 
 
+@dataclass(frozen=True)
+class Lake:
+    """The cluster that topics are mirrored into, and its Connect worker."""
+
+    bootstrap: str
+    connect: ConnectClient
+
+
 @dataclass
 class Cdc:
     """`cdc` as a person calls it."""
 
     live: LiveSource
+    lake: Lake
     folder: Path
 
     def declare(self, *tables: str, heartbeat: str = "10s") -> None:
@@ -54,12 +68,24 @@ class Cdc:
         return json.loads(result.stdout)
 
 
+@pytest.fixture(scope="package")
+def lake(live: LiveSource) -> Iterator[Lake]:
+    site = Site(live.home, assign(("lake-kafka", "lake-kafka-controller", "lake-connect"), {}))
+    broker, worker = KafkaBroker(site, "lake", 1), ConnectWorker(site, "lake")
+    with ExitStack() as stack:
+        for part in (Part(broker), Part(worker)):
+            stack.callback(part.kill)
+            part.start()
+        yield Lake(site.bootstrap("lake"), ConnectClient(worker.url))
+
+
 @pytest.fixture(scope="module")
-def make_cdc(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Cdc]]:
+def make_cdc(live: LiveSource, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Cdc]]:
     with pytest.MonkeyPatch.context() as patch, live.settings():
         folder = tmp_path_factory.mktemp("sources")
         patch.setenv("CDC_SOURCES", str(folder))
-        for cluster in ("CORE", "LAKE"):
-            patch.setenv(f"CDC_{cluster}_CONNECT", live.connect.url)
-            patch.setenv(f"CDC_{cluster}_BOOTSTRAP", live.bootstrap)
-        yield lambda name: Cdc(replace(live, name=name), folder)
+        patch.setenv("CDC_CORE_BOOTSTRAP", live.bootstrap)
+        patch.setenv("CDC_CORE_CONNECT", live.connect.url)
+        patch.setenv("CDC_LAKE_BOOTSTRAP", lake.bootstrap)
+        patch.setenv("CDC_LAKE_CONNECT", lake.connect.url)
+        yield lambda name: Cdc(replace(live, name=name), lake, folder)

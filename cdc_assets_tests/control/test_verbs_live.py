@@ -25,7 +25,8 @@ def cdc(make_cdc: Callable[[str], Cdc]) -> Iterator[Cdc]:
         connection.execute("INSERT INTO public.clerk VALUES (1, 'one')")
     cdc.declare("public.clerk")
     yield cdc
-    for name in ("clerk-capture", "clerk-mirror", "foreign"):
+    cdc.lake.connect.delete("clerk-mirror")
+    for name in ("clerk-capture", "foreign"):
         cdc.live.connect.delete(name)
 
 
@@ -116,7 +117,7 @@ def test_the_password_is_nowhere(cdc: Cdc) -> None:
         said.append(rest.put("/connector-plugins/PostgresConnector/config/validate", json=config).text)
         assert config["database.password"].startswith("${dir:")
     logs = "".join(file.read_text(errors="replace") for file in cdc.live.home.root.rglob("*.log"))
-    topics = _every_record(cdc.live.bootstrap)
+    topics = _every_record(cdc.live.bootstrap) + _every_record(cdc.lake.bootstrap)
     assert "clerk-capture" in logs
     assert b"clerk-capture" in topics
     assert "cdc/slot" in events

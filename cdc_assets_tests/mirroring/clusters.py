@@ -80,7 +80,7 @@ def two_clusters(folder: Path) -> Iterator[Clusters]:
     components = (KafkaBroker(site, "core", 1), KafkaBroker(site, "lake", 1), ConnectWorker(site, "lake"))
     with ExitStack() as stack:
         for part in map(Part, components):
-            stack.callback(part.stop)
+            stack.callback(part.kill)
             part.start()
         core, lake, worker = site.bootstrap("core"), site.bootstrap("lake"), components[2]
         platform = Platform(core_bootstrap=core, lake_bootstrap=lake, lake_connect_url=worker.url)  # type: ignore[attr-defined]
