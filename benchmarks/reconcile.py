@@ -4,8 +4,8 @@
 
 Starts PostgreSQL, one broker, Connect with Debezium and a Spark Connect server; captures pgbench's four tables (scale 10:
 1,000,000 accounts) and compares them again and again while pgbench writes and bronze and silver follow. In every
-n-th run one damage is planted in silver, and taken back afterwards: exactly that one must be found. One JSON line per run;
-exit 1 when a run reports what is not, or misses what is.
+n-th run one damage is planted (benchmarks.reconcile_damage) and taken back afterwards: exactly that one must be found. One
+JSON line per run; exit 1 when a run reports what is not, or misses what is.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
+from benchmarks.reconcile_damage import ACCOUNTS, DAMAGES, FIRST, PREPARE, planted
 from cdc_assets.stack.components.postgres import binary
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets_tests.live_source import NAME, LiveSource, live_source
@@ -39,14 +38,6 @@ from spark.session import connect
 from spark.specs import Column, SilverSpec
 
 TABLES = ["public.pgbench_accounts", "public.pgbench_branches", "public.pgbench_tellers", "public.pgbench_history"]
-DAMAGE = (
-    "DELETE FROM {t} WHERE aid = {k}",
-    "UPDATE {t} SET abalance = abalance + 1 WHERE aid = {k}",
-    "UPDATE {t} SET filler = rtrim(filler) WHERE aid = {k}",
-    "UPDATE {t} SET bid = NULL WHERE aid = {k}",
-    "INSERT INTO {t} SELECT aid + 100000000, * EXCEPT (aid) FROM {t} WHERE aid = {k}",
-    "INSERT INTO {t} SELECT * FROM {t} WHERE aid = {k}",
-)
 
 
 def main() -> int:
@@ -71,7 +62,8 @@ def main() -> int:
             own = replace(live, name="bank")
             _pgbench(own, "-i", "-s", str(chosen.scale), "-q")
             with own.connection() as connection:
-                connection.execute("ANALYZE")
+                for statement in (*PREPARE, "VACUUM ANALYZE"):
+                    connection.execute(statement.encode())
             own.capture(TABLES)
             with own.settings():
                 chain = SmallChain(own, remote, root / "lake", own.source(TABLES), connect(remote))
@@ -97,15 +89,19 @@ def _load(chain: SmallChain) -> None:
 def _measure(chain: SmallChain, chosen: argparse.Namespace) -> int:
     count, digest = _source_cost(chain)
     print(json.dumps({"count_seconds": count, "digest_seconds": digest, "ratio": round(digest / count, 1)}), flush=True)
-    until, wrong, runs = time.monotonic() + chosen.seconds, 0, 0
+    until, wrong, runs, damages = time.monotonic() + chosen.seconds, 0, 0, 0
     with _pgbench_load(chain.live, chosen.rate), _following(chain) as turn:
         for number in range(chosen.runs):
             if time.monotonic() > until:
                 break
-            planted = chosen.damage_every > 0 and number % chosen.damage_every == chosen.damage_every - 1
-            wrong += not (_damaged(chain, turn, number) if planted else _plain(chain, number))
+            damaged = chosen.damage_every > 0 and number % chosen.damage_every == chosen.damage_every - 1
+            wrong += not (_damaged(chain, turn, damages) if damaged else _plain(chain, number))
+            damages += damaged
             runs += 1
-    print(json.dumps({"runs": runs, "wrong": wrong, "rows": chosen.scale * 100_000, "rate": chosen.rate}), flush=True)
+    print(
+        json.dumps({"runs": runs, "damaged": damages, "wrong": wrong, "rows": chosen.scale * 100_000, "rate": chosen.rate}),
+        flush=True,
+    )
     return 1 if wrong else 0
 
 
@@ -141,24 +137,22 @@ def _plain(chain: SmallChain, number: int) -> bool:
     told = {name: r.sentence() for name, r in results.items() if not r.equal}
     accounts = results["pgbench_accounts"]
     facts = {"run": number, "rows": [r.silver_rows for r in results.values()], "seconds": dict(accounts.seconds)}
+    for result in results.values():
+        if not result.equal:
+            print(json.dumps(result.to_json()), flush=True)
     print(json.dumps({**facts, "not_equal": told}), flush=True)
     return not told
 
 
 def _damaged(chain: SmallChain, turn: threading.Lock, number: int) -> bool:
     """Silver stands still meanwhile, so that the damage can be taken back."""
-    key, path = 1000 + number, chain.silver("pgbench_accounts")
-    statement = DAMAGE[number // 10 % len(DAMAGE)]
-    with turn:
-        whole = DeltaTable(path).version()
-        chain.session.sql(statement.format(t=f"delta.`{path}`", k=key)).collect()
-        result = chain.compare(["pgbench_accounts"])["pgbench_accounts"]
-        table = DeltaTable(path)
-        table.restore(whole)
-    found = [(d.key, d.kind) for d in result.differences]
-    print(json.dumps({"run": number, "planted": statement, "found": found, "seconds": dict(result.seconds)}), flush=True)
-    # The load may write the damaged row before the comparison, which mends it.
-    return len(found) == 1 and found[0][0] in (f"{key};", f"{key + 100_000_000};")
+    damage, key = DAMAGES[number % len(DAMAGES)], FIRST + 2 * number
+    with turn, planted(chain, damage, key) as wanted:
+        result = chain.compare([ACCOUNTS])[ACCOUNTS]
+    found = {d.key: (d.kind, d.where) for d in result.differences}
+    told = {"planted": damage.name, "key": key, "found": found, "right": found == wanted}
+    print(json.dumps({**told, "seconds": dict(result.seconds), "reason": result.reason}), flush=True)
+    return found == wanted
 
 
 def _source_cost(chain: SmallChain) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from cdc_assets.connectors.mariadb import capture_config
 from cdc_assets.registry.models import Source
+from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.stack.ports import HOST
@@ -30,6 +31,14 @@ class LiveMariaDb:
     server: MariaDbServer
     live: LiveSource
     name: str = "maria"
+
+    @property
+    def bootstrap(self) -> str:
+        return self.live.bootstrap
+
+    @property
+    def connect(self) -> ConnectClient:
+        return self.live.connect
 
     def source(self, tables: Sequence[str | Mapping[str, object]], **values: str) -> Source:
         """The registry's declaration of these tables."""

@@ -112,7 +112,7 @@ def _picked(chosen: list[str]) -> list[tuple[Source, list[Table]]]:
         if source is None:
             raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
         if not (isinstance(source, Source) and can_reconcile(source)):
-            raise typer.BadParameter(f"source {name}: only PostgreSQL databases can be compared row by row")
+            raise typer.BadParameter(f"source {name}: only PostgreSQL and MariaDB databases can be compared row by row")
         try:
             tables = [source.table(short)] if short else list(source.tables)
         except KeyError as error:

@@ -23,8 +23,7 @@ from cdc_assets.reconcile import drill
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
-from cdc_assets.resources.databases.postgresql_cut import PostgresCut, open_cut
+from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
@@ -56,7 +55,7 @@ class Work:
 
 def can_reconcile(source: BaseSource) -> bool:
     """Whether the source's rows can be compared at an exact cut."""
-    return isinstance(source, Source) and source.database.kind == "postgresql"
+    return isinstance(source, Source) and source.database.kind in KINDS
 
 
 def compare(
@@ -81,7 +80,6 @@ def _compare(
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     database = platform.database(source)
-    assert isinstance(database, PostgresDatabase), source.database.kind
     with open_cut(database, statement_timeout=STATEMENT_TIMEOUT) as cut:
         catalogue = database.tables([t.id for t in tables])
         works = []
@@ -123,7 +121,7 @@ def _at_source(
     platform: Platform,
     source: Source,
     table: Table,
-    cut: PostgresCut,
+    cut: SourceCut,
     state: SilverState | None,
     committed: Committed | None,
     found: CatalogueTable | None,
@@ -141,7 +139,7 @@ def _at_source(
     return Work(table, state, committed, share, found, text, digest, {"source": round(time.monotonic() - started, 3)})
 
 
-def _in_lake(platform: Platform, source: Source, work: Work, cut: PostgresCut, position: LogPosition) -> TableResult:
+def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile import job
 
     task = _task(platform, source, work, cut, position)
@@ -170,9 +168,8 @@ def _in_lake(platform: Platform, source: Source, work: Work, cut: PostgresCut, p
     return replace(result, seconds=dict(work.seconds))
 
 
-def _task(platform: Platform, source: Source, work: Work, cut: PostgresCut, position: LogPosition) -> Task:
+def _task(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> Task:
     from spark.reconcile.at_cut import Base
-    from spark.reconcile.cut import Cut
     from spark.reconcile.job import Task
     from spark.specs import TopicRange
 
@@ -185,7 +182,7 @@ def _task(platform: Platform, source: Source, work: Work, cut: PostgresCut, posi
     spec = work.text.spec
     tail = TopicRange(spec.table, topic, state.topic_id, state.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
     base = Base(work.state.version, work.state.folded, work.committed, tail, platform.lake_kafka().bootstrap)
-    return Task(spec, base, Cut(cut.snapshot.xmax, cut.snapshot.xip, cut.lsn_before), work.share)
+    return Task(spec, base, cut.in_lake, work.share)
 
 
 def _not_compared(source: Source, table: Table, reason: str) -> TableResult:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.result import EQUAL, Difference, TableResult, Veil
 from cdc_assets.registry.models import Table
-from cdc_assets.resources.databases.postgresql_cut import PostgresCut
+from cdc_assets.resources.databases.cuts import SourceCut
 from cdc_assets.resources.spark import SparkSessions
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MAX_SHOWN = 1000
 def down(
     sessions: SparkSessions,
     task: Task,
-    cut: PostgresCut,
+    cut: SourceCut,
     table: Table,
     text: RowText,
     result: TableResult,

@@ -34,7 +34,7 @@ def heal(platform: Platform, source: Source, table: Table, result: TableResult) 
     """Keys folded again, and keys asked for from the source; the chain then carries those like any change.
 
     Raises:
-        DatabaseError: the table has no key, or its keys are shown as hashes only.
+        DatabaseError: the table has no key, its keys are shown as hashes only, or they cannot be read again.
     """
     if not result.differences:
         return 0, 0
@@ -44,8 +44,13 @@ def heal(platform: Platform, source: Source, table: Table, result: TableResult) 
         raise DatabaseError(f"{result.table} has no key: rows cannot be healed one by one; take a new snapshot of the table")
     if set(spec.keys) & set(table.sensitive):
         raise DatabaseError(f"{result.table}: its key is sensitive, so results do not hold it; take a new snapshot of the table")
-    refolded = _refold(platform, source, table, spec, [d.key for d in result.differences if d.where == IN_SILVER])
     again = [d for d in result.differences if d.where != IN_SILVER and d.source is not None]
+    if again and not isinstance(source.database, Database):
+        raise DatabaseError(
+            f"{result.table}: bronze lacks what {len(again)} key(s) became; keys are read again from PostgreSQL only, take a new "
+            "snapshot of the table"
+        )
+    refolded = _refold(platform, source, table, spec, [d.key for d in result.differences if d.where == IN_SILVER])
     _read_again(source, table, spec, again)
     return refolded, len(again)
 

@@ -18,12 +18,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
+from cdc_assets.assets.record_form import record_form
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 from spark import bronze, silver
 from spark.specs import BronzeSpec, TopicRange
@@ -68,9 +70,9 @@ class Copier:
 
 @dataclass
 class SmallChain:
-    """One source's tables, captured."""
+    """One source's tables, captured; `live` is a LiveSource or a LiveMariaDb."""
 
-    live: LiveSource
+    live: Any
     remote: str
     root: Path
     source: Source
@@ -117,9 +119,16 @@ class SmallChain:
             self.live.delivered()
         self._copier.copy()
         cluster = KafkaCluster(self.live.bootstrap)
-        mirrored = {names.mirrored_topic(self.source, t): names.table_name(t) for t in self.source.tables}
+        mirrored = {names.mirrored_topic(self.source, t): t for t in self.source.tables}
         ranges = tuple(
-            TopicRange(mirrored[topic], topic, state.topic_id, 0, {p: (0, end) for p, end in state.ends.items()})
+            TopicRange(
+                names.table_name(mirrored[topic]),
+                topic,
+                state.topic_id,
+                0,
+                {p: (0, end) for p, end in state.ends.items()},
+                **record_form(self.source, mirrored[topic]),
+            )
             for topic, state in cluster.states([*mirrored]).items()
         )
         path = names.bronze_path(str(self.root), self.source)
@@ -142,7 +151,9 @@ class SmallChain:
 
 
 @contextmanager
-def small_chain(live: LiveSource, remote: str, session: Any, root: Path, tables: Sequence[Any]) -> Iterator[SmallChain]:
+def small_chain(
+    live: LiveSource | LiveMariaDb, remote: str, session: Any, root: Path, tables: Sequence[Any]
+) -> Iterator[SmallChain]:
     """The tables are there and filled; they are captured, and silver is up to date."""
     live.capture(tables)
     with live.settings():

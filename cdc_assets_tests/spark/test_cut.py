@@ -13,8 +13,8 @@ from cdc_assets_tests.spark.capture import Connector, Database
 from cdc_assets_tests.spark.lake import Lake, values
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
+from spark.reconcile.dialect import BUCKETS
 from spark.reconcile.job import Task, key_hashes, suspects
-from spark.reconcile.row_text import BUCKETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

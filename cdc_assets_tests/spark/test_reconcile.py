@@ -6,16 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from cdc_assets.reconcile.heal import heal
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
 
 if TYPE_CHECKING:
@@ -67,9 +66,9 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
 
 
 def test_transactions_around_the_cut(chain: SmallChain) -> None:
-    """Open across the cut, in savepoints, prepared, and committed in another order than written."""
-    first, second, third = (chain.live.connection(autocommit=False) for _ in range(3))
-    with first, second, third, chain.live.connection() as other:
+    """Open across the cut, in savepoints, prepared, the youngest of all, and committed in another order than written."""
+    first, second, third, youngest = (chain.live.connection(autocommit=False) for _ in range(4))
+    with first, second, third, youngest, chain.live.connection() as other:
         first.execute("UPDATE ledger SET note = 'first' WHERE id < 20")
         second.execute("SAVEPOINT a")
         second.execute("UPDATE ledger SET amount = 0 WHERE id BETWEEN 20 AND 30")
@@ -82,6 +81,9 @@ def test_transactions_around_the_cut(chain: SmallChain) -> None:
         other.execute("UPDATE ledger SET note = 'other' WHERE id = 60")
         other.execute("DELETE FROM ledger WHERE id = 61")
         other.execute("INSERT INTO visit VALUES ('seen', 1)")
+        # Not below the snapshot's xmax, and yet written before the cut.
+        youngest.execute("UPDATE ledger SET note = 'youngest' WHERE id = 70")
+        youngest.execute("INSERT INTO visit VALUES ('youngest', 1)")
 
         def during() -> None:
             second.commit()
@@ -89,6 +91,7 @@ def test_transactions_around_the_cut(chain: SmallChain) -> None:
             other.execute("DELETE FROM ledger WHERE id = 1001")
             other.execute("INSERT INTO visit VALUES ('unseen', 1)")
             first.commit()
+            youngest.commit()
             other.execute("COMMIT PREPARED 'third'")
             chain.live.delivered()
 
@@ -127,35 +130,13 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
             writer.join()
 
 
-Rows = dict[int, dict[str, Any]]
-PLANTED = {
-    **{"100;": "missing", "101;": "differs", "102;": "differs", "103;": "differs", "104;": "differs", "105;": "differs"},
-    **{"106;": "differs", "8000;": "phantom", "108;": "twice"},
-}
-
-
-def damaged(rows: Rows) -> list[dict[str, Any]]:
-    """Each kind of damage in a row of its own."""
-    del rows[100]  # a row lost
-    rows[101]["note"] = "note of old"  # a stale row
-    rows[102]["note"] = rows[102]["note"][:4]  # a truncated value
-    rows[103]["amount"] += Decimal("0.01")  # off by one unit
-    rows[104]["amount"] = Decimal("0.00")  # was NULL
-    rows[105]["id"], rows[106]["id"] = 106, 105  # a swapped pair
-    phantom = {**rows[107], "id": 8000}  # a delete that was lost
-    return [*rows.values(), phantom, rows[108]]  # and a row twice
-
-
 def test_every_damage_is_found(chain: SmallChain) -> None:
     with chain.live.connection() as connection:
         connection.execute("DELETE FROM ledger WHERE id BETWEEN 100 AND 108")
         connection.execute("INSERT INTO ledger SELECT i, i, 'note ' || i, now() FROM generate_series(100, 108) i")
         connection.execute("UPDATE ledger SET amount = NULL WHERE id = 104")
     chain.advance()
-    path = chain.silver("ledger")
-    whole = DeltaTable(path).to_pyarrow_table()
-    rows = damaged({row["id"]: row for row in whole.to_pylist()})
-    write_deltalake(path, pa.Table.from_pylist(rows, schema=whole.schema), mode="overwrite")
+    plant(chain.silver("ledger"))
     result = chain.compare(["ledger"])["ledger"]
     assert result.verdict == "different"
     assert {d.key: d.kind for d in result.differences} == PLANTED

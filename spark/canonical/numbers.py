@@ -8,7 +8,7 @@ from pyspark.sql import functions as sf
 from spark.canonical.form import AS_TEXT, Form, plain
 
 
-def _bits(column: Expression) -> Expression:
+def bits(column: Expression) -> Expression:
     """The IEEE 754 bits as hexadecimal, most significant byte first.
 
     Spark shows a double by Java's text, which is not PostgreSQL's and, before Java 19, not the shortest. Avro's binary
@@ -27,7 +27,7 @@ def _bits(column: Expression) -> Expression:
 
 def _float(send: str, width: int) -> Form:
     def lake(column: Expression) -> Expression:
-        return sf.left(_bits(column), sf.lit(2 * width))
+        return sf.left(bits(column), sf.lit(2 * width))
 
     return Form(lambda c: f"upper(encode({send}({c}), 'hex'))", lake)
 

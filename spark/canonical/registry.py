@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark.canonical import arrays, binary, geometric, numbers, temporal, text
+from spark.canonical import arrays, binary, geometric, mariadb, numbers, temporal, text
 from spark.canonical.form import Form, Incomparable
 from spark.specs import Column
 from spark.types.rule import SourceType
@@ -12,6 +12,8 @@ _BY_TYPE: dict[str, Form | Incomparable] = {**numbers.FORMS, **text.FORMS, **tem
 
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
+    if column.dialect == "mariadb":
+        return mariadb.form(column)
     source = SourceType.parse(column.source_type, column.kind)
     if source is None:
         return Incomparable(f"{column.source_type} is not a type that format_type() writes")

@@ -30,7 +30,7 @@ from spark.errors import NotComparableError
 from spark.fold import POSITION, after_truncate, carried, judged
 from spark.identifiers import quoted
 from spark.problems import PROBLEM
-from spark.reconcile.cut import Cut
+from spark.reconcile.cut import AnyCut
 from spark.reconcile.row_text import RowText
 from spark.silver_table import DELETED
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
@@ -67,7 +67,7 @@ class AtCut:
     session: SparkSession
     spec: SilverSpec
     base: Base
-    cut: Cut
+    cut: AnyCut
 
     @cached_property
     def row_text(self) -> RowText:

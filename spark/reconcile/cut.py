@@ -1,4 +1,4 @@
-"""A cut of the source's log: which transactions a snapshot of the source sees.
+"""A cut of the source's log: which events a snapshot of the source sees.
 
 PostgreSQL's LSN is the order of writing, and a snapshot is a set of transactions: one that committed earlier in the log
 may still be invisible (its commit record is flushed before it leaves the list of running transactions), and one that
@@ -6,8 +6,10 @@ wrote below the snapshot's LSN may commit after it. So events are decided one by
 that of the outermost transaction for subtransactions and of the prepared one for COMMIT PREPARED, in the log and in
 `pg_current_snapshot()` alike.
 
-Ids in events have 32 bits and wrap. An id at or above `xmax` was given out after the snapshot, so all that it wrote
-lies above an LSN taken before: with that, an old event whose id looks new is not taken for one.
+Ids in events have 32 bits and wrap, so an old event's id may look like one at or above `xmax`. `xmax` is one past the
+highest *completed* id: a transaction at or above it may have begun, and written, long before the snapshot. What tells
+them from old events: such a transaction either had its id before an LSN taken before the snapshot, and then held the lock
+on it (`running`), or got it later, and then all that it wrote lies above that LSN.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
+# Where file and position stand in MariaDB's (spark.positions.mysql).
+_PLACE_AT, _PLACE_WIDTH = 6, 27
 WRAP = 1 << 32
 # Where the LSN stands in a position (spark.positions.postgresql), counted from 1.
 _LSN_AT, _LSN_WIDTH = 25, 16
@@ -24,11 +28,21 @@ _LSN_AT, _LSN_WIDTH = 25, 16
 
 @dataclass(frozen=True)
 class Cut:
-    """`xmin:xmax:xip` of the snapshot, and an LSN (a number of bytes) taken before it."""
+    """`xmin:xmax:xip` of the snapshot, and an LSN (a number of bytes) taken before it.
+
+    `running`: the ids (32 bits) of transactions that were in progress between the two.
+    """
 
     xmax: int
     xip: frozenset[int]
     lsn_before: int
+    running: frozenset[int] = frozenset()
+
+    @property
+    def unseen(self) -> frozenset[int]:
+        """The ids, whole and as 32 bits, of all that the snapshot does not see and that may have written below the LSN."""
+        ahead = {x for x in self.running if (x - self.xmax) % WRAP < WRAP // 2}
+        return frozenset(n for x in (*self.xip, *ahead) for n in (x, x % WRAP))
 
     def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
         """Whether the snapshot does not see the change; rows read by a snapshot of the connector's are not decided here."""
@@ -37,6 +51,22 @@ class Cut:
         xid = sf.pmod(tx_id.try_cast("bigint"), sf.lit(WRAP))
         ahead = sf.pmod(xid - sf.lit(self.xmax % WRAP), sf.lit(WRAP)) < sf.lit(WRAP // 2)
         hidden = late & ahead
-        if self.xip:
-            hidden = hidden | tx_id.isin(*sorted({str(n) for x in self.xip for n in (x, x % WRAP)}))
+        if self.unseen:
+            hidden = hidden | tx_id.isin(*sorted(map(str, self.unseen)))
         return sf.coalesce(hidden & (op != "r"), sf.lit(False))
+
+
+@dataclass(frozen=True)
+class BinlogCut:
+    """A place in a MariaDB's binlog: file number and bytes. InnoDB commits in the binlog's order, so it decides alone."""
+
+    number: int
+    position: int
+
+    def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
+        """Whether the change does not lie before it; rows read by a snapshot of the connector's are not decided here."""
+        after = sf.substring(position, _PLACE_AT, _PLACE_WIDTH) >= sf.lit(f"{self.number:010d}.{self.position:016x}")
+        return sf.coalesce(after & (op != "r"), sf.lit(False))
+
+
+AnyCut = Cut | BinlogCut

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.changes import slot
 from spark.reconcile.at_cut import AtCut, Base
-from spark.reconcile.cut import Cut
+from spark.reconcile.cut import AnyCut
 from spark.reconcile.row_text import LOW_BITS
 from spark.specs import SilverSpec
 
@@ -28,7 +28,7 @@ class Task:
 
     spec: SilverSpec
     base: Base
-    cut: Cut
+    cut: AnyCut
     share: tuple[int, int] = (0, 1)
 
 

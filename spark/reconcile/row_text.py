@@ -1,4 +1,4 @@
-"""A row as one text and one number, the same in the source's SQL and in Spark; rows are compared by the number.
+"""A row as one text and one number, the same in the source's SQL (`dialect`) and in Spark; rows are compared by the number.
 
 text    each column's canonical form and `;`, in the order of the columns
 hash    the first 60 bits of md5(text): two different rows have the same one with probability 2^-60
@@ -9,6 +9,7 @@ share   of a bucket: one of N, for tables too large to be read whole at a time
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,12 +20,10 @@ from pyspark.sql import functions as sf
 from spark.canonical.form import Form, Incomparable
 from spark.canonical.registry import form
 from spark.changes import slot
+from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
 from spark.specs import SilverSpec
 
-BUCKETS = 1021
-HASH_BITS, LOW_BITS = 60, 30
-_WHOLE = ("smallint", "integer", "bigint")
-_ARGUMENTS = 90
+LOW_BITS = 30
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,20 @@ class RowText:
 
     @cached_property
     def _whole_key(self) -> str | None:
-        types = {c.name: c.source_type for c in self.spec.columns}
-        return self.keys[0] if self.keys and types[self.keys[0]] in _WHOLE else None
+        types = {c.name: re.sub(r"\(\d+\)| zerofill", "", c.source_type) for c in self.spec.columns}
+        return self.keys[0] if self.keys and types[self.keys[0]] in self.dialect.whole else None
 
-    # -- PostgreSQL ----------------------------------------------------------------------------------------------
+    # -- the database ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """The source's SQL."""
+        return DIALECTS[self.spec.columns[0].dialect]
 
     def text_sql(self, names: Sequence[str]) -> str:
-        """concat() takes NULL for an empty text, and at most 100 arguments."""
-        pieces = [piece for name in names for piece in (self.forms[name].sql(_quoted(name)), "';'")]
-        chunks = [pieces[i : i + _ARGUMENTS] for i in range(0, len(pieces), _ARGUMENTS)]
-        return " || ".join(f"concat({', '.join(chunk)})" for chunk in chunks)
+        """The text of these columns."""
+        columns = [(self.forms[name], self.dialect.quoted(name)) for name in names]
+        return self.dialect.text([(column, form.sql(column)) for form, column in columns])
 
     def row_sql(self) -> str:
         """The row's text."""
@@ -77,15 +80,14 @@ class RowText:
 
     def hash_sql(self) -> str:
         """The row's hash."""
-        return f"('x' || left(md5({self.row_sql()}), 15))::bit({HASH_BITS})::bigint"
+        return self.dialect.hash(self.row_sql())
 
     def bucket_sql(self) -> str:
         """The row's bucket."""
         if self._whole_key:
-            key = f"{_quoted(self._whole_key)}::bigint"
-            return f"mod(mod({key}, {BUCKETS}) + {BUCKETS}, {BUCKETS})"
+            return self.dialect.bucket_of_number(self.dialect.quoted(self._whole_key))
         if self.keys:
-            return f"mod(('x' || left(md5({self.key_sql()}), 7))::bit(28)::int, {BUCKETS})"
+            return self.dialect.bucket_of_text(self.key_sql())
         return f"mod({self.hash_sql()}, {BUCKETS})"
 
     # -- Spark ---------------------------------------------------------------------------------------------------
@@ -120,7 +122,3 @@ class RowText:
         else:
             number = self.hash()
         return sf.pmod(number, sf.lit(BUCKETS)).cast("int")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -110,23 +110,28 @@ class MariaDbDatabase:
     def counts(self, ids: Sequence[TableId]) -> tuple[BinlogPosition, dict[TableId, int]]:
         """`count(*)` of each table at one and the same place of the binlog, in a read-only transaction."""
         with self.connection() as cursor:
-            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            at = self._snapshot(cursor)
-            # While a binlog is rotated, MariaDB tells the new file's begin although the last transaction of the file before is
-            # not visible yet (13 of 120 snapshots under load, 10.11): another look a moment later settles it.
-            for _ in range(_LOOKS):
-                if not _begins_file(cursor, at):
-                    break
-                time.sleep(_LOOK_SECONDS)
-                before, at = at, self._snapshot(cursor)
-                if at == before:
-                    break
+            at = self.settled_snapshot(cursor)
             counts = {}
             for table in ids:
                 cursor.execute(f"SELECT COUNT(*) FROM {_quoted(*table)}")
                 counts[table] = int(cursor.fetchone()[0])
             cursor.execute("ROLLBACK")
         return at, counts
+
+    def settled_snapshot(self, cursor: Any) -> BinlogPosition:
+        """Begin a read-only transaction; the place of the binlog that it sees."""
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        at = self._snapshot(cursor)
+        # While a binlog is rotated, MariaDB tells the new file's begin although the last transaction of the file before is
+        # not visible yet (13 of 120 snapshots under load, 10.11): another look a moment later settles it.
+        for _ in range(_LOOKS):
+            if not _begins_file(cursor, at):
+                break
+            time.sleep(_LOOK_SECONDS)
+            before, at = at, self._snapshot(cursor)
+            if at == before:
+                break
+        return at
 
     def _snapshot(self, cursor: Any) -> BinlogPosition:
         """Begin a new read-only transaction; where in the binlog it stands."""

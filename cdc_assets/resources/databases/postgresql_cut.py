@@ -20,6 +20,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot
 
 if TYPE_CHECKING:
+    from spark.reconcile.cut import Cut
     from spark.reconcile.job import Digest, KeyHashes, Texts
     from spark.reconcile.row_text import RowText
 
@@ -33,6 +34,7 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "15min",
     "max_parallel_workers_per_gather": "0",
 }
+_RUNNING = "SELECT transactionid::text FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted"
 
 
 @contextmanager
@@ -53,26 +55,39 @@ def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterato
             raise DatabaseError(f"PostgreSQL at {database.place} stores text as {row[1]}; only UTF8 is compared")
         for name, value in {**_SETTINGS, "statement_timeout": f"{int(statement_timeout * 1000)}ms"}.items():
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
-        # Before the snapshot: what transactions write that get their id after it lies above.
+        # Before the snapshot, in this order: what a transaction writes that gets its id later lies above; those that have one
+        # hold a lock on it until they end.
         before = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
+        running = frozenset(int(row[0]) for row in connection.execute(_RUNNING))
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         text, lsn = connection.execute("SELECT pg_current_snapshot()::text, pg_current_wal_lsn()::text").fetchone()
         try:
-            yield PostgresCut(connection, Snapshot.parse(text), text, int(before), lsn)
+            yield PostgresCut(connection, Snapshot.parse(text), text, int(before), lsn, running)
         finally:
             connection.execute("ROLLBACK")
 
 
 @dataclass(frozen=True)
 class PostgresCut:
-    """`text` is the snapshot in PostgreSQL's form, `lsn` the log position that it was taken at, for people."""
+    """`text` is the snapshot in PostgreSQL's form, `lsn` the log position that it was taken at, for people.
+
+    `running` are the ids (32 bits) of the transactions that were in progress a moment before.
+    """
 
     connection: Any
     snapshot: Snapshot
     text: str
     lsn_before: int
     lsn: str
+    running: frozenset[int] = frozenset()
     lock: Lock = field(default_factory=Lock)
+
+    @property
+    def in_lake(self) -> Cut:
+        """How Spark tells which events it sees."""
+        from spark.reconcile.cut import Cut
+
+        return Cut(self.snapshot.xmax, self.snapshot.xip, self.lsn_before, self.running)
 
     def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""

@@ -1,0 +1,133 @@
+"""Every kind of damage of a live table, planted and taken back: in silver, and in bronze before silver folds it.
+
+The keys are accounts that pgbench never writes (`KEYS`), so exactly what is planted must be found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
+
+from cdc_assets_tests.spark.small_chain import SmallChain
+
+FIRST, KEYS = 50_000_001, 2_000
+ACCOUNTS = "pgbench_accounts"
+# Kinds of values that pgbench has not, and rows that it leaves alone.
+PREPARE = (
+    f"ALTER TABLE {ACCOUNTS} ADD COLUMN price numeric(12,2), ADD COLUMN bound int",
+    f"UPDATE {ACCOUNTS} SET price = aid / 7.0, bound = CASE WHEN aid % 2 = 0 THEN aid END",
+    f"INSERT INTO {ACCOUNTS} SELECT i, 1, i % 1000, 'filler of ' || i, i / 7.0, NULL "
+    f"FROM generate_series({FIRST}, {FIRST + KEYS - 1}) i",
+)
+Found = dict[str, tuple[str, str]]
+SILVER, BRONZE = "silver", "bronze or before it"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """`plant` damages the account with this key; what must be found, by key: kind and place."""
+
+    name: str
+    plant: Callable[[SmallChain, int], None]
+    found: Callable[[int], Found]
+    mend: Callable[[SmallChain, int], None] | None = None
+
+
+def _silver(statement: str) -> Callable[[SmallChain, int], None]:
+    def plant(chain: SmallChain, key: int) -> None:
+        chain.session.sql(statement.format(t=f"delta.`{chain.silver(ACCOUNTS)}`", k=key)).collect()
+
+    return plant
+
+
+def _lost_in_bronze(change: str, *, offset: int = 0) -> Callable[[SmallChain, int], None]:
+    """The change is made at the source, and its record taken out of bronze before silver folds it."""
+
+    def plant(chain: SmallChain, key: int) -> None:
+        with chain.live.connection() as connection:
+            connection.execute(change.format(k=key).encode())
+        bronze = f"{chain.root}/bronze/{chain.source.name}"
+        place = f"delta.`{bronze}` WHERE table = '{ACCOUNTS}' AND decode(key, 'UTF-8') LIKE '%{key + offset}%'"
+        before = chain.session.sql(f"SELECT max(offset) AS last FROM {place}").collect()[0].last
+        before = -1 if before is None else before
+        deadline, lost = time.monotonic() + 120, 0
+        while not lost:
+            assert time.monotonic() < deadline, f"{change}: not delivered"
+            chain.advance(fold=False, wait=False)
+            lost = chain.session.sql(f"SELECT count(*) AS lost FROM {place} AND offset > {before}").collect()[0].lost
+        chain.session.sql(f"DELETE FROM {place} AND offset > {before}").collect()
+        chain.fold()
+
+    return plant
+
+
+def _source(change: str) -> Callable[[SmallChain, int], None]:
+    def mend(chain: SmallChain, key: int) -> None:
+        with chain.live.connection() as connection:
+            connection.execute(change.format(k=key).encode())
+
+    return mend
+
+
+def _one(kind: str, where: str = SILVER, *, offset: int = 0) -> Callable[[int], Found]:
+    return lambda key: {f"{key + offset};": (kind, where)}
+
+
+def _swap(chain: SmallChain, key: int) -> None:
+    """The prices of two neighbours."""
+    table = f"delta.`{chain.silver(ACCOUNTS)}`"
+    rows = chain.session.sql(f"SELECT aid, price FROM {table} WHERE aid IN ({key}, {key + 1})").collect()
+    price = {row.aid: row.price for row in rows}
+    swapped = f"CASE aid WHEN {key} THEN {price[key + 1]} ELSE {price[key]} END"
+    chain.session.sql(f"UPDATE {table} SET price = {swapped} WHERE aid IN ({key}, {key + 1})").collect()
+
+
+DAMAGES = (
+    Damage("row lost in silver", _silver("DELETE FROM {t} WHERE aid = {k}"), _one("missing")),
+    Damage("stale row", _silver("UPDATE {t} SET abalance = abalance - 1 WHERE aid = {k}"), _one("differs")),
+    Damage(
+        "phantom",
+        _silver("INSERT INTO {t} SELECT aid + 9000000, * EXCEPT (aid) FROM {t} WHERE aid = {k}"),
+        _one("phantom", offset=9_000_000),
+    ),
+    Damage("truncated value", _silver("UPDATE {t} SET filler = left(filler, 5) WHERE aid = {k}"), _one("differs")),
+    Damage("swapped pair", _swap, lambda key: {f"{key};": ("differs", SILVER), f"{key + 1};": ("differs", SILVER)}),
+    Damage("decimal off by one unit", _silver("UPDATE {t} SET price = price + 0.01 WHERE aid = {k}"), _one("differs")),
+    Damage("NULL turned into 0", _silver("UPDATE {t} SET bound = 0 WHERE aid = {k}"), _one("differs")),
+    Damage("row twice", _silver("INSERT INTO {t} SELECT * FROM {t} WHERE aid = {k}"), _one("twice")),
+    Damage(
+        "change lost in bronze",
+        _lost_in_bronze(f"UPDATE {ACCOUNTS} SET price = price + 1 WHERE aid = {{k}}"),
+        _one("differs", BRONZE),
+        _source(f"UPDATE {ACCOUNTS} SET price = price WHERE aid = {{k}}"),
+    ),
+    Damage(
+        "delete lost in bronze",
+        _lost_in_bronze(f"DELETE FROM {ACCOUNTS} WHERE aid = {{k}}"),
+        _one("phantom", BRONZE),
+        _source(f"INSERT INTO {ACCOUNTS} VALUES ({{k}}, 1, 1, 'again', 1, 1)"),
+    ),
+    Damage(
+        "row lost in bronze",
+        _lost_in_bronze(f"INSERT INTO {ACCOUNTS} VALUES ({{k}} + 1000000, 1, 1, 'new', 1, 1)", offset=1_000_000),
+        _one("missing", BRONZE, offset=1_000_000),
+        _source(f"UPDATE {ACCOUNTS} SET price = price + 1 WHERE aid = {{k}} + 1000000"),
+    ),
+)
+
+
+@contextmanager
+def planted(chain: SmallChain, damage: Damage, key: int) -> Iterator[Found]:
+    """Damaged, with nobody else folding; what a comparison must find."""
+    path = chain.silver(ACCOUNTS)
+    whole = DeltaTable(path).version()
+    damage.plant(chain, key)
+    yield damage.found(key)
+    if damage.mend is not None:
+        damage.mend(chain, key)
+    else:
+        DeltaTable(path).restore(whole)

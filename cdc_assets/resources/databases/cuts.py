@@ -1,0 +1,55 @@
+"""The cut of a source that can be compared row by row: one moment of its log, and what its tables hold then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases import mariadb_cut, postgresql_cut
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+
+if TYPE_CHECKING:
+    from spark.reconcile.cut import AnyCut
+    from spark.reconcile.job import Digest, KeyHashes, Texts
+    from spark.reconcile.row_text import RowText
+
+KINDS = ("postgresql", "mariadb")
+
+
+class SourceCut(Protocol):
+    """One read-only transaction."""
+
+    @property
+    def text(self) -> str:
+        """What it sees, as the database writes it."""
+
+    @property
+    def lsn(self) -> str:
+        """The place in the log, for people."""
+
+    @property
+    def in_lake(self) -> AnyCut:
+        """How Spark tells which events it sees."""
+
+    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+        """Rows, and the sum of their hashes, by bucket: one scan."""
+
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
+        """Key text and hash of every row in some buckets."""
+
+    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
+        """The rows of these keys (texts), as they are shown."""
+
+
+def open_cut(database: MariaDbDatabase | PostgresDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
+    """The snapshot of this moment, until the end of the block; seconds per statement.
+
+    Raises:
+        DatabaseError: the server cannot tell an exact moment, or is none to compare with.
+    """
+    if isinstance(database, MariaDbDatabase):
+        return mariadb_cut.open_cut(database, statement_timeout=statement_timeout)
+    return postgresql_cut.open_cut(database, statement_timeout=statement_timeout)

@@ -1,0 +1,135 @@
+"""A MariaDB source at one place of its binlog, and what its tables hold there.
+
+One read-only consistent snapshot in one session. InnoDB commits in the order of the binlog, so what the snapshot sees is
+what was written before its place: `binlog_snapshot_file`, `binlog_snapshot_position`. A scan's metadata lock, for which an
+ALTER TABLE would wait and all writers behind it, is given back right after the scan by rolling back to a savepoint.
+https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+
+if TYPE_CHECKING:
+    from spark.reconcile.cut import BinlogCut
+    from spark.reconcile.job import Digest, KeyHashes, Texts
+    from spark.reconcile.row_text import RowText
+
+# Stands in a sum for the hash of a row that could not be written, above any sum of hashes.
+_UNWRITTEN = 1 << 120
+# Texts of values must not depend on the server's settings.
+_SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2, max_statement_time = {seconds}"
+
+
+@contextmanager
+def open_cut(database: MariaDbDatabase, *, statement_timeout: float) -> Iterator[MariaDbCut]:
+    """The snapshot of this moment, until the end of the block.
+
+    Raises:
+        DatabaseError: the server writes no binlog, or is a replica.
+    """
+    with database.connection() as cursor:
+        cursor.execute("SHOW ALL SLAVES STATUS")
+        if cursor.fetchall():
+            raise DatabaseError(
+                f"MariaDB at {database.place} is a replica: it sees less than its primary; compare with the primary"
+            )
+        cursor.execute(_SETTINGS.format(seconds=statement_timeout))
+        place = database.settled_snapshot(cursor)
+        try:
+            yield MariaDbCut(cursor, place)
+        finally:
+            cursor.execute("ROLLBACK")
+
+
+@dataclass(frozen=True)
+class MariaDbCut:
+    """All that lies before `place` is seen, and nothing else."""
+
+    cursor: Any
+    place: BinlogPosition
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def text(self) -> str:
+        """The place, for people."""
+        return self.place.text
+
+    @property
+    def lsn(self) -> str:
+        """The place in the log, for people."""
+        return self.place.text
+
+    @property
+    def in_lake(self) -> BinlogCut:
+        """How Spark tells which events it sees."""
+        from spark.reconcile.cut import BinlogCut
+
+        return BinlogCut(self.place.number, self.place.position)
+
+    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+        """Rows, and the sum of their hashes, by bucket: one scan."""
+        bucket, where = row_text.bucket_sql(), ""
+        if share[1] > 1:
+            where = f" WHERE MOD({bucket}, {share[1]}) = {share[0]}"
+        hash_ = f"IFNULL({row_text.hash_sql()}, {_UNWRITTEN})"
+        query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {_named(table, row_text)}{where} GROUP BY b"
+        found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}
+        unwritten = sum(total // _UNWRITTEN for _, total in found.values())
+        if unwritten:
+            raise DatabaseError(
+                f"{table.schema}.{table.table}: {unwritten} row(s) are longer than max_allowed_packet as text and cannot be "
+                "compared; let the server take the longest row (SET GLOBAL max_allowed_packet)"
+            )
+        return found
+
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
+        """Key text and hash of every row in some buckets."""
+        listed = ", ".join(str(int(b)) for b in buckets)
+        query = (
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table, row_text)} "
+            f"WHERE {row_text.bucket_sql()} IN ({listed})"
+        )
+        return Counter((key, int(hash_)) for key, hash_ in self._scan(table, query))
+
+    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
+        """The rows of these keys (texts), as they are shown."""
+        if not keys:
+            return {}
+        values = ", ".join(form.sql(row_text.dialect.quoted(name)) for name, form in row_text.forms.items())
+        key = row_text.key_sql()
+        query = f"SELECT {key}, {values} FROM {_named(table, row_text)} WHERE {key} IN ".replace("%", "%%")
+        found = self._scan(table, f"{query}({', '.join(['%s'] * len(keys))})", list(keys))
+        return {row[0]: row_text.shown([_as_text(value) for value in row[1:]]) for row in found}
+
+    def _scan(self, table: TableId, query: str, values: Sequence[Any] | None = None) -> list[Any]:
+        import pymysql
+
+        with self.lock:
+            self.cursor.execute("SAVEPOINT scan")
+            try:
+                self.cursor.execute(query, values)
+                found = list(self.cursor.fetchall())
+            except pymysql.err.MySQLError as error:
+                raise DatabaseError(f"{table.schema}.{table.table}: {error.args[-1]}") from error
+            self.cursor.execute("ROLLBACK TO SAVEPOINT scan")
+            return found
+
+
+def _as_text(value: Any) -> str | None:
+    """The driver gives texts of binary pieces as bytes."""
+    return value.decode() if isinstance(value, bytes) else None if value is None else str(value)
+
+
+def _named(table: TableId, row_text: RowText) -> str:
+    return f"{row_text.dialect.quoted(table.schema)}.{row_text.dialect.quoted(table.table)}"

@@ -1,0 +1,139 @@
+"""Silver against a live MariaDB at one place of its binlog: equal in every type and under load, and every damage found."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pymysql
+import pytest
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile.heal import heal
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.cuts import open_cut
+from cdc_assets_tests.live_mariadb import LiveMariaDb
+from cdc_assets_tests.spark.damage import PLANTED, plant
+from cdc_assets_tests.spark.mariadb_values import EXACT, LENIENT
+from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DDL = (
+    "CREATE DATABASE rec",
+    "CREATE TABLE rec.ledger (id int PRIMARY KEY, amount decimal(12,2), note varchar(60), at timestamp(3) NULL)",
+    "INSERT INTO rec.ledger SELECT seq, seq / 7, CONCAT('note ', seq), '2026-01-01 00:00:00.5' + INTERVAL seq SECOND "
+    "FROM rec.seq_1_to_3000",
+    "CREATE TABLE rec.person (country varchar(9) CHARACTER SET latin2, number bigint unsigned, mail text, height double, "
+    "PRIMARY KEY (country, number))",
+    "INSERT INTO rec.person SELECT CONCAT('ž', seq % 7), seq, IF(seq % 3, CONCAT('p', seq, '@ü'), NULL), seq / 3 "
+    "FROM rec.seq_1_to_500",
+    "INSERT INTO rec.person VALUES ('', 18446744073709551615, '', -0.0), ('a;', 1, ';', 5e-324)",
+    "INSERT INTO rec.person VALUES ('%', 2, '%s', 1.7976931348623157e308)",
+)
+TABLES = ["rec.ledger", "rec.person", "rec.kinds"]
+
+
+@pytest.fixture(scope="module")
+def chain(
+    mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SmallChain]:
+    own = mariadb.renamed("mariarec")
+    columns = "".join(f", c{i} {kind} NULL" for i, kind in enumerate(EXACT))
+    own.server.execute(*DDL, f"CREATE TABLE rec.kinds (id int PRIMARY KEY{columns})")
+    values = [(f"c{i}", sql) for i, sqls in enumerate(EXACT.values()) for sql in sqls]
+    inserts = [f"INSERT INTO rec.kinds (id, {c}) VALUES ({n}, {sql})" for n, (c, sql) in enumerate(values)]
+    own.server.execute(LENIENT, *inserts)
+    with small_chain(own, remote, session, tmp_path_factory.mktemp("mariarec"), TABLES) as made:
+        yield made
+
+
+def not_equal(chain: SmallChain, *tables: str) -> dict[str, object]:
+    results = chain.compare(tables)
+    return {name: (r.sentence(), r.differences[:3]) for name, r in results.items() if not r.equal}
+
+
+def test_equal_in_every_type(chain: SmallChain) -> None:
+    chain.live.server.execute("INSERT INTO rec.person VALUES ('streamed', 1, 'ü', 0.1)")
+    results = chain.compare()
+    assert {name: (r.verdict, r.reason, r.differences[:2]) for name, r in results.items()} == dict.fromkeys(
+        ("rec__ledger", "rec__person", "rec__kinds"), ("equal", "", ())
+    )
+    assert [r.source_rows for r in results.values()] == [3000, 504, sum(map(len, EXACT.values()))]
+    assert not any(r.not_compared for r in results.values())
+
+
+def test_equal_under_live_writes(chain: SmallChain) -> None:
+    """Transactions open across the cut, rolled back and split by a rotation of the binlog."""
+    stop, server = threading.Event(), chain.live.server
+
+    def write(seed: int) -> None:
+        with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+            number = seed * 100_000
+            while not stop.is_set():
+                number += 1
+                try:
+                    cursor.execute(f"UPDATE rec.ledger SET amount = amount + 1 WHERE id % 97 = {number % 97}")
+                    cursor.execute(f"DELETE FROM rec.ledger WHERE id = {number % 3000}")
+                    cursor.execute(f"INSERT INTO rec.ledger VALUES ({number}, 1.5, 'x', NOW(3))")
+                    cursor.execute(f"UPDATE rec.person SET number = {number} WHERE number = {number - 1}")
+                    if number % 20 == 0:
+                        cursor.execute("FLUSH BINARY LOGS")
+                    connection.rollback() if number % 5 == 0 else connection.commit()
+                except pymysql.err.MySQLError:
+                    connection.rollback()
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+    with server.connect(autocommit=False) as held, held.cursor() as cursor:
+        cursor.execute("INSERT INTO rec.ledger VALUES (9001, 1, 'open across the cut', NULL)")
+        for writer in writers:
+            writer.start()
+        try:
+            chain.copier.during = held.commit  # type: ignore[union-attr]
+            found = not_equal(chain, "rec__ledger", "rec__person")
+        finally:
+            stop.set()
+            for writer in writers:
+                writer.join()
+    assert found == {}
+    chain.advance()
+    assert not_equal(chain, "rec__ledger", "rec__person") == {}
+
+
+def test_every_damage_is_found(chain: SmallChain) -> None:
+    chain.live.server.execute(
+        "DELETE FROM rec.ledger WHERE id BETWEEN 100 AND 108",
+        "INSERT INTO rec.ledger SELECT seq, seq, CONCAT('note ', seq), NOW(3) FROM rec.seq_100_to_108",
+        "UPDATE rec.ledger SET amount = NULL WHERE id = 104",
+    )
+    chain.advance()
+    plant(chain.silver("rec__ledger"))
+    result = chain.compare(["rec__ledger"])["rec__ledger"]
+    assert {d.key: (d.kind, d.where) for d in result.differences} == {key: (kind, "silver") for key, kind in PLANTED.items()}
+    by_key = {d.key: d for d in result.differences}
+    assert by_key["103;"].columns == ("amount",)
+    assert (by_key["104;"].source or {})["amount"] is None
+    assert heal(chain.platform, chain.source, chain.source.table("rec__ledger"), result) == (len(PLANTED), 0)
+    assert not_equal(chain, "rec__ledger") == {}
+
+
+def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
+    """An ALTER TABLE would otherwise wait for the snapshot's end, and all writers behind it; rows too long are refused."""
+    from cdc_assets.assets.silver import silver_spec
+    from spark.reconcile.row_text import RowText
+
+    table = chain.source.table("rec__person")
+    database = chain.platform.database(chain.source)
+    text = RowText(silver_spec(str(chain.root), chain.source, table, database.tables([table.id])[table.id]))
+    with open_cut(database, statement_timeout=60) as cut:
+        rows = sum(count for count, _ in cut.digest(table.id, text, (0, 1)).values())
+        assert sum(n for n, _ in cut.digest(table.id, text, (1, 3)).values()) < rows
+        chain.live.server.execute(
+            "SET lock_wait_timeout = 1", "ALTER TABLE rec.ledger COMMENT 'x'", "ALTER TABLE rec.person COMMENT 'x'"
+        )
+    wide = "CREATE TABLE rec.wide (country varchar(9), number bigint unsigned, mail longtext, height double)"
+    chain.live.server.execute(wide, "INSERT INTO rec.wide VALUES ('x', 1, REPEAT('y', @@max_allowed_packet - 5), 1)")
+    with open_cut(database, statement_timeout=60) as cut, pytest.raises(DatabaseError, match="longer than max_allowed_packet"):
+        cut.digest(TableId("rec", "wide"), text, (0, 1))

@@ -1,0 +1,92 @@
+"""MariaDB's types: the same texts from its SQL as Spark writes of silver's columns.
+
+Text is brought to UTF-8 and compared by its code points; the session's time zone is UTC (`mariadb_cut`).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from spark.canonical.form import Form, Incomparable, measured, plain
+from spark.canonical.numbers import bits
+from spark.specs import Column
+from spark.types.mariadb.columns import parse
+from spark.types.rule import SourceType
+
+_ACCEPTED = "accept_inexact takes what Debezium changes of it"
+
+
+def utf8(text: str) -> str:
+    """A text in the one character set and collation that all pieces have."""
+    return f"CONVERT({text} USING utf8mb4) COLLATE utf8mb4_bin"
+
+
+def _sized(text: str) -> str:
+    return f"CONCAT(LENGTH({text}), ':', {text})"
+
+
+def _trimmed(column: str, digits: int) -> str:
+    """Spark writes fractions without trailing zeros."""
+    text = f"CAST({column} AS CHAR)"
+    return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))" if digits else text
+
+
+def _double_bits(column: str) -> str:
+    """A dynamic column ends with its double's eight bytes, least significant first: MariaDB has no other door to them.
+
+    https://mariadb.com/kb/en/dynamic-columns/
+    """
+    bytes_ = f"RIGHT(COLUMN_CREATE('a', {column} AS DOUBLE), 8)"
+    return f"IF({column} IS NULL, NULL, HEX(REVERSE({bytes_})))"
+
+
+def _shape(column: Expression) -> Expression:
+    return sf.concat(column["srid"].cast("string"), sf.lit(":"), sf.md5(column["wkb"]))
+
+
+# `+ 0` is the number without the zeros of ZEROFILL.
+_WHOLE = Form(lambda c: f"CAST({c} + 0 AS CHAR)", plain)
+_TEXT = Form(lambda c: _sized(utf8(c)), measured, with_length=True)
+_BYTES = Form(lambda c: f"MD5({c})", sf.md5)
+_SHAPE = Form(lambda c: f"CONCAT(ST_SRID({c}), ':', MD5(ST_AsBinary({c})))", _shape)
+_DOUBLE = Form(_double_bits, lambda c: sf.left(bits(c), sf.lit(16)))
+_FORMS: dict[str, Form | Incomparable] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _WHOLE),
+    **dict.fromkeys(("tinyint unsigned", "smallint unsigned", "mediumint unsigned", "int unsigned", "bigint unsigned"), _WHOLE),
+    "year": _WHOLE,
+    **dict.fromkeys(("double", "double unsigned"), _DOUBLE),
+    **dict.fromkeys(("float", "float unsigned"), Incomparable("a snapshot reads six digits of it")),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid"), _TEXT),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
+    "date": Form(lambda c: f"CAST({c} AS CHAR)", plain),
+    "time": Form(lambda c: f"CAST(CAST({c} AS TIME(6)) AS CHAR)", plain),
+    **dict.fromkeys(("geometry", "point", "linestring", "polygon"), _SHAPE),
+    **dict.fromkeys(("multipoint", "multilinestring", "multipolygon", "geometrycollection"), _SHAPE),
+}
+WHOLE = tuple(name for name, form in _FORMS.items() if form is _WHOLE and name != "bigint unsigned")
+
+
+def form(column: Column) -> Form | Incomparable:
+    """How values of the column are written for a comparison; or why they cannot be."""
+    source = parse(column.source_type, column.kind)
+    if source is None:
+        return Incomparable(f"{column.source_type} is not a type that information_schema writes")
+    if column.accepted:
+        return Incomparable(_ACCEPTED)
+    return _sized_form(source) or _FORMS.get(source.name) or Incomparable("no common text is known of it")
+
+
+def _sized_form(source: SourceType) -> Form | None:
+    """Types whose text depends on their digits."""
+    first = source.args[0] if source.args else 0
+    if source.name in ("decimal", "decimal unsigned"):
+        digits = ",".join(map(str, source.args or (10, 0)))
+        return Form(lambda c: f"CAST(CAST({c} AS DECIMAL({digits})) AS CHAR)", plain)
+    if source.name in ("datetime", "timestamp"):
+        return Form(lambda c: _trimmed(c, first), plain)
+    if source.name == "bit" and (first or 1) == 1:
+        return Form(lambda c: f"IF({c} IS NULL, NULL, IF({c} + 0, 'true', 'false'))", plain)
+    if source.name == "bit":
+        return Form(lambda c: f"LPAD(BIN({c} + 0), {first}, '0')", plain)
+    return None
