@@ -55,8 +55,9 @@ def main() -> int:
         root.chmod(0o755)
         (root / "live").mkdir(mode=0o755)
         if chosen.lake_rows:
-            with spark_connect(root / "spark") as (remote, _):
-                _lake_cost(connect(remote), root, chosen.lake_rows)
+            for optimize in (False, True):
+                with spark_connect(root / f"spark-{optimize}", optimize=optimize) as (remote, _):
+                    _lake_cost(connect(remote), root / f"lake-{optimize}", chosen.lake_rows, compilers=1 + optimize)
             return 0
         with live_source(root / "live") as live, spark_connect(root / "spark") as (remote, _):
             own = replace(live, name="bank")
@@ -105,7 +106,7 @@ def _measure(chain: SmallChain, chosen: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _lake_cost(session: Any, folder: Path, rows: int) -> None:
+def _lake_cost(session: Any, folder: Path, rows: int, *, compilers: int) -> None:
     """The digest of a silver table of so many accounts without news, and a plain read of it."""
     columns = (
         Column("aid", "integer", False),
@@ -129,7 +130,10 @@ def _lake_cost(session: Any, folder: Path, rows: int) -> None:
             started = time.perf_counter()
             work()
             seconds.append(round(time.perf_counter() - started, 2))
-        print(json.dumps({"lake": name, "rows": rows, "seconds": seconds}), flush=True)
+        print(
+            json.dumps({"lake": name, "rows": rows, "java_compilers": compilers, "seconds": seconds, "load": os.getloadavg()[0]}),
+            flush=True,
+        )
 
 
 def _plain(chain: SmallChain, number: int) -> bool:

@@ -16,6 +16,7 @@ from cdc_assets import names, settings
 from cdc_assets.reconcile.compare import can_reconcile, compare
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
+from cdc_assets.reconcile.standby import compare as two_steps
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.platform import Platform
@@ -31,6 +32,12 @@ def reconcile(
         bool, typer.Option("--heal", help="Put the differing keys right, through the log, and compare again.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --heal: say which keys, and do nothing.")] = False,
+    two_step: Annotated[
+        bool, typer.Option("--two-step", help="No snapshot is held: suspects are read again until confirmed or cleared.")
+    ] = False,
+    standby: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Read rows from this standby of the source, by the two-step method.")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
 ) -> None:
@@ -42,10 +49,15 @@ def reconcile(
     part = _share(share)
     settings.export_stack_environment()
     platform = Platform()
+
+    def compared(source: Source, tables: list[Table]) -> dict[str, TableResult]:
+        if two_step or standby:
+            return two_steps(platform, source, tables, standby=standby, timeout=timeout)
+        return compare(platform, source, tables, shares={names.table_name(t): part for t in tables}, timeout=timeout)
+
     results: list[TableResult] = []
     for source, tables in picked:
-        shares = {names.table_name(t): part for t in tables}
-        found = compare(platform, source, tables, shares=shares, timeout=timeout)
+        found = compared(source, tables)
         if mend and not dry_run:
             found |= _healed(platform, source, tables, found, timeout)
         results += [found[names.table_name(t)] for t in tables]

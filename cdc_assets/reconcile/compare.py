@@ -17,20 +17,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.reconcile import drill
+from cdc_assets.reconcile import drill, lake
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from cdc_assets.volumetry.log_position import LogPosition
 from spark.commits import Committed
 
 if TYPE_CHECKING:
-    from spark.reconcile.job import Digest, Task
+    from spark.reconcile.job import Digest
     from spark.reconcile.row_text import RowText
 
 STATEMENT_TIMEOUT = 600.0
@@ -94,15 +93,7 @@ def _compare(
         if not works:
             return results
         started = time.monotonic()
-        position = carry_to_lake(
-            source,
-            database=database,
-            core=platform.core_kafka(),
-            lake=platform.lake_kafka(),
-            lake_connect=platform.lake_connect(),
-            core_connect=platform.core_connect(),
-            deadline=timeout,
-        )
+        position = lake.carried(platform, source, timeout)
         carried = time.monotonic() - started
 
         def in_lake(work: Work) -> TableResult:
@@ -127,13 +118,10 @@ def _at_source(
     found: CatalogueTable | None,
     share: Share,
 ) -> Work:
-    from spark.reconcile.row_text import RowText
-
     if found is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
-    if state is None or state.folded is None or committed is None:
-        raise DatabaseError(f"silver/{source.name}/{names.table_name(table)} does not exist yet; materialize it first")
-    text = RowText(silver_spec(platform.lake, source, table, found))
+    state, committed = lake.existing(source, table, state, committed)
+    text = lake.row_text(platform, source, table, found)
     started = time.monotonic()
     digest = cut.digest(table.id, text, share)
     return Work(table, state, committed, share, found, text, digest, {"source": round(time.monotonic() - started, 3)})
@@ -142,11 +130,11 @@ def _at_source(
 def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile import job
 
-    task = _task(platform, source, work, cut, position)
+    task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake, work.share)
     started = time.monotonic()
-    lake = platform.spark().run(job.digest, task)
+    ours = platform.spark().run(job.digest, task)
     work.seconds["lake"] = round(time.monotonic() - started, 3)
-    differing = sorted(b for b in {*lake, *work.source} if lake.get(b) != work.source.get(b))
+    differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
     part, parts = work.share
     result = TableResult(
         table=f"{source.name}/{names.table_name(work.table)}",
@@ -155,8 +143,8 @@ def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, pos
         lsn=cut.lsn,
         silver_version=work.state.version,
         source_rows=sum(rows for rows, _ in work.source.values()),
-        silver_rows=sum(rows for rows, _ in lake.values()),
-        buckets=len({*lake, *work.source}),
+        silver_rows=sum(rows for rows, _ in ours.values()),
+        buckets=len({*ours, *work.source}),
         buckets_differing=len(differing),
         share=f"{part + 1}/{parts}",
         not_compared=work.text.not_compared,
@@ -166,23 +154,6 @@ def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, pos
         result = drill.down(platform.spark(), task, cut, work.table, work.text, result, differing)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
-
-
-def _task(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> Task:
-    from spark.reconcile.at_cut import Base
-    from spark.reconcile.job import Task
-    from spark.specs import TopicRange
-
-    topic = names.mirrored_topic(source, work.table)
-    state = work.committed.topics.get(topic)
-    if state is None or work.state.folded is None:
-        raise DatabaseError(f"bronze/{source.name}/{names.table_name(work.table)} holds nothing yet; materialize it first")
-    ends = position.offsets.get(topic, {})
-    ranges = {p: (state.positions.get(p, 0), max(end, state.positions.get(p, 0))) for p, end in ends.items()}
-    spec = work.text.spec
-    tail = TopicRange(spec.table, topic, state.topic_id, state.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
-    base = Base(work.state.version, work.state.folded, work.committed, tail, platform.lake_kafka().bootstrap)
-    return Task(spec, base, cut.in_lake, work.share)
 
 
 def _not_compared(source: Source, table: Table, reason: str) -> TableResult:

@@ -37,7 +37,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class TableResult:
-    """One table at one cut. Seconds by phase: source, carry, lake, drill."""
+    """One table at one cut. Seconds by phase: source, carry, lake, drill.
+
+    `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
+    neither cleared nor confirmed.
+    """
 
     table: str
     verdict: str
@@ -55,6 +59,9 @@ class TableResult:
     not_compared: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     healed: int | None = None
+    method: str = "cut"
+    suspects: int = 0
+    in_flight: int = 0
 
     @property
     def equal(self) -> bool:

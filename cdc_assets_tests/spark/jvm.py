@@ -69,8 +69,8 @@ def _die_with_parent() -> None:
 
 
 @contextmanager
-def spark_connect(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A Spark Connect server with Delta: its `sc://` address, and what kills it."""
+def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: with Java's second compiler."""
     from spark.session import server_conf
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,6 +87,7 @@ def spark_connect(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
         "org.apache.spark.deploy.SparkSubmit",
         class_path=spark_class_path(),
         heap_mb=1200,
+        optimize=optimize,
         # Small data, many plans: compiling them well costs more than running them.
         options=OPTIONS,
         arguments_file=folder / "spark.args",

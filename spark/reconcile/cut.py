@@ -69,4 +69,13 @@ class BinlogCut:
         return sf.coalesce(after & (op != "r"), sf.lit(False))
 
 
-AnyCut = Cut | BinlogCut
+@dataclass(frozen=True)
+class Everything:
+    """No cut: all that has arrived is seen."""
+
+    def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
+        """Nothing is hidden."""
+        return sf.lit(False)
+
+
+AnyCut = Cut | BinlogCut | Everything

@@ -36,13 +36,14 @@ class Task:
 class Suspect:
     """A key as bronze says that it should be, and as silver has it (folded up to the cut); texts by column, None: no row.
 
-    `hides`: the key has events that the cut does not see, so only bronze's answer counts.
+    `hides`: the key has events that the cut does not see, so only bronze's answer counts. `copies`: its rows in silver.
     """
 
     bronze_hash: int | None
     bronze: Texts | None
     silver: Texts | None
     hides: bool
+    copies: int
 
 
 def digest(session: SparkSession, task: Task) -> Digest:
@@ -83,17 +84,19 @@ def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str
     )
     by_bronze = {r.key: r for r in told.collect()}
     silver = at.rows().withColumn("key", at.row_text.key()).join(sf.broadcast(wanted), "key", "left_semi")
-    by_silver = {r.key: r for r in silver.select("key", *_texts(at)).collect()}
-    return {key: _suspect(at, by_bronze.get(key), by_silver.get(key)) for key in keys}
+    rows = silver.select("key", *_texts(at)).collect()
+    by_silver, copies = {r.key: r for r in rows}, Counter(r.key for r in rows)
+    return {key: _suspect(at, by_bronze.get(key), by_silver.get(key), copies[key]) for key in keys}
 
 
-def _suspect(at: AtCut, bronze: Any, silver: Any) -> Suspect:
+def _suspect(at: AtCut, bronze: Any, silver: Any, copies: int) -> Suspect:
     there = bronze is not None and bronze.hash is not None
     return Suspect(
         bronze_hash=bronze.hash if there else None,
         bronze=_named(at, bronze) if there else None,
         silver=_named(at, silver) if silver is not None else None,
         hides=bool(bronze is not None and bronze.hides),
+        copies=copies,
     )
 
 

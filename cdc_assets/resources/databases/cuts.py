@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets.registry.identifiers import TableId
@@ -19,8 +20,21 @@ if TYPE_CHECKING:
 KINDS = ("postgresql", "mariadb")
 
 
-class SourceCut(Protocol):
-    """One read-only transaction."""
+class SourceRows(Protocol):
+    """What a source's tables hold."""
+
+    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+        """Rows, and the sum of their hashes, by bucket: one scan."""
+
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
+        """Key text and hash of every row in some buckets."""
+
+    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
+        """The rows of these keys (texts), as they are shown."""
+
+
+class SourceCut(SourceRows, Protocol):
+    """The rows of one read-only transaction at an exact moment."""
 
     @property
     def text(self) -> str:
@@ -34,15 +48,6 @@ class SourceCut(Protocol):
     def in_lake(self) -> AnyCut:
         """How Spark tells which events it sees."""
 
-    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
-        """Rows, and the sum of their hashes, by bucket: one scan."""
-
-    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
-        """Key text and hash of every row in some buckets."""
-
-    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
-        """The rows of these keys (texts), as they are shown."""
-
 
 def open_cut(database: MariaDbDatabase | PostgresDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
     """The snapshot of this moment, until the end of the block; seconds per statement.
@@ -53,3 +58,31 @@ def open_cut(database: MariaDbDatabase | PostgresDatabase, *, statement_timeout:
     if isinstance(database, MariaDbDatabase):
         return mariadb_cut.open_cut(database, statement_timeout=statement_timeout)
     return postgresql_cut.open_cut(database, statement_timeout=statement_timeout)
+
+
+@dataclass(frozen=True)
+class RowsNow:
+    """A database's rows as they are: every answer is of a moment of its own. It may be a standby's."""
+
+    database: MariaDbDatabase | PostgresDatabase
+    statement_timeout: float
+
+    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+        """Rows, and the sum of their hashes, by bucket."""
+        with self._open() as rows:
+            return rows.digest(table, row_text, share)
+
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
+        """Key text and hash of every row in some buckets."""
+        with self._open() as rows:
+            return rows.key_hashes(table, row_text, buckets)
+
+    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
+        """The rows of these keys (texts), as they are shown."""
+        with self._open() as rows:
+            return rows.texts(table, row_text, keys)
+
+    def _open(self) -> AbstractContextManager[SourceRows]:
+        if isinstance(self.database, MariaDbDatabase):
+            return mariadb_cut.open_cut(self.database, statement_timeout=self.statement_timeout)
+        return postgresql_cut.open_rows(self.database, statement_timeout=self.statement_timeout)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +44,11 @@ def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterato
         DatabaseError: the server is a standby, or does not store text as UTF-8.
     """
     with database.connection() as connection:
-        row = connection.execute("SELECT pg_is_in_recovery(), current_setting('server_encoding')").fetchone()
-        if row[0]:
+        if _prepared(connection, database, statement_timeout):
             raise DatabaseError(
                 f"PostgreSQL at {database.place} is a standby: it sees less than its primary, and no marker "
-                "can be written to its log; compare with the primary"
+                "can be written to its log; compare with the primary, and let cdc reconcile --standby read rows here"
             )
-        if row[1] != "UTF8":
-            raise DatabaseError(f"PostgreSQL at {database.place} stores text as {row[1]}; only UTF8 is compared")
-        for name, value in {**_SETTINGS, "statement_timeout": f"{int(statement_timeout * 1000)}ms"}.items():
-            connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         # Before the snapshot, in this order: what a transaction writes that gets its id later lies above; those that have one
         # hold a lock on it until they end.
         before = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
@@ -67,27 +61,34 @@ def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterato
             connection.execute("ROLLBACK")
 
 
-@dataclass(frozen=True)
-class PostgresCut:
-    """`text` is the snapshot in PostgreSQL's form, `lsn` the log position that it was taken at, for people.
+@contextmanager
+def open_rows(database: PostgresDatabase, *, statement_timeout: float) -> Iterator[PostgresRows]:
+    """The rows of this moment, whichever that is; of a standby as well."""
+    with database.connection() as connection:
+        _prepared(connection, database, statement_timeout)
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield PostgresRows(connection)
+        finally:
+            connection.execute("ROLLBACK")
 
-    `running` are the ids (32 bits) of the transactions that were in progress a moment before.
-    """
 
-    connection: Any
-    snapshot: Snapshot
-    text: str
-    lsn_before: int
-    lsn: str
-    running: frozenset[int] = frozenset()
-    lock: Lock = field(default_factory=Lock)
+def _prepared(connection: Any, database: PostgresDatabase, statement_timeout: float) -> bool:
+    """Settings of a session that reads rows as texts; whether the server is a standby."""
+    standby, encoding = connection.execute("SELECT pg_is_in_recovery(), current_setting('server_encoding')").fetchone()
+    if encoding != "UTF8":
+        raise DatabaseError(f"PostgreSQL at {database.place} stores text as {encoding}; only UTF8 is compared")
+    for name, value in {**_SETTINGS, "statement_timeout": f"{int(statement_timeout * 1000)}ms"}.items():
+        connection.execute("SELECT set_config(%s, %s, false)", [name, value])
+    return bool(standby)
 
-    @property
-    def in_lake(self) -> Cut:
-        """How Spark tells which events it sees."""
-        from spark.reconcile.cut import Cut
 
-        return Cut(self.snapshot.xmax, self.snapshot.xip, self.lsn_before, self.running)
+class PostgresRows:
+    """Tables in one read-only transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.lock = Lock()
 
     def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
@@ -130,6 +131,27 @@ class PostgresCut:
             finally:
                 if not self.connection.broken:
                     self.connection.execute("ROLLBACK TO SAVEPOINT scan")
+
+
+class PostgresCut(PostgresRows):
+    """Rows at a snapshot; `text` is its form in PostgreSQL, `lsn` the log position that it was taken at, for people.
+
+    `running` are the ids (32 bits) of the transactions that were in progress a moment before.
+    """
+
+    def __init__(
+        self, connection: Any, snapshot: Snapshot, text: str, lsn_before: int, lsn: str, running: frozenset[int]
+    ) -> None:
+        super().__init__(connection)
+        self.snapshot, self.lsn_before, self.running = snapshot, lsn_before, running
+        self.text, self.lsn = text, lsn
+
+    @property
+    def in_lake(self) -> Cut:
+        """How Spark tells which events it sees."""
+        from spark.reconcile.cut import Cut
+
+        return Cut(self.snapshot.xmax, self.snapshot.xip, self.lsn_before, self.running)
 
 
 def _named(table: TableId) -> str:

@@ -1,0 +1,85 @@
+"""The lake's side of a comparison: silver's state, how rows are written, and what is asked of Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from spark.commits import Committed
+
+if TYPE_CHECKING:
+    from spark.reconcile.cut import AnyCut
+    from spark.reconcile.job import Task
+    from spark.reconcile.row_text import RowText
+
+
+def states(platform: Platform, source: Source, table: Table) -> tuple[SilverState | None, Committed | None]:
+    """Silver's and bronze's, in this order: what silver has folded, bronze holds."""
+    state = silver_state(names.silver_path(platform.lake, source, table))
+    return state, bronze_committed(names.bronze_path(platform.lake, source))
+
+
+def row_text(platform: Platform, source: Source, table: Table, found: CatalogueTable) -> RowText:
+    """How the table's rows are written on both sides."""
+    from spark.reconcile.row_text import RowText
+
+    return RowText(silver_spec(platform.lake, source, table, found))
+
+
+def carried(platform: Platform, source: Source, timeout: float) -> LogPosition:
+    """Offsets of the mirrored topics that hold everything committed in the source before the call."""
+    return carry_to_lake(
+        source,
+        database=platform.database(source),
+        core=platform.core_kafka(),
+        lake=platform.lake_kafka(),
+        lake_connect=platform.lake_connect(),
+        core_connect=platform.core_connect(),
+        deadline=timeout,
+    )
+
+
+def existing(
+    source: Source, table: Table, state: SilverState | None, committed: Committed | None
+) -> tuple[SilverState, Committed]:
+    """Both, or an error that says what to do."""
+    if state is None or state.folded is None or committed is None:
+        raise DatabaseError(f"silver/{source.name}/{names.table_name(table)} does not exist yet; materialize it first")
+    return state, committed
+
+
+def task(
+    platform: Platform,
+    source: Source,
+    table: Table,
+    text: RowText,
+    silver: SilverState | None,
+    bronze: Committed | None,
+    position: LogPosition,
+    cut: AnyCut,
+    share: tuple[int, int] = (0, 1),
+) -> Task:
+    """Silver as it was read before, and the events between that and the position, as the cut sees them."""
+    from spark.reconcile.at_cut import Base
+    from spark.reconcile.job import Task
+    from spark.specs import TopicRange
+
+    state, committed = existing(source, table, silver, bronze)
+    assert state.folded is not None
+    topic = names.mirrored_topic(source, table)
+    held = committed.topics.get(topic)
+    if held is None:
+        raise DatabaseError(f"bronze/{source.name}/{names.table_name(table)} holds nothing yet; materialize it first")
+    ends = position.offsets.get(topic, {})
+    ranges = {p: (held.positions.get(p, 0), max(end, held.positions.get(p, 0))) for p, end in ends.items()}
+    spec = text.spec
+    tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
+    base = Base(state.version, state.folded, committed, tail, platform.lake_kafka().bootstrap)
+    return Task(spec, base, cut, share)

@@ -1,0 +1,71 @@
+"""A standby's rows compared with silver, so that the scans do not touch the primary.
+
+A standby cannot tell an exact moment: `pg_current_snapshot()` lists no running transactions there (they are kept as
+subtransactions, which it does not show), and its log takes no marker. So the two-step method reads it, and a marker on the
+primary says how far it must have replayed: in a round, the second look at a suspect sees all that the lake was brought to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile import lake, two_step
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.resources.databases.cuts import RowsNow
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import LogPosition
+
+STATEMENT_TIMEOUT = 600.0
+_POLL_SECONDS = 0.2
+
+
+def compare(
+    platform: Platform, source: Source, tables: Sequence[Table], *, standby: str | None = None, timeout: float = 300.0
+) -> dict[str, TableResult]:
+    """The two-step method with the source's own database, or with its standby at `host:port`.
+
+    Raises:
+        DatabaseError: the standby is not reached, is none, or the source is no PostgreSQL.
+    """
+    primary = platform.database(source)
+    where = primary if standby is None else _standby(source, standby)
+
+    def carry() -> LogPosition:
+        position = lake.carried(platform, source, timeout)
+        if isinstance(where, PostgresDatabase) and standby is not None:
+            _await_replay(where, position.lsn, timeout)
+        return position
+
+    catalogue = primary.tables([t.id for t in tables])
+    now = RowsNow(where, STATEMENT_TIMEOUT)
+    return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue)
+
+
+def _standby(source: Source, place: str) -> PostgresDatabase:
+    host, _, port = place.rpartition(":")
+    if not (host and port.isdigit()) or not isinstance(source.database, Database):
+        raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
+    standby = PostgresDatabase(source.database.model_copy(update={"host": host, "port": int(port)}))
+    with standby.connection() as connection:
+        if not connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
+            raise DatabaseError(f"PostgreSQL at {standby.place} is no standby: compare with it without --standby")
+    return standby
+
+
+def _await_replay(standby: PostgresDatabase, lsn: str, timeout: float) -> None:
+    """Until the standby shows what the primary had committed when the marker was written."""
+    until = time.monotonic() + timeout
+    with standby.connection() as connection:
+        while True:
+            behind, at = connection.execute(
+                "SELECT pg_wal_lsn_diff(%s::pg_lsn, pg_last_wal_replay_lsn())::bigint, pg_last_wal_replay_lsn()::text", [lsn]
+            ).fetchone()
+            if behind <= 0:
+                return
+            if time.monotonic() > until:
+                raise DatabaseError(f"the standby at {standby.place} has replayed up to {at}, {behind} bytes short of {lsn}")
+            time.sleep(_POLL_SECONDS)

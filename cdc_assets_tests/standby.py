@@ -1,0 +1,47 @@
+"""A streaming standby of the tests' PostgreSQL, made by pg_basebackup."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from cdc_assets.stack.components.postgres import SUPERUSER, binary
+from cdc_assets.stack.identity import wrap
+from cdc_assets.stack.ports import HOST
+from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.spark.jvm import free_port, running, until
+
+
+@contextmanager
+def standby(live: LiveSource) -> Iterator[str]:
+    """Its host:port, once it answers."""
+    postgres, port = live.postgres, free_port()
+    password = live.home.private("postgres_password")
+    data = postgres.data.parent / "standby"
+    data.mkdir(mode=0o700)
+    if postgres.identity.uid is not None:
+        os.chown(data, postgres.identity.uid, postgres.identity.gid or -1)
+    primary = ["-h", HOST, "-p", str(postgres.site.ports[postgres.name]), "-U", SUPERUSER]
+    backup = [binary("pg_basebackup"), *primary, "-D", str(data), "-R", "-X", "stream", "-c", "fast"]
+    environment = {**os.environ, "PGPASSWORD": password}
+    made = subprocess.run(wrap(backup, postgres.identity), env=environment, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    command = [part if part != str(postgres.data) else str(data) for part in postgres.command()]
+    command[command.index("-p") + 1] = str(port)
+    log = live.home.root / "standby.log"
+
+    def answers() -> bool:
+        try:
+            with psycopg.connect(host=HOST, port=port, user=SUPERUSER, password=password, dbname="postgres") as connection:
+                row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+                return row == (True,)
+        except psycopg.OperationalError:
+            return False
+
+    with running(wrap(command, postgres.identity), log=log) as process:
+        until(answers, process=process, log=log)
+        yield f"{HOST}:{port}"
