@@ -47,6 +47,8 @@ def reconcile(
     """
     picked = _picked(chosen or [])
     part = _share(share)
+    if (two_step or standby) and part[1] > 1:
+        raise typer.BadParameter(f"--share {share}: the two-step method compares whole tables")
     settings.export_stack_environment()
     platform = Platform()
 

@@ -79,7 +79,8 @@ class TableResult:
         """For people, in one line."""
         if self.verdict == NOT_COMPARED:
             return f"could not be compared: {self.reason}"
-        at = f"at {self.lsn}, {self.source_rows:,} rows in the source, {self.silver_rows:,} in silver"
+        moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({self.suspects} suspects read again)"
+        at = f"{moment}, {self.source_rows:,} rows in the source, {self.silver_rows:,} in silver"
         part = "" if self.share == "1/1" else f" (share {self.share})"
         left_out = f"; not compared: {', '.join(self.not_compared)}" if self.not_compared else ""
         if self.equal:

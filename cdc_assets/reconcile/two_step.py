@@ -119,7 +119,6 @@ class _Table:
             table=f"{self.source.name}/{names.table_name(self.table)}",
             verdict=DIFFERENT if suspects.confirmed else NOT_COMPARED if suspects.pending else EQUAL,
             reason=f"{len(suspects.pending)} key(s) were in flight in every round" if suspects.pending else "",
-            lsn="no single position",
             source_rows=sum(rows for rows, _ in theirs.values()),
             silver_rows=sum(rows for rows, _ in ours.values()),
             buckets=len({*theirs, *ours}),
