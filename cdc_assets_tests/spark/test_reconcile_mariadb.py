@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,7 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
                     connection.rollback() if number % 5 == 0 else connection.commit()
                 except pymysql.err.MySQLError:
                     connection.rollback()
+                time.sleep(0.02)
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
     with server.connect(autocommit=False) as held, held.cursor() as cursor:
@@ -124,16 +126,24 @@ def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
     from cdc_assets.assets.silver import silver_spec
     from spark.reconcile.row_text import RowText
 
-    table = chain.source.table("rec__person")
+    table, server = chain.source.table("rec__person"), chain.live.server
     database = chain.platform.database(chain.source)
     text = RowText(silver_spec(str(chain.root), chain.source, table, database.tables([table.id])[table.id]))
-    with open_cut(database, statement_timeout=60) as cut:
-        rows = sum(count for count, _ in cut.digest(table.id, text, (0, 1)).values())
-        assert sum(n for n, _ in cut.digest(table.id, text, (1, 3)).values()) < rows
-        chain.live.server.execute(
-            "SET lock_wait_timeout = 1", "ALTER TABLE rec.ledger COMMENT 'x'", "ALTER TABLE rec.person COMMENT 'x'"
-        )
+
+    def alter_during_a_cut() -> None:
+        with open_cut(database, statement_timeout=60) as cut:
+            rows = sum(count for count, _ in cut.digest(table.id, text, (0, 1)).values())
+            assert sum(n for n, _ in cut.digest(table.id, text, (1, 3)).values()) < rows
+            server.execute("SET lock_wait_timeout = 1", "ALTER TABLE rec.person COMMENT 'x'")
+
+    with pytest.raises(DatabaseError, match="Lock wait timeout"):
+        alter_during_a_cut()
+    server.execute("GRANT BINLOG ADMIN ON *.* TO cdc")
+    try:
+        alter_during_a_cut()
+    finally:
+        server.execute("REVOKE BINLOG ADMIN ON *.* FROM cdc")
     wide = "CREATE TABLE rec.wide (country varchar(9), number bigint unsigned, mail longtext, height double)"
-    chain.live.server.execute(wide, "INSERT INTO rec.wide VALUES ('x', 1, REPEAT('y', @@max_allowed_packet - 5), 1)")
+    server.execute(wide, "INSERT INTO rec.wide VALUES ('x', 1, REPEAT('y', @@max_allowed_packet - 5), 1)")
     with open_cut(database, statement_timeout=60) as cut, pytest.raises(DatabaseError, match="longer than max_allowed_packet"):
         cut.digest(TableId("rec", "wide"), text, (0, 1))

@@ -1,8 +1,9 @@
 """A MariaDB source at one place of its binlog, and what its tables hold there.
 
 One read-only consistent snapshot in one session. InnoDB commits in the order of the binlog, so what the snapshot sees is
-what was written before its place: `binlog_snapshot_file`, `binlog_snapshot_position`. A scan's metadata lock, for which an
-ALTER TABLE would wait and all writers behind it, is given back right after the scan by rolling back to a savepoint.
+what was written before its place: `binlog_snapshot_file`, `binlog_snapshot_position`. For a scan's metadata lock an ALTER TABLE
+waits, and all writers behind it. Rolling back to a savepoint gives it back, but only in a session that writes no binlog
+(trans_rollback_to_savepoint() in sql/transaction.cc); a role without BINLOG ADMIN holds it until the end of the comparison.
 https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
 """
 
@@ -45,12 +46,23 @@ def open_cut(database: MariaDbDatabase, *, statement_timeout: float) -> Iterator
             raise DatabaseError(
                 f"MariaDB at {database.place} is a replica: it sees less than its primary; compare with the primary"
             )
+        _without_binlog(cursor)
         cursor.execute(_SETTINGS.format(seconds=statement_timeout))
         place = database.settled_snapshot(cursor)
         try:
             yield MariaDbCut(cursor, place)
         finally:
             cursor.execute("ROLLBACK")
+
+
+def _without_binlog(cursor: Any) -> None:
+    import pymysql
+
+    try:
+        cursor.execute("SET SESSION sql_log_bin = 0")
+    except pymysql.err.MySQLError as error:
+        if error.args[0] != pymysql.constants.ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
 
 
 @dataclass(frozen=True)
