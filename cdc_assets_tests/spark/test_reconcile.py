@@ -107,8 +107,8 @@ def test_transactions_around_the_cut(chain: SmallChain) -> None:
 
 
 @contextmanager
-def written(chain: SmallChain) -> Iterator[None]:
-    """Two writers at work, on all keys but those that are damaged."""
+def written(chain: SmallChain, *, pause: float = 0) -> Iterator[None]:
+    """Two writers at work, on all keys but those that are damaged; `pause`: seconds after each transaction."""
     stop = threading.Event()
 
     def write(seed: int) -> None:
@@ -127,6 +127,7 @@ def written(chain: SmallChain) -> Iterator[None]:
                     connection.rollback() if number % 5 == 0 else connection.commit()
                 except psycopg.Error:
                     connection.rollback()
+                time.sleep(pause)
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
     for writer in writers:
@@ -151,7 +152,7 @@ def test_every_damage_is_found(chain: SmallChain) -> None:
         connection.execute("UPDATE ledger SET amount = NULL WHERE id = 104")
     chain.advance()
     plant(chain.silver("ledger"))
-    with written(chain):
+    with written(chain, pause=0.05):
         twice_read = two_steps(chain.platform, chain.source, [chain.source.table("ledger")])["ledger"]
         result = chain.compare(["ledger"])["ledger"]
     for found in (twice_read, result):
