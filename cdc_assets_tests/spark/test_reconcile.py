@@ -13,15 +13,10 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.standby import compare as two_steps
-from cdc_assets.resources.databases.cuts import open_cut
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
-from cdc_assets_tests.standby import standby
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,13 +147,10 @@ def test_every_damage_is_found(chain: SmallChain) -> None:
         connection.execute("UPDATE ledger SET amount = NULL WHERE id = 104")
     chain.advance()
     plant(chain.silver("ledger"))
-    with written(chain, pause=0.05):
-        twice_read = two_steps(chain.platform, chain.source, [chain.source.table("ledger")])["ledger"]
-        result = chain.compare(["ledger"])["ledger"]
-    for found in (twice_read, result):
-        assert found.verdict == "different", found.reason
-        assert {d.key: d.kind for d in found.differences} == PLANTED
-        assert {d.where for d in found.differences} == {"silver"}
+    result = chain.compare(["ledger"])["ledger"]
+    assert result.verdict == "different", result.reason
+    assert {d.key: d.kind for d in result.differences} == PLANTED
+    assert {d.where for d in result.differences} == {"silver"}
     by_key = {d.key: d for d in result.differences}
     assert by_key["103;"].columns == ("amount",)
     assert (by_key["104;"].source or {})["amount"] is None
@@ -187,23 +179,3 @@ def test_a_loss_in_bronze_is_told_from_one_in_silver(chain: SmallChain) -> None:
     deadline = time.monotonic() + 60
     while not all(r.equal for r in chain.compare(["ledger", "person"]).values()):
         assert time.monotonic() < deadline
-
-
-def test_a_standby_is_read_by_the_two_step_method(chain: SmallChain) -> None:
-    """It has no exact moment; what it has not replayed yet is never taken for a difference."""
-    table = chain.source.table("person")
-    DeltaTable(chain.silver("person")).update(predicate="number = 77", updates={"height": "1.5"})
-    with standby(chain.live) as place, chain.live.connection() as connection:
-        own = chain.source.database.model_copy(update={"port": int(place.rpartition(":")[2])})  # type: ignore[union-attr]
-        with pytest.raises(DatabaseError, match="is a standby"), open_cut(PostgresDatabase(own), statement_timeout=9):
-            pass
-        with PostgresDatabase(own).connection() as replay:
-            replay.execute("SELECT pg_wal_replay_pause()")
-            connection.execute("UPDATE person SET height = 2 WHERE number = 78")
-            (late,) = two_steps(chain.platform, chain.source, [table], standby=place, timeout=5).values()
-            assert (late.verdict, "bytes short of" in late.reason) == ("not compared", True)
-            replay.execute("SELECT pg_wal_replay_resume()")
-        (found,) = two_steps(chain.platform, chain.source, [table], standby=place).values()
-    assert [(d.key, d.columns) for d in found.differences] == [("2:c0;77;", ("height",))]
-    with pytest.raises(DatabaseError, match="is no standby"):
-        two_steps(chain.platform, chain.source, [table], standby=f"127.0.0.1:{chain.source.database.port}")  # type: ignore[union-attr]
