@@ -141,7 +141,21 @@ def _folded(remote: str, root: Path, delivered: dict[str, Any], expected: dict[s
         if found != wanted:
             wrong = [k for k in {*found, *wanted} if found.get(k) != wanted.get(k)]
             differing[table] = f"{len(wrong)} of {len(wanted)} rows, such as {wrong[:3]}"
+            for key in wrong[:3]:
+                print(f"{table} {key}: silver {found.get(key)}, table {wanted.get(key)}", file=sys.stderr)
+                _told(delivered[f"{NAME}.public.{table}"], key)
     return differing
+
+
+def _told(partitions: dict[int, Any], key: int) -> None:
+    """The last records of a key, for who looks for the reason."""
+    for partition, records in partitions.items():
+        mine = [record for record in records if json.loads(record.key or "{}").get("id") == key]
+        for record in mine[-8:]:
+            event = json.loads(record.value or "null") or {}
+            source = event.get("source", {})
+            facts = {name: source.get(name) for name in ("lsn", "sequence", "txId", "snapshot", "ts_us")}
+            print(partition, record.offset, event.get("op"), event.get("after"), facts, record.headers, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Source, Table, short_table_name
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
@@ -38,17 +38,27 @@ def mirror_connector_name(source: BaseSource) -> str:
     return f"{source.name}-mirror"
 
 
+def checkpoint_connector_name(source: BaseSource) -> str:
+    """The MirrorCheckpointConnector on the lake's Connect cluster."""
+    return f"{source.name}-checkpoints"
+
+
+def heartbeat_connector_name(source: BaseSource) -> str:
+    """The MirrorHeartbeatConnector on the lake's Connect cluster."""
+    return f"{source.name}-heartbeats"
+
+
 def sink_connector_name(source: BaseSource) -> str:
     """The connector on the lake's Connect cluster that writes the source's topics to a bucket."""
     return f"{source.name}-sink"
 
 
-def slot_name(source: Source) -> str:
+def slot_name(source: CapturedSource) -> str:
     """The logical replication slot."""
     return source.capture.slot or f"cdc_{source.name}"
 
 
-def publication_name(source: Source) -> str:
+def publication_name(source: CapturedSource) -> str:
     """The publication that the slot decodes."""
     return source.capture.publication or f"cdc_{source.name}"
 
@@ -81,11 +91,16 @@ def marker_topic(source: BaseSource) -> str:
     return f"{source.name}.message"
 
 
-def capture_names(source: Source) -> dict[str, str]:
+def capture_names(source: CapturedSource) -> dict[str, str]:
     """What the capturing connector keeps under a name of its own, as asset metadata."""
-    if source.database.kind == "mariadb":
-        return {"cdc/schema_history": schema_history_topic(source)}
-    return {"cdc/slot": slot_name(source), "cdc/publication": publication_name(source)}
+    if source.database.kind == "postgresql":
+        return {"cdc/slot": slot_name(source), "cdc/publication": publication_name(source)}
+    return {"cdc/schema_history": schema_history_topic(source)} if has_schema_history(source) else {}
+
+
+def has_schema_history(source: CapturedSource) -> bool:
+    """Whether its connector keeps the tables' definitions in a topic."""
+    return source.database.kind not in ("postgresql", "mongodb")
 
 
 def schema_history_topic(source: BaseSource) -> str:

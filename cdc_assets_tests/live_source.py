@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.names import MARKER_PREFIX
@@ -31,6 +31,7 @@ from cdc_assets.stack.components.postgres import Postgres, ensure_database, ensu
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.identity import wrap
+from cdc_assets.stack.jars.sets import TEST_PLUGINS
 from cdc_assets.stack.ports import HOST, assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.spark.capture import Record
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import psycopg
 
 NAME = "live"
-PLUGINS = ("debezium-postgres", "debezium-mariadb")
+PLUGINS = ("debezium-postgres", "debezium-mariadb", *(f"debezium-{kind}" for kind in TEST_PLUGINS))
 
 
 class Part:
@@ -147,27 +148,33 @@ class LiveSource:
                 "group.id": mark,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
             }
         )
         try:
             found: dict[str, dict[int, list[Record]]] = {}
             self._assign(consumer)
-            marked, quiet = False, 0
-            while not (marked and quiet >= 3):
+            marked, ends, read = False, {}, {}
+            while not (marked and all(read.get(at, 0) >= end for at, end in ends.items())):
                 if time.monotonic() > deadline or self._failed():
                     raise AssertionError(f"marker {mark}: {self.connect.status(f'{self.name}-capture')}; {sorted(found)}")
                 messages = consumer.consume(2000, 0.3)
                 if not messages and not marked:
                     self._assign(consumer, keep=True)
-                quiet = 0 if messages else quiet + 1
                 for message in messages:
-                    if message.error():
-                        continue
                     topic, value = message.topic() or "", message.value()
+                    if message.error():
+                        if message.error().code() == KafkaError._PARTITION_EOF:
+                            read[topic, message.partition() or 0] = message.offset() or 0
+                        continue
                     if topic == f"{self.name}.message":
                         document = json.loads(value or b"{}")
                         content = document.get("payload", document).get("message", {}).get("content") or ""
-                        marked = marked or content in _forms(mark.encode())
+                        if not marked and content in _forms(mark.encode()):
+                            # Whatever was committed before the mark lies before the last stable offsets of now.
+                            marked = True
+                            self._assign(consumer, keep=True)
+                            ends = {(p.topic, p.partition): consumer.get_watermark_offsets(p)[1] for p in consumer.assignment()}
                         continue
                     key = message.key()
                     headers = {name: text.decode() for name, text in message.headers() or () if text is not None}
@@ -209,7 +216,8 @@ def live_source(folder: Path) -> Iterator[LiveSource]:
     postgres.prepare()
     with (postgres.data / "postgresql.auto.conf").open("a") as settings:
         settings.write("max_prepared_transactions = 4\n")
-    with ExitStack() as stack:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDC_SECRET_LIVE", home.secret(NAME))
         parts = {component.name: Part(component) for component in (postgres, broker, worker)}
         for part in parts.values():
             # What is thrown away afterwards need not be flushed: a broker and a worker take some 12 s for that. Only a

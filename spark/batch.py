@@ -23,6 +23,7 @@ from spark.changes import decoded, key_slots
 from spark.commits import Committed, Folded
 from spark.errors import UnsupportedEventError
 from spark.fold import POSITION, newest_per_key
+from spark.positions.layout import epoch_prefix
 from spark.silver_table import soft
 from spark.specs import SilverSpec
 
@@ -55,6 +56,21 @@ class Work:
     def built_on(self) -> int:
         """The silver version that this run starts from."""
         return self.before.version if self.before else -1
+
+    @property
+    def floor(self) -> str | None:
+        """What stands below it is gone: the newest TRUNCATE folded, or the begin of an epoch that the table has not seen.
+
+        An epoch is opened only together with a reading of the whole table, so a row that has no event in it is not at the
+        source any more, whatever the hole before it hid.
+        """
+        known = self.before.topics if self.before else {}
+        began = [
+            epoch_prefix(state.epoch)
+            for topic, state in self.committed.of_table(self.spec.table).items()
+            if topic in known and state.epoch > known[topic].epoch
+        ]
+        return max(filter(None, (self.before.truncated if self.before else None, *began)), default=None)
 
     @property
     def must_look(self) -> bool:
@@ -168,7 +184,7 @@ def truncated(work: Work, facts: Facts) -> str | None:
     Raises:
         UnsupportedEventError: when the table is declared to stop at one.
     """
-    known = work.before.truncated if work.before else None
+    known = work.floor
     if facts.truncated is None or work.spec.truncate == "ignore" or (known is not None and facts.truncated <= known):
         return known
     if work.spec.truncate == "halt":

@@ -30,6 +30,7 @@ from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.fold import POSITION, judged, of_keys, rest_slots
 from spark.identifiers import quoted, table_at
 from spark.moves import completed, followed
+from spark.positions.layout import epoch_prefix
 from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.silver_table import VALID
 from spark.specs import JobResult, SilverSpec
@@ -55,6 +56,8 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     changes = decoded(work.all_events, spec)
     counted = any(state.by_op.get("t") for state in topics.values())
     truncates = _truncates(changes) if counted and spec.truncate in ("apply", "soft") else []
+    # With an epoch the whole table is read again: what has no event in it has ended.
+    truncates += [epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)]
     if before is None:
         made = versions(completed(changes, changes, spec), spec, truncates)
         writer = _named(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
@@ -64,7 +67,8 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     else:
         new = decoded(work.events, spec)
         # A TRUNCATE ends versions of keys that no event names.
-        wanted = changes if not new.where(sf.col("_cdc_op") == "t").isEmpty() else new
+        all_keys = work.floor is not None or not new.where(sf.col("_cdc_op") == "t").isEmpty()
+        wanted = changes if all_keys else new
         keys = wanted.where(sf.col("_cdc_op") != "t").select(*key_slots(spec)).distinct().localCheckpoint()
         keys = followed(keys, changes, spec)
         made = versions(completed(of_keys(changes, keys, spec), changes, spec), spec, truncates)

@@ -38,7 +38,7 @@ def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool
     known = work.before.truncated if work.before else None
     earlier = bool(work.before and work.before.quarantined)
     waiting = moves.waiting(work.session, work.spec, decoded(work.events, work.spec)) if earlier else None
-    if found.facts.plain and known is None and waiting is None:
+    if found.facts.plain and known is None and truncated is None and waiting is None:
         source, held = found.rows.drop("absent", *FACTS), 0
     else:
         source, held = _settled(work, found, truncated, waiting, looked_up=looked_up)

@@ -1,28 +1,25 @@
 """The bronze assets: exactly the committed records, appended to the source's change log, each once.
 
 One Kafka read and one Delta commit for all tables of the step. Ranges are worked out here, from the log and the
-topics as they are now, never from what a sensor saw. A table whose topic contradicts the log fails by itself.
+topics as they are now, never from what a sensor saw. A table whose topic contradicts the log fails by itself, or is read
+again (`topics: {on_gap: resnapshot}`).
 """
 
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.assets.bronze_ranges import Ranges, batches, pending_ranges, width
+from cdc_assets.assets.bronze_append import Look, Slice, append, look, reopened
+from cdc_assets.assets.bronze_ranges import width
 from cdc_assets.assets.each_table import selected_tables
-from cdc_assets.assets.record_form import record_form
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.errors import CdcAssetsError, TableFailuresError, TopicGapError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from spark.commits import TopicState as TopicCommitted
-from spark.specs import BronzeSpec, TopicRange
 
 
 def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
@@ -45,68 +42,47 @@ def append_news(
     context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table]
 ) -> Iterator[dg.MaterializeResult]:
     """Append what the tables' topics hold beyond bronze, up to the last stable offsets of this moment."""
-    from spark import bronze as bronze_job
-
-    path = names.bronze_path(platform.lake, source)
-    topics = {names.mirrored_topic(source, table): table for table in tables}
-    states = platform.lake_kafka().states(list(topics))
-    committed = bronze_committed(path)
-    before = committed.topics if committed else {}
-    failures: dict[str, str] = {}
-    pending: dict[str, Ranges] = {}
-    for topic, table in topics.items():
+    found = look(platform, source, tables)
+    failures = {_short(source, tables, topic): text for topic, text in found.missing.items()}
+    for topic, text in found.gaps.items():
         try:
-            pending[topic] = _pending(topic, states.get(topic), before.get(topic))
+            found.slices[topic] = _closed(context, platform, source, tables, found, topic)
         except CdcAssetsError as error:
-            failures[names.table_name(table)] = str(error)
-
-    seconds = 0.0
-    work = {topic: list(batches(ranges, max_records=source.batching.max_records)) for topic, ranges in pending.items()}
-    for topic, ranges in pending.items():
-        if topic not in before and not work[topic]:
-            work[topic] = [ranges]  # an empty topic is committed as such, so that silver makes an empty table
-    for number in range(max((len(parts) for parts in work.values()), default=0)):
-        parts = {topic: chunks[number] for topic, chunks in work.items() if number < len(chunks)}
-        spec = BronzeSpec(
-            path=path,
-            bootstrap=platform.lake_kafka().bootstrap,
-            topics=tuple(
-                TopicRange(
-                    *(names.table_name(topics[topic]), topic, states[topic].topic_id, 0, ranges),
-                    **record_form(source, topics[topic]),
-                )
-                for topic, ranges in parts.items()
-            ),
-            operation_id=f"{context.run.run_id}:{uuid.uuid4().hex[:8]}",
-            kafka_options={},
-        )
-        result = platform.spark().run(bronze_job.run, spec)
-        seconds += result.seconds
-        context.log.info("batch %d: %d records of %d tables in %.2f s", number + 1, result.rows_read, len(parts), result.seconds)
-
-    after = bronze_committed(path)
-    for topic in pending:
-        table, now = topics[topic], after.topics.get(topic) if after else None
-        was = before.get(topic)
-        added = (now.records if now else 0) - (was.records if was else 0)
+            failures[_short(source, tables, topic)] = str(error) if str(error) == text else f"{text}; {error}"
+    seconds, batches = append(platform, source, found, context.run.run_id, context.log.info)
+    after = bronze_committed(names.bronze_path(platform.lake, source))
+    for topic, each in found.slices.items():
+        now, was = after.topics.get(topic) if after else None, found.before.get(topic)
+        added = (now.records if now else 0) - (was.records if was and was.epoch == each.epoch else 0)
         yield dg.MaterializeResult(
-            asset_key=dg.AssetKey(names.asset_key("bronze", source, table)),
+            asset_key=dg.AssetKey(names.asset_key("bronze", source, each.table)),
             metadata={
                 "dagster/row_count": now.records if now else 0,
                 "cdc/records_appended": added,
-                "cdc/offset_ranges": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(pending[topic].items())}),
-                "cdc/offsets_read": width(pending[topic]),
+                "cdc/offset_ranges": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(each.ranges.items())}),
+                "cdc/offsets_read": width(each.ranges),
+                "cdc/epoch": each.epoch,
                 "cdc/delta_version": after.version if after else -1,
-                "cdc/batches": len(work[topic]),
+                "cdc/batches": batches[topic],
                 "cdc/seconds": round(seconds, 3),
                 "cdc/records_per_second": round(added / seconds) if seconds else 0,
+                **({"cdc/read_again_after": found.gaps[topic]} if topic in found.gaps else {}),
             },
         )
     if failures:
         raise TableFailuresError("bronze", failures)
 
 
-def _pending(topic: str, state: TopicState | None, known: TopicCommitted | None) -> Ranges:
-    if state is None:
-        raise TopicGapError(f"topic {topic} does not exist yet on the lake's cluster; materialize its mirror asset first")
-    return pending_ranges(state, positions=known.positions if known else None, topic_id=known.topic_id if known else None)
+def _closed(
+    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table], found: Look, topic: str
+) -> Slice:
+    """The gap, as the source declares to treat it."""
+    if source.topics.on_gap == "fail" or not isinstance(source, Source):
+        raise TopicGapError(found.gaps[topic])
+    context.log.warning("%s", found.gaps[topic])
+    table = next(table for table in tables if names.mirrored_topic(source, table) == topic)
+    return reopened(platform, source, table, found.before[topic], context.log.info)
+
+
+def _short(source: BaseSource, tables: list[Table], topic: str) -> str:
+    return next(names.table_name(table) for table in tables if names.mirrored_topic(source, table) == topic)

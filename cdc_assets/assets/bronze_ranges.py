@@ -25,7 +25,7 @@ def pending_ranges(state: TopicState, *, positions: Mapping[int, int] | None, to
     if topic_id is not None and topic_id != state.topic_id:
         raise TopicGapError(
             f"topic {state.name} was recreated: its id is {state.topic_id}, bronze has read {topic_id}. Records between "
-            "the two may be lost; take a new snapshot of the table before reading on"
+            "the two may be lost; the table must be read again"
         )
     ranges: Ranges = {}
     for partition, (begin, end) in sorted(state.ranges.items()):
@@ -36,12 +36,12 @@ def pending_ranges(state: TopicState, *, positions: Mapping[int, int] | None, to
         if begin > start:
             raise TopicGapError(
                 f"topic {state.name} partition {partition}: offsets {start} to {begin - 1} are gone before bronze read "
-                "them (retention); take a new snapshot of the table before reading on"
+                "them (retention); the table must be read again"
             )
         if end < start:
             raise TopicGapError(
                 f"topic {state.name} partition {partition} ends at offset {end}, bronze has read up to {start}: "
-                "the topic was truncated; take a new snapshot of the table before reading on"
+                "the topic was truncated; the table must be read again"
             )
         ranges[partition] = (start, end)
     return ranges

@@ -1,7 +1,7 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
 connector → topic → mirror → bronze → silver → ledger, and bronze → backup. A source of topics has no connector, and no mirror
-where its topics are on the lake's own cluster.
+where its topics are on the lake's own cluster; one whose database is not asked has neither preflight nor rows to compare with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source
 from cdc_assets.sensors.auto_restart import build_restart_sensor
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
@@ -31,7 +31,7 @@ from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_vol
 
 def build_source_defs(source: BaseSource) -> dg.Definitions:
     """The asset chains, checks, sensor and schedule of one source."""
-    chain = [build_connector_asset(source)] if isinstance(source, Source) else []
+    chain = [build_connector_asset(source)] if isinstance(source, CapturedSource) else []
     chain.append(build_topic_assets(source))
     if names.is_mirrored(source):
         chain.append(build_mirror_assets(source))
@@ -42,6 +42,7 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     sensors = [build_offsets_sensor(source)]
     if isinstance(source, Source):
         checks.append(build_preflight_check(source))
+    if isinstance(source, CapturedSource):
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):
         checks.append(build_flow_check(source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.registry.topic_source import TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from spark.specs import Column
@@ -25,4 +25,4 @@ def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> t
 def _modes(source: BaseSource, table: Table) -> str:
     if isinstance(table, TopicTable):
         return table.values.modes
-    return source.values.modes if isinstance(source, Source) else ""
+    return source.values.modes if isinstance(source, CapturedSource) else ""

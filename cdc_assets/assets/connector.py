@@ -8,11 +8,11 @@ from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.capture import capture_config, not_listed
 from cdc_assets.connectors.difference import difference
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.platform import Platform
 
 
-def build_connector_asset(source: Source) -> dg.AssetsDefinition:
+def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
     """One asset per source."""
 
     @dg.multi_asset(specs=[connector_spec(source)], name=f"connector_{source.name}", can_subset=False)
@@ -20,7 +20,8 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
         connect, config = platform.core_connect(), capture_config(source)
         for line in difference(connect, config).lines():
             context.log.info("%s", line)
-        refuse_uncapturable(platform, source)
+        if isinstance(source, Source):
+            refuse_uncapturable(platform, source)
         late = not_listed(source, connect.config(config["name"]))
         applied = apply_connector(connect, config)
         context.log.info("%s: %s", applied.name, applied.summary)
@@ -38,7 +39,7 @@ def build_connector_asset(source: Source) -> dg.AssetsDefinition:
                 "cdc/tables": len(source.tables),
                 **names.capture_names(source),
                 "cdc/tables_to_onboard": late or "none",
-                "cdc/database": platform.database(source).place,
+                "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,
             }
         )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
@@ -26,18 +27,19 @@ def record_form(source: BaseSource, table: Table) -> RecordForm:
     """The envelope of the table's records and whose positions they carry."""
     if isinstance(source, TopicSource) and isinstance(table, TopicTable):
         return {"envelope": table.envelope, "connector": table.positions, "schema_registry": source.schema_registry}
-    assert isinstance(source, Source)
-    return {"envelope": source.capture.envelope, "connector": source.database.kind, "schema_registry": None}
+    assert isinstance(source, CapturedSource)
+    envelope = "debezium-mongodb" if source.database.kind == "mongodb" else source.capture.envelope
+    return {"envelope": envelope, "connector": source.database.kind, "schema_registry": None}
 
 
 def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
     """The tables that there are, with their columns."""
     if isinstance(source, Source):
         return platform.database(source).tables([table.id for table in tables])
-    return {table.id: declared(table) for table in tables if isinstance(table, TopicTable)}
+    return {table.id: declared(table) for table in tables if isinstance(table, DeclaredTable)}
 
 
-def declared(table: TopicTable) -> CatalogueTable:
+def declared(table: DeclaredTable) -> CatalogueTable:
     """A table as its declaration describes it."""
     columns = []
     for name, text in table.columns.items():

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names, settings
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
@@ -36,7 +36,7 @@ _OF_TOPICS: Mapping[str, str] = {
 }
 
 
-def connector_spec(source: Source) -> dg.AssetSpec:
+def connector_spec(source: CapturedSource) -> dg.AssetSpec:
     """The source's connector."""
     return dg.AssetSpec(
         dg.AssetKey(names.asset_key("connector", source)),
@@ -53,7 +53,7 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
     """One link of one table's chain, downstream of the link before it."""
     upstream = _upstream_keys(layer, source, table)
     freshness = (table.freshness or source.freshness) if layer == "silver" else None
-    description = (_DESCRIPTIONS if isinstance(source, Source) else _OF_TOPICS)[layer].format(table=table.name)
+    description = (_DESCRIPTIONS if isinstance(source, CapturedSource) else _OF_TOPICS)[layer].format(table=table.name)
     if layer == "silver" and table.description:
         description = f"{table.description} {description}"
     return dg.AssetSpec(
@@ -74,7 +74,7 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
 
 def _upstream_keys(layer: str, source: BaseSource, table: Table) -> list[tuple[str, ...]]:
     if layer == "topic":
-        return [names.asset_key("connector", source)] if isinstance(source, Source) else []
+        return [names.asset_key("connector", source)] if isinstance(source, CapturedSource) else []
     copied = "mirror" if names.is_mirrored(source) else "topic"
     before = {"mirror": "topic", "bronze": copied, "silver": "bronze", "backup": "bronze", "ledger": "silver"}[layer]
     return [names.asset_key(before, source, table)]

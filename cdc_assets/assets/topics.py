@@ -10,7 +10,7 @@ from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.records import retention_ms
 from cdc_assets.registry.durations import format_duration
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 
@@ -28,7 +28,7 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
 
         def ensure(table: Table) -> TopicState:
             name = names.topic(source, table)
-            if isinstance(source, Source):  # a topic of others is theirs to make and to keep
+            if isinstance(source, CapturedSource):  # a topic of others is theirs to make and to keep
                 cluster.ensure_topic(
                     name,
                     partitions=source.topics.partitions,
@@ -47,7 +47,7 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
 
 
 def _retention(source: BaseSource) -> dict[str, str]:
-    return {"cdc/retention": format_duration(source.topics.retention)} if isinstance(source, Source) else {}
+    return {"cdc/retention": format_duration(source.topics.retention)} if isinstance(source, CapturedSource) else {}
 
 
 def topic_metadata(state: TopicState) -> dict[str, Any]:

@@ -1,11 +1,17 @@
-"""The mirror check: nothing that the core cluster held was lost on its way into the lake's, and nothing is about to be."""
+"""The mirror check: nothing that the core cluster held was lost on its way into the lake's, and nothing is about to be.
 
-from collections.abc import Iterator
+With `topics: {on_gap: resnapshot}` the check repairs what it finds.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.checks.result import check_result
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.mirroring.watch import MirrorState, mirror_states
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
@@ -34,17 +40,40 @@ def build_mirror_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     def mirrors(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         states = {state.table: state for state in mirror_states(platform, source)}
         for table in source.tables:
-            key = mirror_key(source, table)
-            if key in context.selected_asset_check_keys:
-                yield _result(key, states[names.table_name(table)])
+            key, state = mirror_key(source, table), states[names.table_name(table)]
+            if key not in context.selected_asset_check_keys:
+                continue
+            if state.repair and source.topics.on_gap == "resnapshot":
+                yield _repaired(key, platform, source, state, context.log.info)
+            else:
+                yield _result(key, state)
 
     return mirrors
 
 
+def _repaired(
+    key: dg.AssetCheckKey, platform: Platform, source: BaseSource, state: MirrorState, say: Callable[[str], None]
+) -> dg.AssetCheckResult:
+    """As `cdc repair mirror` does it; what was found is told, also where all is well again."""
+    try:
+        after = repair(platform, plan(platform, [source], state.topic), say)
+    except CdcAssetsError as error:
+        return check_result(key, False, f"{_told(state)}. Not repaired: {error}", _metadata(state))
+    if after.repair:
+        return _result(key, after)
+    return check_result(key, True, f"Was, until the table was read again: {_told(state)}", _metadata(state))
+
+
 def _result(key: dg.AssetCheckKey, state: MirrorState) -> dg.AssetCheckResult:
     red = any(finding.red for finding in state.findings)
-    told = "; ".join(finding.message for finding in state.findings) or "All that the topic held is copied, or waits to be."
-    description = f"{told}. Repair: {state.repair}" if state.repair else told
-    metadata = {"cdc/state": state.state, "cdc/mirror": dg.MetadataValue.json(state.to_json())}
+    description = f"{_told(state)}. Repair: {state.repair}" if state.repair else _told(state)
     severity = dg.AssetCheckSeverity.ERROR if red else dg.AssetCheckSeverity.WARN
-    return check_result(key, not state.findings, description, metadata, severity=severity)
+    return check_result(key, not state.findings, description, _metadata(state), severity=severity)
+
+
+def _told(state: MirrorState) -> str:
+    return "; ".join(finding.message for finding in state.findings) or "All that the topic held is copied, or waits to be."
+
+
+def _metadata(state: MirrorState) -> dict[str, Any]:
+    return {"cdc/state": state.state, "cdc/mirror": dg.MetadataValue.json(state.to_json())}

@@ -9,7 +9,7 @@
 | silver | schema | the table's schema and its changes (checks/schema.py; it only warns) |
 | backup | manifest_parity | manifests, objects and bronze |
 
-A source of topics has no connector to check and no rows to compare with.
+A source of topics has no connector to check, and like one whose database is not asked no rows to compare with.
 
 All are blocking, so that `dagster asset materialize` ends non-zero when one fails; `reconciliation: {on_difference: warn}`
 makes that one a warning.
@@ -27,7 +27,7 @@ from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_resul
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.compare import can_reconcile, compare
 from cdc_assets.reconcile.shares import shares_now
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import measure_rows, measure_transport
 
@@ -57,7 +57,7 @@ def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.
 def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all checks of the source."""
     with_database = isinstance(source, Source)
-    keys = [check_key("connector", source)] if with_database else []
+    keys = [check_key("connector", source)] if isinstance(source, CapturedSource) else []
     layers = (*(("bronze", "silver") if with_database else ("bronze",)), *(("backup",) if source.backup else ()))
     keys += [check_key(layer, source, table) for layer in layers for table in source.tables]
     keys += [schema_key(source, table) for table in source.tables]

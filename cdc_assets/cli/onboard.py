@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, cast
 
 import typer
@@ -19,12 +21,16 @@ Rollback = Annotated[bool, typer.Option("--rollback", help="Take back what the o
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
 
+DEPLOYMENT = Path("deployment.yaml")
+
 
 def onboard(
     source: Source,
     tables: Tables = None,
     route: Annotated[str, typer.Option(help="incremental, blocking or temporary")] = "incremental",
     again: Annotated[bool, typer.Option("--again", help="Read tables once more that are in already.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Apply nothing: print commits for git, and wait for each.")] = False,
+    deployment: Annotated[Path, typer.Option(help="With --watch: what is rendered for (docs/gitops.md).")] = DEPLOYMENT,
     resume: Resume = False,
     rollback: Rollback = False,
     dry_run: DryRun = False,
@@ -33,7 +39,10 @@ def onboard(
     """Take tables into a running connector without losing a change; each step is kept, so a crash is resumed."""
     if route not in ROUTES or route == "offboard":
         raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(name for name in ROUTES if name != 'offboard')}")
-    _do(source, tables, cast(Route, route), again=again, resume=resume, rollback=rollback, dry_run=dry_run, output=output)
+    if watch and route == "temporary":
+        raise typer.BadParameter("--watch goes by route incremental or blocking only: docs/gitops.md")
+    chosen = Asked(source, tables, cast(Route, route), again, deployment if watch else None)
+    _do(chosen, resume=resume, rollback=rollback, dry_run=dry_run, output=output)
 
 
 def offboard(
@@ -44,34 +53,67 @@ def offboard(
     output: Output = "text",
 ) -> None:
     """Take tables out of a running connector; topics and what is in the lake stay."""
-    _do(source, tables, "offboard", again=True, resume=resume, rollback=False, dry_run=dry_run, output=output)
+    _do(Asked(source, tables, "offboard", True), resume=resume, rollback=False, dry_run=dry_run, output=output)
 
 
-def _do(
-    source: str, tables: list[str] | None, route: Route, *, again: bool, resume: bool, rollback: bool, dry_run: bool, output: str
-) -> None:
+@dataclass(frozen=True)
+class Asked:
+    """What is to be taken in or out; `deployment` is there when others apply it from git."""
+
+    source: str
+    tables: list[str] | None
+    route: Route
+    again: bool
+    deployment: Path | None = None
+
+
+def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
     from cdc_assets.resources.platform import Platform
 
+    source, tables, route = asked.source, asked.tables, asked.route
     if bool(tables) == (resume or rollback):
         raise typer.BadParameter("name tables to begin, or give --resume or --rollback alone to end what was begun")
     say = Console(stderr=True, highlight=False).print
     if dry_run:
-        _print_plan(source, tables, route, output)
+        _print_plan(asked, output)
         return
-    if tables and run.begin(source, tables, route, again=again) is None:
+    watched = asked.deployment is not None
+    commits = _commits(asked, tables) if asked.deployment and tables else {}
+    if tables and run.begin(source, tables, route, again=asked.again, watched=watched) is None:
         _answer(run.Outcome(source, tuple(tables), route, "nothing to do", {}), output)
         return
-    act = run.roll_back if rollback else run.go_on
-    _answer(act(Platform(), source, lambda text: say(text)), output)
+    if rollback:
+        _answer(run.roll_back(Platform(), source, lambda text: say(text)), output)
+        return
+    running = Journal.of(source).running
+    if running and running.watched and not commits:
+        commits = _commits(replace(asked, route=running.route, deployment=asked.deployment or DEPLOYMENT), list(running.tables))
+    told = Console(stderr=output == "json", highlight=False, markup=False, soft_wrap=True)
+    _answer(run.go_on(Platform(), source, lambda text: say(text), lambda step: told.print(commits.get(step, ""), end="")), output)
 
 
-def _print_plan(source: str, tables: list[str] | None, route: Route, output: str) -> None:
+def _commits(asked: Asked, tables: list[str]) -> dict[str, str]:
+    """The patches, each under the step that waits for it."""
+    from cdc_assets.cli.chosen_sources import chosen_sources
+    from cdc_assets.render.commits import onboarding_commits
+    from cdc_assets.render.deployment import load_deployment
+
+    if asked.route not in ("incremental", "blocking") or asked.deployment is None:
+        return {}
+    found = onboarding_commits(
+        chosen_sources(), load_deployment(asked.deployment), source=asked.source, tables=tables, route=asked.route
+    )
+    return {step: f"# {commit.title}\n{commit.patch}" for step, commit in zip(("topics", "connector"), found, strict=True)}
+
+
+def _print_plan(asked: Asked, output: str) -> None:
+    source, tables, route, watched = asked.source, asked.tables, asked.route, asked.deployment is not None
     journal = Journal.of(source)
     running = journal.running if not tables else None
     done = running.done if running else {}
     if running:
-        tables, route = list(running.tables), running.route
-    steps = run.plan(source, tables or [], route)
+        tables, route, watched = list(running.tables), running.route, running.watched
+    steps = run.plan(source, tables or [], route, watched=watched)
     if output == "json":
         print(json.dumps([{"step": step.name, "what": step.what, "done": step.name in done} for step in steps], indent=2))
         return

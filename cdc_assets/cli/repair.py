@@ -42,3 +42,45 @@ def mirror(
         print(f"{topic}: {state.state}")
     if state.repair and not dry_run:
         raise typer.Exit(1)
+
+
+@app.command("bronze")
+def bronze(
+    source: Annotated[str, typer.Argument(help="The source's name in the registry.")],
+    table: Annotated[str, typer.Argument(help="The table, as in the database or in the lake.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Where the lake's topic has lost records that bronze had not read: read the table again, and go on in a new epoch."""
+    from cdc_assets import names
+    from cdc_assets.assets.bronze_append import Look, append, look, reopened
+    from cdc_assets.errors import TopicGapError
+    from cdc_assets.registry.models import Source
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.resources.table_lock import table_lock
+
+    (declared,) = chosen_sources([source])
+    try:
+        chosen = declared.table(table)
+    except KeyError as error:
+        raise TopicGapError(str(error.args[0])) from None
+    platform, topic, short = Platform(), names.mirrored_topic(declared, chosen), names.table_name(chosen)
+    found = look(platform, declared, [chosen])
+    gap = {**found.gaps, **found.missing}.get(topic)
+    epoch = found.before[topic].epoch if topic in found.before else 0
+    if topic in found.gaps and not dry_run:
+        if not isinstance(declared, Source):
+            raise TopicGapError(f"{gap}; but nobody can be asked to send a topic's records again")
+        with table_lock("bronze", declared.name, short):
+            known = found.before[topic]
+            part = reopened(platform, declared, chosen, known, lambda text: print(text, file=sys.stderr))
+            again = Look(found.before, {topic: part})
+            append(platform, declared, again, "repair", lambda text: print(text, file=sys.stderr))
+        epoch = part.epoch
+    answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
+    if output == "json":
+        print(json.dumps({**answer, "repaired": bool(gap) and not dry_run}, indent=2))
+    else:
+        print(gap or f"{topic}: bronze has not lost anything")
+        if gap:
+            print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {epoch + dry_run}")

@@ -4,6 +4,7 @@
 |---|---|---|
 | core | `<source>-capture` (Debezium) | sources with a database |
 | lake | `<source>-mirror` (MirrorMaker 2) | sources whose topics are on the core cluster |
+| lake | `<source>-checkpoints`, `<source>-heartbeats` (MirrorMaker 2) | such sources that declare them under `mirror` |
 | lake | `<source>-sink` (S3 or GCS) | sources that declare a `sink` |
 
 Any other connector of these clusters is foreign, and is never touched.
@@ -11,18 +12,18 @@ Any other connector of these clusters is foreign, and is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.mirror import checkpoint_config, heartbeat_config, mirror_config
 from cdc_assets.connectors.sink import sink_config
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 
 Cluster = Literal["core", "lake"]
-Role = Literal["capture", "mirror", "sink"]
+Role = Literal["capture", "mirror", "checkpoints", "heartbeats", "sink"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,22 @@ def declared_connectors(sources: Iterable[BaseSource]) -> list[DeclaredConnector
     """In the order in which data flows through them."""
     found = []
     for source in sources:
-        if isinstance(source, Source):
+        if isinstance(source, CapturedSource):
             found.append(DeclaredConnector(source, "capture", "core", names.connector_name(source), capture_config(source)))
         if names.is_mirrored(source):
             found.append(DeclaredConnector(source, "mirror", "lake", names.mirror_connector_name(source), mirror_config(source)))
+            found += _beside_the_mirror(source)
         if source.sink is not None:
             config = sink_config(source, source.sink)
             found.append(DeclaredConnector(source, "sink", "lake", names.sink_connector_name(source), config))
     return found
+
+
+def _beside_the_mirror(source: BaseSource) -> Iterator[DeclaredConnector]:
+    checkpoints, heartbeats = source.mirror.checkpoints, source.mirror.heartbeats
+    if checkpoints is not None:
+        config = checkpoint_config(source, checkpoints)
+        yield DeclaredConnector(source, "checkpoints", "lake", config["name"], config)
+    if heartbeats is not None:
+        config = heartbeat_config(source, heartbeats)
+        yield DeclaredConnector(source, "heartbeats", "lake", config["name"], config)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import ConnectError
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient, ConnectorOverview
 
 if TYPE_CHECKING:
@@ -56,8 +56,15 @@ def locate(platform: Platform, name: str) -> ConnectClient:
 
 
 def _names(source: BaseSource) -> list[str]:
-    capture = [names.connector_name(source)] if isinstance(source, Source) else []
-    return [*capture, *([names.mirror_connector_name(source)] if names.is_mirrored(source) else [])]
+    capture = [names.connector_name(source)] if isinstance(source, CapturedSource) else []
+    mirror = names.is_mirrored(source)
+    on_lake = {
+        names.mirror_connector_name(source): mirror,
+        names.checkpoint_connector_name(source): mirror and source.mirror.checkpoints is not None,
+        names.heartbeat_connector_name(source): mirror and source.mirror.heartbeats is not None,
+        names.sink_connector_name(source): source.sink is not None,
+    }
+    return [*capture, *(name for name, declared in on_lake.items() if declared)]
 
 
 def _row(cluster: str, found: ConnectorOverview, source: str | None) -> dict[str, Any]:

@@ -5,19 +5,14 @@ Options: https://debezium.io/documentation/reference/3.5/connectors/mariadb.html
 
 from __future__ import annotations
 
-import zlib
-
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.records import password_placeholder, record_settings, server_id, table_pattern
 from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Source
-
-# Above what people number their servers with by hand.
-FIRST_SERVER_ID = 1_000_000_000
+from cdc_assets.registry.models import CapturedSource
 
 
-def capture_config(source: Source) -> dict[str, str]:
+def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
     database, capture, values = source.database, source.capture, source.values
     assert isinstance(database, MariaDb)
@@ -53,8 +48,3 @@ def capture_config(source: Source) -> dict[str, str]:
         "inconsistent.schema.handling.mode": "fail",
         **record_settings(source),
     }
-
-
-def server_id(source: Source) -> int:
-    """As declared, else by the source's name: the same at every start, and hardly ever anybody else's."""
-    return source.capture.server_id or FIRST_SERVER_ID + zlib.crc32(source.name.encode()) % FIRST_SERVER_ID

@@ -1,43 +1,38 @@
-"""The MirrorMaker 2 source connector of a source: core topics in, the lake's topics out, exactly once.
+"""The MirrorMaker 2 connectors of a source: core topics in, the lake's topics out, exactly once; checkpoints and heartbeats.
 
-Runs as a plain connector on the lake's Connect cluster, as Strimzi runs it. The consumer must read committed
-records only, else the connector does not offer exactly-once support (apache/kafka#12366).
+They run as plain connectors on the lake's Connect cluster, as Strimzi runs them. The consumer must read committed
+records only, else the source connector does not offer exactly-once support (apache/kafka#12366); the other two offer none,
+and what they write is right when it is written twice.
 Options: https://kafka.apache.org/documentation/#mirrormakerconfigs
 """
 
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 from cdc_assets import names, settings
+from cdc_assets.registry.mirror import Checkpoints
 from cdc_assets.registry.models import BaseSource
 
 _IDENTITY = {
     "default": {},
     "identity": {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
 }
+_BYTES = {f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter" for part in ("key", "value", "header")}
 
 
 def mirror_config(source: BaseSource) -> dict[str, str]:
-    """The connector's whole config, for exactly the declared tables' topics."""
-    core = settings.address("CDC_CORE_BOOTSTRAP")
-    lake = settings.address("CDC_LAKE_BOOTSTRAP")
-    topics = sorted(names.topic(source, table) for table in source.tables)
+    """The source connector's whole config, for exactly the declared tables' topics."""
     return {
         "name": names.mirror_connector_name(source),
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
-        "tasks.max": "1",
-        "source.cluster.alias": names.CORE_ALIAS,
-        "target.cluster.alias": "lake",
-        "source.cluster.bootstrap.servers": core,
-        "target.cluster.bootstrap.servers": lake,
-        "topics": ",".join(re.escape(topic).replace(r"\-", "-") for topic in topics),
-        "topics.exclude": "^$",
-        **_IDENTITY[source.topics.replication],
-        "replication.factor": str(source.topics.replication_factor or -1),
-        "offset-syncs.topic.replication.factor": str(source.topics.replication_factor or -1),
+        **_between(source),
+        **_topics(source),
+        "replication.factor": _replicas(source),
         # The core cluster is only read: nothing of ours is written there.
         "offset-syncs.topic.location": "target",
+        "offset-syncs.topic.replication.factor": _replicas(source),
         "sync.topic.acls.enabled": "false",
         "sync.topic.configs.enabled": "true",
         "refresh.topics.interval.seconds": "5",
@@ -45,7 +40,57 @@ def mirror_config(source: BaseSource) -> dict[str, str]:
         "consumer.auto.offset.reset": "earliest",
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
-        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-        "header.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        **_BYTES,
     }
+
+
+def checkpoint_config(source: BaseSource, wanted: Checkpoints) -> dict[str, str]:
+    """The connector that tells where consumer groups of the core cluster stand in the copies."""
+    every = str(max(1, int(wanted.every.total_seconds())))
+    return {
+        "name": names.checkpoint_connector_name(source),
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+        **_between(source),
+        **_topics(source),
+        "groups": ",".join(wanted.groups),
+        "groups.exclude": "^$",
+        "offset-syncs.topic.location": "target",
+        "checkpoints.topic.replication.factor": _replicas(source),
+        "emit.checkpoints.interval.seconds": every,
+        "refresh.groups.interval.seconds": every,
+        "sync.group.offsets.enabled": str(wanted.sync_offsets).lower(),
+        "sync.group.offsets.interval.seconds": every,
+        **_BYTES,
+    }
+
+
+def heartbeat_config(source: BaseSource, every: timedelta) -> dict[str, str]:
+    """The connector that writes a mark at a rhythm: its age says how long nothing has been written."""
+    return {
+        "name": names.heartbeat_connector_name(source),
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector",
+        **_between(source),
+        "heartbeats.topic.replication.factor": _replicas(source),
+        "emit.heartbeats.interval.seconds": str(max(1, int(every.total_seconds()))),
+        **_BYTES,
+    }
+
+
+def _between(source: BaseSource) -> dict[str, str]:
+    return {
+        "tasks.max": "1",
+        "source.cluster.alias": names.CORE_ALIAS,
+        "target.cluster.alias": "lake",
+        "source.cluster.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
+        "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),
+        **_IDENTITY[source.topics.replication],
+    }
+
+
+def _topics(source: BaseSource) -> dict[str, str]:
+    topics = sorted(names.topic(source, table) for table in source.tables)
+    return {"topics": ",".join(re.escape(topic).replace(r"\-", "-") for topic in topics), "topics.exclude": "^$"}
+
+
+def _replicas(source: BaseSource) -> str:
+    return str(source.topics.replication_factor or -1)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mongodb import MongoDb
 
 _CAPTURE_MODES = {"full": "change_streams_update_full", "with_pre_image": "change_streams_update_full_with_pre_image"}
@@ -17,8 +17,10 @@ _CAPTURE_MODES = {"full": "change_streams_update_full", "with_pre_image": "chang
 _NOT_HERE = ("message.key.columns",)
 
 
-def capture_config(source: BaseSource, database: MongoDb) -> dict[str, str]:
+def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. User and password are no part of the connection string."""
+    database = source.database
+    assert isinstance(database, MongoDb)
     options = {"replicaSet": database.replica_set, "tls": "true" if database.tls else None}
     query = urlencode({key: value for key, value in options.items() if value})
     common = {key: value for key, value in record_settings(source).items() if key not in _NOT_HERE}
@@ -34,8 +36,8 @@ def capture_config(source: BaseSource, database: MongoDb) -> dict[str, str]:
         "database.include.list": ",".join(sorted({table_pattern(t.id.schema) for t in source.tables})),
         "collection.include.list": ",".join(table_pattern(*t.id) for t in source.tables),
         "capture.mode": _CAPTURE_MODES[database.images],
-        "snapshot.mode": "initial",
+        "snapshot.mode": source.capture.snapshot,
         # A resume token of long ago is gone from the oplog: an idle collection must move on as well.
-        "heartbeat.interval.ms": "10000",
+        "heartbeat.interval.ms": heartbeat_ms(source),
         **common,
     }

@@ -6,14 +6,16 @@ Options: https://debezium.io/documentation/reference/3.6/connectors/mysql.html
 from __future__ import annotations
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, server_id, table_pattern
 from cdc_assets.connectors.schema_history import schema_history
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 
 
-def capture_config(source: BaseSource, database: MySql) -> dict[str, str]:
+def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
+    database, values = source.database, source.values
+    assert isinstance(database, MySql)
     return {
         "name": names.connector_name(source),
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -23,20 +25,20 @@ def capture_config(source: BaseSource, database: MySql) -> dict[str, str]:
         "database.user": settings.resolve(database.user),
         "database.password": password_placeholder(database.password),
         "database.ssl.mode": database.sslmode,
-        "database.server.id": str(database.server_id),
+        "database.server.id": str(server_id(source)),
         **({"database.connectionTimeZone": database.time_zone} if database.time_zone else {}),
         "topic.prefix": source.name,
         "database.include.list": ",".join(sorted({table_pattern(t.id.schema) for t in source.tables})),
         "table.include.list": ",".join(table_pattern(*t.id) for t in source.tables),
-        "snapshot.mode": "initial",
+        "snapshot.mode": source.capture.snapshot,
         "snapshot.locking.mode": database.snapshot_locking,
         **schema_history(source),
-        "heartbeat.interval.ms": "10000",
-        "decimal.handling.mode": "string",
-        "time.precision.mode": "adaptive_time_microseconds",
+        "heartbeat.interval.ms": heartbeat_ms(source),
+        "decimal.handling.mode": values.decimal,
+        "time.precision.mode": values.temporal,
         # The default turns what is above 2^63 into negative numbers.
-        "bigint.unsigned.handling.mode": "precise",
-        "binary.handling.mode": "bytes",
+        "bigint.unsigned.handling.mode": values.unsigned,
+        "binary.handling.mode": values.binary,
         # The default takes the years 0 to 99 for 1970 to 2069.
         "enable.time.adjuster": "false",
         "event.processing.failure.handling.mode": "fail",

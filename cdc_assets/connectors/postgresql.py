@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
-from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
+from cdc_assets.registry.models import CapturedSource, Database, Source, Table
 from spark.specs import ANCHOR_HEADER
 
 # Unguessable, so that a real value can never be taken for "unchanged TOAST" (Debezium's own default is public).
 UNAVAILABLE_VALUE = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
 
 
-def capture_config(source: Source) -> dict[str, str]:
+def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
     database, capture, values = source.database, source.capture, source.values
     assert isinstance(database, Database)
@@ -43,7 +43,7 @@ def capture_config(source: Source) -> dict[str, str]:
         # The default starts silently at the slot's position when the slot is ahead of the stored offset.
         "offset.mismatch.strategy": "trust_offset",
         # An idle captured database must not hold back the log; the message also is a marker that needs no table.
-        "heartbeat.interval.ms": str(int(capture.heartbeat.total_seconds() * 1000)),
+        "heartbeat.interval.ms": heartbeat_ms(source),
         "heartbeat.action.query": f"SELECT pg_logical_emit_message(false, '{names.MARKER_PREFIX}', 'heartbeat')",
         "message.prefix.include.list": names.MARKER_PREFIX,
         # Snapshots are asked for in the log itself, so that the connector knows what it has read before and after.

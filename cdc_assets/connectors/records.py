@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import zlib
 
 from cdc_assets import settings
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry.references import SecretRef
+
+# Above what people number their servers with by hand.
+FIRST_SERVER_ID = 1_000_000_000
 
 
 def record_settings(source: BaseSource) -> dict[str, str]:
@@ -34,7 +38,9 @@ def record_settings(source: BaseSource) -> dict[str, str]:
 
 
 def password_placeholder(password: SecretRef) -> str:
-    """`${dir:…}`, which the Connect worker resolves itself."""
+    """`${dir:…}`, or what the reference says of the worker, which resolves it itself."""
+    if password.on_connect is not None:
+        return password.on_connect.placeholder
     secrets = settings.lookup("CDC_CONNECT_SECRETS") or str(settings.home() / "secrets")
     return f"${{dir:{secrets}:{password.secret}}}"
 
@@ -42,6 +48,16 @@ def password_placeholder(password: SecretRef) -> str:
 def retention_ms(source: BaseSource) -> str:
     """The declared topic retention in milliseconds."""
     return str(int(source.topics.retention.total_seconds() * 1000))
+
+
+def heartbeat_ms(source: CapturedSource) -> str:
+    """The declared heartbeat in milliseconds."""
+    return str(int(source.capture.heartbeat.total_seconds() * 1000))
+
+
+def server_id(source: CapturedSource) -> int:
+    """As declared, else by the source's name: the same at every start, and hardly ever anybody else's."""
+    return source.capture.server_id or FIRST_SERVER_ID + zlib.crc32(source.name.encode()) % FIRST_SERVER_ID
 
 
 def _message_keys(source: BaseSource) -> dict[str, str]:

@@ -6,14 +6,16 @@ Options: https://debezium.io/documentation/reference/3.6/connectors/sqlserver.ht
 from __future__ import annotations
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
 from cdc_assets.connectors.schema_history import schema_history
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.sqlserver import SqlServer
 
 
-def capture_config(source: BaseSource, database: SqlServer) -> dict[str, str]:
+def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
+    database, values = source.database, source.values
+    assert isinstance(database, SqlServer)
     return {
         "name": names.connector_name(source),
         "connector.class": "io.debezium.connector.sqlserver.SqlServerConnector",
@@ -29,12 +31,12 @@ def capture_config(source: BaseSource, database: SqlServer) -> dict[str, str]:
         **({"database.applicationIntent": "ReadOnly"} if database.read_only_replica else {}),
         "topic.prefix": source.name,
         "table.include.list": ",".join(table_pattern(*t.id) for t in source.tables),
-        "snapshot.mode": "initial",
+        "snapshot.mode": source.capture.snapshot,
         "snapshot.isolation.mode": database.snapshot_isolation,
         **schema_history(source),
-        "heartbeat.interval.ms": "10000",
-        "decimal.handling.mode": "string",
-        "time.precision.mode": "adaptive_time_microseconds",
-        "binary.handling.mode": "bytes",
+        "heartbeat.interval.ms": heartbeat_ms(source),
+        "decimal.handling.mode": values.decimal,
+        "time.precision.mode": values.temporal,
+        "binary.handling.mode": values.binary,
         **record_settings(source),
     }

@@ -53,7 +53,8 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
             if names.topic(source, table) == topic:
                 state = next(each for each in mirror_states(platform, source) if each.topic == topic)
                 again = any(finding.kind in _AGAIN for finding in state.findings)
-                return Plan(source, table, state, again, snapshot and isinstance(source, Source))
+                asked = isinstance(source, Source) and source.database.kind == "postgresql"
+                return Plan(source, table, state, again, snapshot and asked)
     known = ", ".join(names.topic(s, t) for s in sources if names.is_mirrored(s) for t in s.tables)
     raise MirrorError(f"no source mirrors topic {topic}; mirrored are: {known or 'none'}")
 

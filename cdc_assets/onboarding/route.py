@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from cdc_assets.onboarding.state import Route
-from cdc_assets.onboarding.steps import capture, definitions, leave, preflight, registry, snapshot, temporary, transport, verify
+from cdc_assets.onboarding.steps import (
+    capture,
+    definitions,
+    leave,
+    preflight,
+    registry,
+    snapshot,
+    temporary,
+    transport,
+    verify,
+    watch,
+)
 from cdc_assets.onboarding.work import Step
 
 _FIRST = (preflight.STEP, registry.STEP, transport.TOPICS, transport.MIRROR, capture.SIGNAL_TABLE)
@@ -17,3 +28,9 @@ ROUTES: dict[Route, tuple[Step, ...]] = {
     ),
     "offboard": (leave.KNOWN, leave.CONNECTOR, leave.MIRROR, leave.REGISTRY, definitions.STEP),
 }
+_WATCHED = {step.name: step for step in watch.STEPS}
+
+
+def steps_of(route: Route, *, watched: bool = False) -> list[Step]:
+    """The steps of a route, in order; `watched`: what others apply from git is waited for."""
+    return [_WATCHED.get(step.name, step) if watched else step for step in ROUTES[route]]

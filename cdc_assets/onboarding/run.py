@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.route import ROUTES
+from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
 from cdc_assets.onboarding.work import Step, Work, declared_source
 from cdc_assets.registry.identifiers import parse_table
@@ -33,7 +33,7 @@ class Outcome:
         return {"source": self.source, "tables": list(self.tables), "route": self.route, "state": self.state, "steps": self.steps}
 
 
-def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = False) -> Onboarding | None:
+def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = False, watched: bool = False) -> Onboarding | None:
     """Write down that an onboarding begins; None when all its tables are already in.
 
     Raises:
@@ -42,7 +42,8 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     declared_source(source)
     journal = Journal.of(source)
-    same = journal.running is not None and journal.running.tables == names and journal.running.route == route
+    running = journal.running
+    same = running is not None and (running.tables, running.route, running.watched) == (names, route, watched)
     if journal.running is not None and not same:
         raise _unfinished(journal.running)
     if same:
@@ -50,12 +51,14 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
     if not again and route != "offboard" and names and all(name in journal.finished for name in names):
         return None
     now = dt.datetime.now(dt.timezone.utc)
-    journal.running = Onboarding(f"onboard-{source}-{now:%Y%m%dT%H%M%S%f}", source, route, names, now.isoformat())
+    journal.running = Onboarding(
+        f"onboard-{source}-{now:%Y%m%dT%H%M%S%f}", source, route, names, now.isoformat(), watched=watched
+    )
     journal.save()
     return journal.running
 
 
-def plan(source: str, tables: Sequence[str], route: Route) -> list[Step]:
+def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = False) -> list[Step]:
     """The steps that `begin` and `go_on` would take.
 
     Raises:
@@ -64,24 +67,20 @@ def plan(source: str, tables: Sequence[str], route: Route) -> list[Step]:
     declared_source(source)
     for name in tables:
         _table(name)
-    return planned(route)
+    return steps_of(route, watched=watched)
 
 
-def planned(route: Route) -> list[Step]:
-    """The steps of a route, in order."""
-    return list(ROUTES[route])
-
-
-def go_on(platform: Platform, source: str, say: Say) -> Outcome:
-    """Run every step that is not done yet.
+def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None) -> Outcome:
+    """Run every step that is not done yet; `before` is told the name of each.
 
     Raises:
         OnboardingError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done.
     """
     with only_one(source):
         running = _running(source)
-        for step in planned(running.route):
+        for step in _steps(running):
             if step.name not in running.done:
+                before(step.name)
                 run_step(platform, source, step.name, say)
         return finish(source)
 
@@ -92,7 +91,7 @@ def run_step(platform: Platform, source: str, name: str, say: Say) -> Facts:
     running = _required(journal, source)
     if name in running.done:
         return running.done[name]
-    step = next(step for step in planned(running.route) if step.name == name)
+    step = next(step for step in _steps(running) if step.name == name)
     running.current = name
     journal.save()
     say(f"{name}: {step.what}")
@@ -126,13 +125,17 @@ def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
         running = _required(journal, source)
         work = Work(platform, running, declared_source(source), say)
         taken: dict[str, Facts] = {}
-        for step in reversed(planned(running.route)):
+        for step in reversed(_steps(running)):
             if step.undo is not None and (step.name in running.done or step.name == running.current):
                 say(f"{step.name}: taken back")
                 taken[step.name] = step.undo(work)
         journal.running = None
         journal.save()
         return Outcome(source, running.tables, running.route, "rolled back", taken)
+
+
+def _steps(running: Onboarding) -> list[Step]:
+    return steps_of(running.route, watched=running.watched)
 
 
 def _running(source: str) -> Onboarding:

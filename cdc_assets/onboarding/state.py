@@ -35,6 +35,8 @@ class Onboarding:
     began_at: str
     done: dict[str, Facts] = field(default_factory=dict)
     current: str | None = None
+    watched: bool = False
+    """What others apply from git is waited for."""
 
     def fact(self, step: str, name: str) -> Any:
         """What a step that is done has found."""

@@ -10,9 +10,14 @@ from cdc_assets import settings
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts, Onboarding
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.registry.models import CapturedSource, Database, Source, Table
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
+
+_NOT_ITS_KIND = (
+    "{name} is of kind {kind}, and onboarding knows publications and slots only: declare the table, apply, and ask the "
+    "connector for a snapshot by hand"
+)
 
 
 @dataclass
@@ -72,13 +77,12 @@ def declared_source(name: str) -> Source:
     found = sources.get(name)
     if found is None:
         raise OnboardingError(f"no source {name}; there are: {', '.join(sources)}")
+    if isinstance(found, CapturedSource) and not isinstance(found, Source):
+        raise OnboardingError(_NOT_ITS_KIND.format(name=name, kind=found.database.kind))
     if not isinstance(found, Source):
         raise OnboardingError(
             f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
         )
     if not isinstance(found.database, Database):
-        raise OnboardingError(
-            f"{name} is of kind {found.database.kind}, and onboarding knows publications and slots only: declare the table, "
-            "apply, and ask the connector for a snapshot by hand"
-        )
+        raise OnboardingError(_NOT_ITS_KIND.format(name=name, kind=found.database.kind))
     return found

@@ -26,6 +26,7 @@ SELECT jsonb_build_object(
   'keep_bytes', (SELECT CASE WHEN setting::bigint < 0 THEN NULL ELSE setting::bigint * 1048576 END
                  FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
   'standby', pg_is_in_recovery(),
+  'wal', pg_wal_lsn_diff(wal, '0/0'),
   'database', current_database(),
   'user', current_user,
   'superuser', r.rolsuper,
@@ -69,7 +70,8 @@ WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnes
 class PostgresFacts:
     """Answers of the queries above; `slot` and `publication` None: there is none of that name.
 
-    `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there.
+    `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there. `reached` is the
+    log position in it.
     """
 
     server: dict[str, Any]
@@ -77,10 +79,13 @@ class PostgresFacts:
     publication: dict[str, Any] | None
     tables: dict[TableId, dict[str, Any]]
     captured: bool
+    reached: int = 0
 
 
-def read_facts(connection: Any, *, slot: str, publication: str, tables: Sequence[TableId], captured: bool) -> PostgresFacts:
-    """Ask the server."""
+def read_facts(
+    connection: Any, *, slot: str, publication: str, tables: Sequence[TableId], offsets: Sequence[Any]
+) -> PostgresFacts:
+    """Ask the server; `offsets` are the connector's, read before: the log only grows."""
 
     def one(query: str, *parameters: Any) -> Any:
         row = connection.execute(query, parameters or None).fetchone()
@@ -92,5 +97,6 @@ def read_facts(connection: Any, *, slot: str, publication: str, tables: Sequence
         one(SLOT, slot),
         one(PUBLICATION, publication),
         {TableId(schema, table): about for schema, table, about in rows},
-        captured,
+        bool(offsets),
+        max((int(each["offset"].get("lsn") or 0) for each in offsets if each.get("offset")), default=0),
     )

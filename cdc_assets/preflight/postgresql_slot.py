@@ -19,6 +19,7 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     """Missing, taken by others, invalidated and why, near its limit, holding back too much, not on a standby."""
     name, slot = names.slot_name(source), facts.slot
     again = f"cdc stop {names.connector_name(source)} && cdc offsets reset {names.connector_name(source)}, then cdc apply"
+    yield from _ahead(source, facts)
     if slot is None:
         if facts.captured:
             message = (
@@ -44,6 +45,23 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     yield _health(name, slot, facts)
     yield from _retained(name, slot)
     yield from _failover(name, facts, failover=bool(slot.get("failover")))
+
+
+def _ahead(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
+    """A server that was restored, or promoted without its last transactions, has less log than the connector has read."""
+    here = int(facts.server.get("wal") or 0)
+    if facts.reached > here > 0:
+        name = names.connector_name(source)
+        message = (
+            f"the connector has read up to {_lsn(facts.reached)}, the server's log ends at {_lsn(here)}: it was restored, or is "
+            "another one. Changes up to that position are skipped without a word, and positions start again below those known"
+        )
+        mend = f"cdc stop {name} now; then capture the server under another source name (docs/preflight.md)"
+        yield Finding("incarnation", "fail", "server", message, mend)
+
+
+def _lsn(position: int) -> str:
+    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
 def _foreign(slot: dict[str, object], facts: PostgresFacts) -> str:

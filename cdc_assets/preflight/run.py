@@ -26,13 +26,14 @@ def preflight(platform: Platform, source: Source) -> Report:
     if isinstance(database, MariaDbDatabase):
         return _of_mariadb(database, source)
     try:
+        offsets = platform.core_connect().offsets(names.connector_name(source))
         with database.connection() as connection:
             facts = read_facts(
                 connection,
                 slot=names.slot_name(source),
                 publication=names.publication_name(source),
                 tables=[table.id for table in source.tables],
-                captured=bool(platform.core_connect().offsets(names.connector_name(source))),
+                offsets=offsets,
             )
     except CdcAssetsError as error:
         return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))

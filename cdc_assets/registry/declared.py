@@ -9,3 +9,9 @@ class Declared(BaseModel):
     """Frozen, and an unknown key is an error: it is most likely a typo."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatabaseKind(Declared):
+    """Where a source database is, and of which kind."""
+
+    kind: str

@@ -20,9 +20,12 @@ from cdc_assets.registry.accepted import accepted_values
 from cdc_assets.registry.errors import Finding, RegistryError
 from cdc_assets.registry.models import BaseSource, Source, short_table_name
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.unasked_source import KINDS as UNASKED
+from cdc_assets.registry.unasked_source import UnaskedSource
 
 Loc = tuple[int | str, ...]
 _KINDS: dict[str, type[BaseSource]] = {"database": Source, "topics": TopicSource}
+DATABASES = ("postgresql", "mariadb", *UNASKED)
 
 
 def load_sources(folder: Path) -> tuple[BaseSource, ...]:
@@ -101,6 +104,9 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
 
 
 def _model(document: Any) -> type[BaseSource]:
+    database = document.get("database")
+    if isinstance(database, dict) and database.get("kind") in UNASKED:
+        return UnaskedSource
     return _KINDS[document.get("kind", "database")]
 
 
@@ -110,7 +116,10 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]
         loc = _in_document(document, item["loc"])
         path = ".".join(str(part) for part in loc)
         message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
+        if item["type"] == "union_tag_invalid" and loc == ("database",):
+            loc, path = (*loc, "kind"), "database.kind"
+            message = f"no such kind, got {item['input']['kind']!r}; accepted: {', '.join(DATABASES)}"
+        elif item["type"] == "extra_forbidden":
             message = "unknown key"
         elif item["type"] != "missing" and not isinstance(item["input"], (dict, BaseModel)):
             message = f"{message}, got {item['input']!r}"
@@ -136,7 +145,7 @@ def _in_document(document: Any, loc: Sequence[int | str]) -> Loc:
 
 
 def _is_type_name(part: int | str) -> bool:
-    return str(part) in {"str", "int", "EnvRef", "SecretRef"}
+    return str(part) in {"str", "int", "EnvRef", "SecretRef", "WorkerFile", "WorkerVariable"}
 
 
 def _line_of(document: Any, loc: Sequence[int | str]) -> int | None:

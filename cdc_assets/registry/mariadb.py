@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.references import EnvRef, SecretRef
 
 
-class MariaDb(Declared):
+class MariaDb(DatabaseKind):
     """Host, port and user may be `{env: NAME}`; the password is a secret.
 
     `sslmode: trust` encrypts and believes any certificate; `verify-ca` and `verify-full` do not. The server must write a

@@ -14,10 +14,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
@@ -26,7 +27,7 @@ from cdc_assets.registry.value_forms import ValueForms
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 
 
-class Database(Declared):
+class Database(DatabaseKind):
     """Where the source database is. Host, port and user may be `{env: NAME}`; the password is a secret."""
 
     kind: Literal["postgresql"]
@@ -43,7 +44,7 @@ class Capture(Declared):
 
     `slot` and `publication` (PostgreSQL) default to names derived from the source. `heartbeat` is how often a marker is
     written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
-    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `server_id` (MariaDB) is by what the
+    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `server_id` (MariaDB, MySQL) is by what the
     server knows the connector; no replica may have the same. `values` is for readers of the topics that expect other forms
     than ours.
     """
@@ -62,12 +63,15 @@ class Topics(Declared):
 
     `replication: identity` gives the lake's copies the names that the topics have on the core cluster, as MirrorMaker 2's
     IdentityReplicationPolicy does; the default puts `core.` before them. Only one way: identity knows no loop.
+    `on_gap: resnapshot` (PostgreSQL) reads a table again by itself where records were lost on the way, instead of failing
+    until somebody asks for that (docs/mirroring.md).
     """
 
     partitions: int = Field(default=1, ge=1, le=1000)
     retention: Duration = timedelta(hours=168)
     replication_factor: int | None = Field(default=None, ge=1, le=10)
     replication: Literal["default", "identity"] = "default"
+    on_gap: Literal["fail", "resnapshot"] = "fail"
 
 
 class Batching(Declared):
@@ -194,12 +198,13 @@ class Table(Declared):
 
 
 class BaseSource(Declared):
-    """What every kind of source has: one file of the registry. See Source and topic_source.TopicSource."""
+    """What every kind of source has: one file of the registry. See CapturedSource and topic_source.TopicSource."""
 
     source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str | None = None
     owners: tuple[Owner, ...] = ()
     topics: Topics = Topics()
+    mirror: Mirror = Mirror()
     batching: Batching = Batching()
     schema_changes: SchemaChanges = SchemaChanges()
     backup: Backup | None = None
@@ -229,30 +234,42 @@ class BaseSource(Declared):
         raise KeyError(f"source {self.source!r} has no table {short_name!r}; it has: {known}")
 
 
-class Source(BaseSource):
-    """A source database and its captured tables."""
+_SETTINGS = {"postgresql": {"slot", "publication"}, "mariadb": {"server_id"}, "mysql": {"server_id"}}
+
+
+class CapturedSource(BaseSource):
+    """A source database whose changes a connector of ours captures. See Source and unasked_source.UnaskedSource."""
 
     kind: Literal["database"] = "database"
-    database: Annotated[Database | MariaDb, Field(discriminator="kind")]
+    database: DatabaseKind
     capture: Capture = Capture()
 
     @property
     def values(self) -> ValueForms:
         """How the connector writes values: as declared, else in the forms that lose the least for this kind of database."""
         forms = self.capture.values
-        if self.database.kind == "mariadb" and "temporal" not in forms.model_fields_set:
+        if self.database.kind in ("mariadb", "mysql") and "temporal" not in forms.model_fields_set:
             return forms.model_copy(update={"temporal": "adaptive_time_microseconds"})
         return forms
 
     @model_validator(mode="after")
-    def _settings_of_its_kind(self) -> Source:
-        foreign = {"postgresql": ("server_id",), "mariadb": ("slot", "publication")}[self.database.kind]
+    def _settings_of_its_kind(self) -> CapturedSource:
+        foreign = sorted({"slot", "publication", "server_id"} - _SETTINGS.get(self.database.kind, set()))
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
-        if self.database.kind == "mariadb" and self.values.temporal == "adaptive":
-            raise ValueError("capture.values.temporal: Debezium's MariaDB connector has no mode adaptive")
+        if self.topics.on_gap == "resnapshot" and self.database.kind != "postgresql":
+            raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} cannot be read again from here")
+        binlog = {"mariadb": "MariaDB", "mysql": "MySQL"}.get(self.database.kind)
+        if binlog and self.values.temporal == "adaptive":
+            raise ValueError(f"capture.values.temporal: Debezium's {binlog} connector has no mode adaptive")
         return self
+
+
+class Source(CapturedSource):
+    """A source database whose catalogue and rows can be asked for."""
+
+    database: Annotated[Database | MariaDb, Field(discriminator="kind")]
 
 
 def short_table_name(table: TableId) -> str:

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.references import EnvRef, SecretRef
 
 
-class MongoDb(Declared):
+class MongoDb(DatabaseKind):
     """Hosts may be `{env: NAME}`, as `host:port,host:port`; the password is a secret and never part of an address.
 
     `images` is what an update carries: `full` looks the document up (it may be newer than the change), `with_pre_image`

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.references import EnvRef, SecretRef
 
 
-class MySql(Declared):
+class MySql(DatabaseKind):
     """Host, port and user may be `{env: NAME}`; the password is a secret.
 
-    `server_id` is by what the server knows the connector: no replica may have the same. `snapshot_locking: minimal` holds a
-    global read lock while the schemas are read, so that the snapshot is of one moment; `none` where that is not allowed and
-    nobody changes a schema meanwhile. `time_zone` is the one that the server's TIMESTAMPs are read in when it does not say.
+    `snapshot_locking: minimal` holds a global read lock while the schemas are read, so that the snapshot is of one moment;
+    `none` where that is not allowed and nobody changes a schema meanwhile. `time_zone` is the one that the server's
+    TIMESTAMPs are read in when it does not say.
     """
 
     kind: Literal["mysql"]
@@ -24,6 +22,5 @@ class MySql(Declared):
     user: str | EnvRef
     password: SecretRef
     sslmode: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
-    server_id: int = Field(ge=1, le=2**32 - 1)
     snapshot_locking: Literal["minimal", "extended", "none"] = "minimal"
     time_zone: str | None = None

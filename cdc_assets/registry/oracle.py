@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.references import EnvRef, SecretRef
 
 
-class Oracle(Declared):
+class Oracle(DatabaseKind):
     """Host, port and user may be `{env: NAME}`; the password is a secret.
 
     `dbname` is the root container's service, `pdb` the pluggable database that holds the tables (none: no containers).
@@ -28,3 +28,9 @@ class Oracle(Declared):
     password: SecretRef
     mining: Literal["online_catalog", "redo_log_catalog", "hybrid"] = "hybrid"
     lobs: bool = False
+
+    @model_validator(mode="after")
+    def _can_mine_lobs(self) -> Oracle:
+        if self.lobs and self.mining == "hybrid":
+            raise ValueError("lobs: Debezium does not read them with mining: hybrid; choose online_catalog or redo_log_catalog")
+        return self

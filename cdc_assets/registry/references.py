@@ -14,9 +14,41 @@ class EnvRef(BaseModel):
     default: str | None = None
 
 
+class WorkerFile(BaseModel):
+    """A line `key=…` of a properties file on the Connect worker."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field(pattern=r"^/[A-Za-z0-9_./-]+$")
+    key: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+
+    @property
+    def placeholder(self) -> str:
+        """As Kafka's FileConfigProvider takes it."""
+        return f"${{file:{self.file}:{self.key}}}"
+
+
+class WorkerVariable(BaseModel):
+    """A variable of the Connect worker's environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    env: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$")
+
+    @property
+    def placeholder(self) -> str:
+        """As Kafka's EnvVarConfigProvider takes it."""
+        return f"${{env:{self.env}}}"
+
+
 class SecretRef(BaseModel):
-    """The name of a secret; its value is read where it is used and never written down anywhere."""
+    """The name of a secret; its value is read where it is used and never written down anywhere.
+
+    `on_connect` says where the Connect worker finds it, where that is not a file of the secret's name in the worker's folder
+    of secrets: `{file: /path, key: name}` or `{env: NAME}`. The worker's own providers must allow that path or name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     secret: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=128)
+    on_connect: WorkerFile | WorkerVariable | None = None

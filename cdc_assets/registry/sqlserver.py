@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.references import EnvRef, SecretRef
 
 
-class SqlServer(Declared):
+class SqlServer(DatabaseKind):
     """Host, port and user may be `{env: NAME}`; the password is a secret.
 
     `snapshot_isolation: snapshot` reads all tables as of one moment without locking anybody out, and needs

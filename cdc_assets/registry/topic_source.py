@@ -7,12 +7,13 @@ against, so checks that need a database are not there.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.value_forms import ValueForms
 
 Rows = Literal["json", "avro", "event-json", "event-avro"]
@@ -42,10 +43,9 @@ _AVRO = ("avro", "event-avro", "debezium-avro", "debezium-unwrapped-avro")
 _ROWS = ("json", "avro", "event-json", "event-avro")
 
 
-class TopicTable(Table):
+class TopicTable(DeclaredTable):
     """One topic and the table it becomes.
 
-    `columns` gives each column's type as PostgreSQL would write it, with ` not null` behind it where that holds.
     `connector` says whose positions the records carry; envelopes that do not imply it need it. `values` says how the
     connector that fills the topic writes values. Without `keys`, rows of plain envelopes are appended.
     """
@@ -55,7 +55,6 @@ class TopicTable(Table):
     envelope: Rows | Changes
     connector: Connector | None = None
     values: ValueForms = ValueForms()
-    columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
     @field_validator("name")
     @classmethod
@@ -74,9 +73,6 @@ class TopicTable(Table):
 
     @model_validator(mode="after")
     def _is_complete(self) -> TopicTable:
-        unknown = [key for key in self.keys or () if key not in self.columns]
-        if unknown:
-            raise ValueError(f"key column(s) {', '.join(unknown)} are not among the columns {', '.join(self.columns)}")
         if self.connector is None and self.envelope not in _IMPLIED:
             raise ValueError(f"envelope {self.envelope} does not say whose positions it carries: declare the connector")
         if not self.keys and self.envelope not in _ROWS:
@@ -97,4 +93,10 @@ class TopicSource(BaseSource):
         avro = [table.name for table in self.tables if table.envelope in _AVRO]
         if avro and self.schema_registry is None:
             raise ValueError(f"table(s) {', '.join(avro)} are in Avro: declare the schema_registry")
+        return self
+
+    @model_validator(mode="after")
+    def _cannot_be_read_again(self) -> TopicSource:
+        if self.topics.on_gap == "resnapshot":
+            raise ValueError("topics.on_gap: nobody can be asked to send a topic's records again")
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_assets import names
 from cdc_assets.connectors.records import retention_ms
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import Manifest, manifest
 
@@ -12,12 +12,12 @@ from cdc_assets.render.manifest import Manifest, manifest
 KEPT = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}
 
 
-def kafka_topics(source: Source, deployment: Deployment) -> list[Manifest]:
+def kafka_topics(source: CapturedSource, deployment: Deployment) -> list[Manifest]:
     """A topic per table."""
     return [_topic(source, names.topic(source, table), deployment) for table in source.tables]
 
 
-def _topic(source: Source, topic: str, deployment: Deployment) -> Manifest:
+def _topic(source: CapturedSource, topic: str, deployment: Deployment) -> Manifest:
     spec = {
         "topicName": topic,
         "partitions": source.topics.partitions,

@@ -9,7 +9,7 @@ from typing import Literal
 from cdc_assets import settings
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
 from cdc_assets.errors import MissingAddressError, RenderError
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.render.application import applications
 from cdc_assets.render.connector import kafka_connector
 from cdc_assets.render.deployment import STAND_IN, Deployment
@@ -54,11 +54,13 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
     connectors = declared(sources, deployment)
     files: dict[str, str] = {}
     for source in sources:
-        if isinstance(source, Source):
+        if isinstance(source, CapturedSource):
             files[f"strimzi/topics/{source.name}.yaml"] = to_yaml(kafka_topics(source, deployment))
     mirrors = [each for each in connectors if each.role == "mirror"]
     for each in connectors:
-        folder = {"capture": "connectors", "mirror": "mirror", "sink": "sinks"}[each.role]
+        folder = {"capture": "connectors", "sink": "sinks"}.get(each.role, "mirror")
+        if each.role in ("checkpoints", "heartbeats") and deployment.mirror == "mirrormaker2":
+            raise RenderError(f"{each.name}: one KafkaMirrorMaker2 for all sources has none; set `mirror: connector`")
         if each.role != "mirror" or deployment.mirror == "connector":
             files[f"strimzi/{folder}/{each.name}.yaml"] = to_yaml([kafka_connector(each, deployment)])
     if mirrors and deployment.mirror == "mirrormaker2":

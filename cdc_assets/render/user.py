@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import Manifest, manifest
 from cdc_assets.render.mirrormaker2 import NAME as MIRROR
@@ -26,15 +26,19 @@ Acl = dict[str, Any]
 def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[Manifest]:
     """One per component and cluster that it talks to."""
     mirrored = [source for source in sources if names.is_mirrored(source)]
-    captured = [source for source in sources if isinstance(source, Source)]
+    captured = [source for source in sources if isinstance(source, CapturedSource)]
     core = [names.topic(source, table) for source in mirrored for table in source.tables]
     lake = [names.mirrored_topic(source, table) for source in sources for table in source.tables]
     copies = [names.mirrored_topic(source, table) for source in mirrored for table in source.tables]
     written = [names.topic(source, table) for source in captured for table in source.tables]
     marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
-    histories = [names.schema_history_topic(source) for source in captured if source.database.kind == "mariadb"]
+    histories = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
     beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
+    beside = [source.mirror for source in mirrored]
+    told = [f"{names.CORE_ALIAS}.checkpoints.internal"] if any(each.checkpoints for each in beside) else []
+    told += ["heartbeats"] if any(each.heartbeats for each in beside) else []
+    readers = [group for each in beside if each.checkpoints for group in each.checkpoints.groups]
     syncs = f"mm2-offset-syncs.{names.CORE_ALIAS}.internal"
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
     users = {
@@ -43,10 +47,10 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
             *_topics(histories, _INTERNAL),
             *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
         ],
-        (MIRROR, "core"): _topics(core, READ),
+        (MIRROR, "core"): [*_topics(core, READ), *(_acl("group", group, ("Describe",)) for group in sorted(set(readers)))],
         (MIRROR, "lake"): [
             *_topics(copies, _OWN_COPY),
-            *_topics([syncs], _INTERNAL),
+            *_topics([syncs, *told], _INTERNAL),
             *_worker(own_group, prefix),
         ],
         ("cdc-assets", "core"): _topics([*core, *marks], READ),

@@ -52,14 +52,23 @@ def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
     return dict(state.positions) if state else {}
 
 
-def bronze_rows(path: str, version: int) -> dict[tuple[str, int], int]:
-    """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata."""
+def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata.
+
+    Of the topics in `epochs` only those of that epoch, and those without a position, are counted.
+    """
     import pyarrow as pa
+    import pyarrow.dataset as ds
     from deltalake import DeltaTable
 
     counts: Counter[tuple[str, int]] = Counter()
     dataset = DeltaTable(path, version=version).to_pyarrow_dataset()
-    for batch in dataset.to_batches(columns=["topic", "partition"]):
+    wanted = None
+    for topic, epoch in epochs.items():
+        position = ds.field("position")
+        current = (ds.field("topic") != topic) | position.is_null() | (position >= f"{epoch:04x}.")
+        wanted = current if wanted is None else wanted & current
+    for batch in dataset.to_batches(columns=["topic", "partition"], filter=wanted):
         grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([([], "count_all")])
         for group in grouped.to_pylist():
             counts[group["topic"], group["partition"]] += group["count_all"]

@@ -14,14 +14,14 @@ from cdc_assets.checks.volumetry import check_key
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decide
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.platform import Platform
 
 _TICK_SECONDS = 30
 
 
-def build_restart_sensor(source: Source) -> dg.SensorDefinition:
+def build_restart_sensor(source: CapturedSource) -> dg.SensorDefinition:
     """One per source: its capture and its mirror."""
 
     @dg.sensor(
@@ -36,7 +36,9 @@ def build_restart_sensor(source: Source) -> dg.SensorDefinition:
     return restarts
 
 
-def evaluate(source: Source, platform: Platform, cursor: str | None, *, now: float, say: object = None) -> dg.SensorResult:
+def evaluate(
+    source: CapturedSource, platform: Platform, cursor: str | None, *, now: float, say: object = None
+) -> dg.SensorResult:
     """One tick. Nothing is requested: a restart needs no run."""
     known = {name: RestartState(**state) for name, state in json.loads(cursor or "{}").items()}
     lines: list[str] = []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from cdc_assets import settings
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
@@ -37,6 +37,9 @@ EXTERNAL = (
     "AWS_ENDPOINT_URL_S3",
     "STORAGE_EMULATOR_HOST",
 )
+
+# Their licences are the vendors' own: who uses them fetches them.
+VENDORS_DRIVER = ("mysql", "oracle")
 
 
 def components(site: Site) -> list[Component]:
@@ -68,12 +71,15 @@ def jar_sets() -> tuple[str, ...]:
 
 def plugins() -> tuple[str, ...]:
     """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
+    return ("debezium-postgres", *(f"debezium-{kind}" for kind in sorted(_kinds() - {"postgresql", *VENDORS_DRIVER})))
+
+
+def _kinds() -> set[str]:
     try:
         sources = load_sources(settings.sources_folder())
     except RegistryError:
         sources = ()  # whoever asks for the sources themselves says what is wrong
-    kinds = {source.database.kind for source in sources if isinstance(source, Source)}
-    return ("debezium-postgres", *(f"debezium-{kind}" for kind in sorted(kinds - {"postgresql"})))
+    return {source.database.kind for source in sources if isinstance(source, CapturedSource)}
 
 
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -88,7 +94,8 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
 
     Raises:
         PortTakenError: see `ports.assign`.
-        StackError: when the number of brokers is another one than the data was made with.
+        StackError: when the number of brokers is another one than the data was made with, or a source is of a kind whose
+            connector needs a vendor's driver.
     """
     remembered = read_json(home.config)
     count = brokers or remembered.get("brokers", 1)
@@ -98,6 +105,10 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     if count not in (1, 3):
         raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")
     external = external_addresses(home, environment)
+    drivers = sorted(_kinds() & set(VENDORS_DRIVER))
+    if drivers and "CDC_CORE_CONNECT" not in external:
+        reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"
+        raise StackError("core-connect", reason, "CDC_CORE_CONNECT=http://… ./cdc up, a worker that has the connector and it")
     draft = Site(home, {}, count, external)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})

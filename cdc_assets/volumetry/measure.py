@@ -25,7 +25,8 @@ def measure_transport(
     """Topic = mirror = bronze, by short table name; an error where a table cannot be counted."""
     path = names.bronze_path(platform.lake, source)
     committed = bronze_committed(path)
-    rows = bronze_rows(path, committed.version) if committed else {}
+    epochs = {topic: state.epoch for topic, state in committed.topics.items() if state.epoch} if committed else {}
+    rows = bronze_rows(path, committed.version, epochs) if committed else {}
     lake = platform.lake_kafka()
     core = platform.core_kafka() if names.is_mirrored(source) else lake
     core_states = core.states([names.topic(source, table) for table in tables])

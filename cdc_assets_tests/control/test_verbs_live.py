@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import dagster as dg
 import httpx
@@ -11,10 +12,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from cdc_assets.assets.connector import build_connector_asset
+from cdc_assets.connectors.capture import capture_config
 from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.references import SecretRef
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.control.conftest import Cdc
 from cdc_assets_tests.live_source import NAME
+from cdc_assets_tests.mirroring.clusters import until
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +103,37 @@ def test_offsets_only_when_stopped(cdc: Cdc) -> None:
     assert restored["after"] == found
     assert "no connector nobody" in cdc("offsets", "get", "nobody", code=1)
     assert "RUNNING" in cdc("resume", "clerk-capture")
+
+
+def test_pause_resume_and_restart(cdc: Cdc) -> None:
+    name = "clerk-mirror"
+    assert "would pause, is RUNNING" in cdc("pause", name, "--dry-run")
+    (paused,) = cdc.json("pause", name)
+    assert (paused["verb"], paused["error"]) == ("pause", None)
+    until(lambda: "PAUSED" in str(cdc.lake.connect.status(name)))
+    assert cdc.json("resume", name)[0]["tasks"] == ["RUNNING"]
+    assert cdc.json("restart", name, "--all")[0]["tasks"] == ["RUNNING"]
+    (nobody,) = cdc.json("restart", "nobody", code=1)
+    assert nobody["error"].startswith("no connector nobody on core or lake Connect")
+
+
+def test_a_secret_is_found_where_the_source_says_and_the_worker_allows(cdc: Cdc, tmp_path: Path) -> None:
+    secrets, connect = cdc.live.home.secrets, cdc.live.connect
+    (secrets / "own.properties").write_text(f"shop={cdc.live.home.secret(NAME)}\n")
+    (tmp_path / "own.properties").write_text(f"shop={cdc.live.home.secret(NAME)}\n")
+    source = cdc.live.source(["public.clerk"])
+    refused = []
+    for place in (
+        {"file": f"{secrets}/own.properties", "key": "shop"},
+        {"env": "CDC_SECRET_LIVE"},
+        {"file": f"{tmp_path}/own.properties", "key": "shop"},
+        {"env": "PATH"},
+    ):
+        password = SecretRef.model_validate({"secret": NAME, "on_connect": place})
+        moved = source.model_copy(update={"database": source.database.model_copy(update={"password": password})})
+        refused.append(bool(connect.validate(capture_config(moved))))
+    (secrets / "own.properties").unlink()
+    assert refused == [False, False, True, True]
 
 
 def test_the_password_is_nowhere(cdc: Cdc) -> None:

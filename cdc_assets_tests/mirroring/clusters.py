@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from cdc_assets.registry.topic_source import TopicSource
@@ -51,6 +51,23 @@ class Clusters:
             self.producer.produce(topic, value.encode(), key=value.encode(), partition=partition, timestamp=timestamp_ms)
         assert self.producer.flush(30) == 0
 
+    def read(self, topic: str, *, group: str, records: int) -> None:
+        """A consumer group of the core cluster that has read so many records."""
+        consumer = self._consumer(self.platform.core_bootstrap, group)
+        consumer.commit(offsets=[TopicPartition(topic, 0, records)], asynchronous=False)
+        consumer.close()
+
+    def place(self, topic: str, *, group: str) -> int:
+        """Where the group would go on in the lake's cluster; negative where nothing is told."""
+        consumer = self._consumer(self.platform.lake_bootstrap, group)
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+        consumer.close()
+        return int(found.offset)
+
+    @staticmethod
+    def _consumer(bootstrap: str | None, group: str) -> Consumer:
+        return Consumer({"bootstrap.servers": bootstrap or "", "group.id": group, "enable.auto.commit": False, "log_level": 0})
+
     def copied(self, topic: str) -> list[str]:
         """The oracle: what a reader of the lake's copy gets."""
         lake = self.platform.lake_kafka()
@@ -61,6 +78,13 @@ class Clusters:
 def source(name: str, *topics: str, **settings: str) -> TopicSource:
     tables = [{"name": t, "topic": t, "envelope": "json", "columns": {"id": "text"}} for t in topics]
     return TopicSource.model_validate({"source": name, "kind": "topics", "tables": tables, "topics": settings})
+
+
+def forget(bootstrap: str, topic: str, before: int) -> None:
+    """As retention does it: the records of partition 0 before this offset are gone."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        deleted.result(30)
 
 
 def until(condition: Callable[[], bool], seconds: float = 40) -> None:

@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from cdc_assets.cli.onboard import onboard
+from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
@@ -19,6 +21,7 @@ from cdc_assets.onboarding.work import declared_source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.onboarding.drive import cdc, kill_at
 from cdc_assets_tests.onboarding.ground import Ground, ground
 
@@ -69,6 +72,38 @@ def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground) -> 
     found = last_values(depot, "depot_trap")
     assert found == {row["id"]: row["v"] for row in depot.rows("depot_trap")}
     assert found[1001].startswith("written before")
+
+
+def test_a_row_read_while_a_commit_was_not_visible_yet_is_read_again(depot: Ground) -> None:
+    """A commit that waits for a synchronous standby is streamed, and nobody sees it: the snapshot's row is older."""
+    depot.create("depot_unseen", 20)
+    with depot.live.connection() as other, depot.live.connection() as late, ThreadPoolExecutor(1) as pool:
+        try:
+            for setting in ("synchronous_standby_names = 'nobody'", "synchronous_commit = 'local'"):
+                other.execute(f"ALTER SYSTEM SET {setting}")
+            other.execute("SELECT pg_reload_conf()")
+            late.execute("SET synchronous_commit = 'on'")
+            run.begin(SOURCE, ["public.depot_unseen"], "incremental")
+            for step in ("preflight", "registry", "topics", "mirror", "signal-table", "connector", "writers"):
+                run.run_step(Platform(), SOURCE, step, lambda _: None)
+            waits = pool.submit(late.execute, "UPDATE depot_unseen SET v = 'not seen yet' WHERE id = 2")
+            process = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            until(lambda: other.execute(process).fetchone() is not None)
+
+            def seen(text: str) -> None:
+                if "not visible yet: 1 of public.depot_unseen" in text:
+                    other.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+
+            steps = run.go_on(Platform(), SOURCE, seen).steps
+            waits.result(20)
+        finally:
+            for setting in ("synchronous_standby_names", "synchronous_commit"):
+                other.execute(f"ALTER SYSTEM RESET {setting}")
+            other.execute("SELECT pg_reload_conf()")
+    assert steps["verify"]["read_again"] == 1
+    found = last_values(depot, "depot_unseen")
+    assert found == {row["id"]: row["v"] for row in depot.rows("depot_unseen")}
+    assert found[2] == "not seen yet"
 
 
 def test_killed_and_rolled_back_is_as_before(depot: Ground) -> None:
@@ -122,3 +157,35 @@ def test_the_plan_is_printed_and_nothing_is_done(depot: Ground, capsys: pytest.C
     names = [step["step"] for step in json.loads(capsys.readouterr().out)]
     assert names.index("stop") < names.index("go-on") < names.index("writers") < names.index("snapshot") < names.index("remove")
     assert Journal.of(SOURCE).running is None
+
+
+def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
+    """The test is the operator that applies the commits; a writer's transaction is open across all of it."""
+    depot.create("depot_git", 20)
+    depot.file.write_text(depot.file.read_text() + "  - {name: public.depot_git}\n")
+    cluster = "{{kafka: {0}, connect: {0}-connect, bootstrap: 'k:9093'}}"
+    deployment = tmp_path / "deployment.yaml"
+    deployment.write_text(f"core: {cluster.format('core')}\nlake: {cluster.format('lake')}\n")
+    command = ("onboard", SOURCE, "public.depot_git", "--watch", "--deployment", str(deployment))
+    process, source, connect = cdc(*command), declared_source(SOURCE), depot.live.connect
+    with depot.live.connection(autocommit=False) as early:
+        early.execute("INSERT INTO depot_git VALUES (1001, 'before the table was published')")
+        wait_for("topics")
+        Platform().core_kafka().ensure_topic(f"{SOURCE}.public.depot_git", partitions=1, retention_ms=10**8, replication_factor=1)
+        connect.put_config(f"{SOURCE}-mirror", mirror_config(source))
+        wait_for("connector")
+        connect.put_config(f"{SOURCE}-capture", capture_config(source))
+        wait_for("writers")
+        early.commit()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert [line for line in out.splitlines() if line.startswith("# ")] == [
+        "# depot: topics, rights and mirror for public.depot_git",
+        "# depot: old and new tables in depot-capture",
+    ]
+    assert "+++ b/strimzi/connectors/depot-capture.yaml" in out
+    assert last_values(depot, "depot_git") == {row["id"]: row["v"] for row in depot.rows("depot_git")}
+
+
+def wait_for(step: str) -> None:
+    until(lambda: (running := Journal.of(SOURCE).running) is not None and running.current == step)

@@ -11,6 +11,7 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.test_types import event
+from spark import history
 from spark.errors import UnsupportedEventError
 
 if TYPE_CHECKING:
@@ -57,3 +58,32 @@ def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
         lake.fold(replace(lake.spec("t"), truncate="halt"))
     lake.fold(replace(lake.spec("t"), truncate="ignore"))
     assert sorted(row["id"] for row in values(lake.spec("t").path)) == [1, 3]
+
+
+def test_an_epoch_begins_with_the_whole_table(session: SparkSession, tmp_path: Path) -> None:
+    """After a hole in the log, or a log that starts again: what has no event in the new epoch is not at the source any more."""
+    lake = Lake(session, tmp_path)
+    lake.put("t", *[event(place, {"id": key, "v": "old"}) for place, key in ((50, 1), (51, 2), (52, 3))])
+    lake.append(lake.all_of("t"))
+    spec = lake.spec("t")
+    soft = replace(spec, path=spec.path + "_soft", truncate="soft")
+    past = replace(spec, path=spec.path + "__history")
+    for one in (spec, soft):
+        lake.fold(one)
+    history.run(session, past)
+    lake.put("t", event(53, {"id": 4, "v": "not folded before the hole"}))
+    lake.append(lake.all_of("t"))
+    lake.epoch, lake.topic_id, lake.log["t"] = 1, "another", {}
+    # Lower places and offsets than ever: 1 is as it was, 3 changed, 5 is new; 2 and 4 are gone without an event.
+    lake.put("t", at(0, 7, 1, "old", "r"), at(1, 7, 3, "read", "r"), at(2, 8, 3, "new", "u"), at(3, 9, 5, "new"))
+    lake.append(lake.all_of("t"))
+    for _ in range(2):
+        lake.fold(spec)
+        lake.fold(soft)
+        history.run(session, past)
+    kept = [(1, "old"), (3, "new"), (5, "new")]
+    assert sorted((row["id"], row["v"]) for row in values(spec.path)) == kept
+    assert sorted((row["id"], row["v"]) for row in rows(soft.path) if not row["_cdc_deleted"]) == kept
+    current = [(row["id"], row["v"]) for row in rows(past.path) if row["_is_current"]]
+    assert sorted(current) == kept
+    assert {row["id"] for row in rows(past.path) if row["_valid_to"] == "0001."} == {1, 2, 3, 4}

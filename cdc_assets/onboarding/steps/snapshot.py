@@ -69,7 +69,7 @@ def by_signal(kind: str) -> Step:
     """The step that asks for an `incremental` or a `blocking` snapshot and waits until every table is read."""
 
     def run(work: Work) -> Facts:
-        return _signalled(work, kind)
+        return signalled(work, kind)
 
     return Step("snapshot", f"{kind} snapshot of the tables, asked for by signal; their rows are in the topics", run, stop)
 
@@ -82,7 +82,8 @@ def stop(work: Work) -> Facts:
     return {"asked": "stop-snapshot"}
 
 
-def _signalled(work: Work, kind: str) -> Facts:
+def signalled(work: Work, kind: str) -> Facts:
+    """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
     collections = [_pattern(*t.id) for t in work.tables]
     data = json.dumps({"data-collections": collections, "type": kind})

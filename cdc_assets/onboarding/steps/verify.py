@@ -2,6 +2,7 @@
 
 One count in a transaction of the source, a marker in its log behind it, and all events up to the marker whose
 transaction that snapshot sees: what is last for each key must leave exactly that many. Tolerance 0.
+And no row of the snapshot may be older than a change sent before it (live_keys.StaleRows): else it is asked for again.
 Tables of more than `MOST_RECORDS` are left to the volumetry check of silver, which does the same in Spark.
 """
 
@@ -10,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
+from cdc_assets.onboarding.steps.snapshot import signalled
 from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import Snapshot
@@ -23,6 +26,8 @@ from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 
 MOST_RECORDS = 2_000_000
+_ROUNDS = 3
+"""How often a snapshot is asked for again whose rows are older than changes before them."""
 _DEADLINE_SECONDS = 600.0
 
 
@@ -32,7 +37,42 @@ def run(work: Work) -> Facts:
     Raises:
         OnboardingError: naming what differs and by how much.
     """
-    began = time.monotonic()
+    began, again = time.monotonic(), 0
+    found = _counted(work)
+    while stale := {name: rows for name, rows in found.stale.items() if rows}:
+        told = ", ".join(f"{rows} of {name}" for name, rows in stale.items())
+        if again == _ROUNDS or work.state.route not in ("incremental", "blocking"):
+            raise OnboardingError(
+                f"rows of the snapshot are older than changes sent before them: {told}; a transaction may be waiting for a "
+                f"synchronous standby; when it is not any more: cdc onboard {work.after.name} --resume"
+            )
+        work.say(f"rows read while a commit was written but not visible yet: {told}; reading again")
+        signalled(work, work.state.route)
+        found, again = _counted(work), again + 1
+    if found.wrong:
+        lines = "; ".join(f"{name}: {rows} rows in the source, {keys} in the topic" for name, (rows, keys) in found.wrong.items())
+        raise OnboardingError(
+            f"{lines}; nothing is taken back: ask for the snapshot again by cdc onboard {work.after.name} "
+            f"{' '.join(found.wrong)} --again, or cdc onboard {work.after.name} --rollback"
+        )
+    return {"rows": found.rows, "read_again": again, "seconds": round(time.monotonic() - began, 3)}
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """By table: rows in the source and in the topic, and rows of the snapshot that are older than a change before them."""
+
+    rows: dict[str, dict[str, int | None]]
+    stale: dict[str, int]
+
+    @property
+    def wrong(self) -> dict[str, tuple[int | None, int | None]]:
+        """Where the two counts differ."""
+        pairs = {name: (row["source"], row["topic"]) for name, row in self.rows.items()}
+        return {name: (source, topic) for name, (source, topic) in pairs.items() if topic not in (None, source)}
+
+
+def _counted(work: Work) -> _Counted:
     tables = [table for table in work.tables if table.keys is None]
     snapshot, counts = work.database.counts([table.id for table in tables])
     await_in_core(
@@ -43,65 +83,30 @@ def run(work: Work) -> Facts:
         deadline=_DEADLINE_SECONDS,
     )
     found = {table.name: _live_keys(work, table, snapshot) for table in tables}
-    wrong = {t.name: (counts[t.id], found[t.name]) for t in tables if found[t.name] not in (None, counts[t.id])}
-    if wrong:
-        lines = "; ".join(f"{name}: {rows} rows in the source, {keys} in the topic" for name, (rows, keys) in wrong.items())
-        raise OnboardingError(
-            f"{lines}; nothing is taken back: ask for the snapshot again by cdc onboard {work.after.name} "
-            f"{' '.join(wrong)} --again, or cdc onboard {work.after.name} --rollback"
-        )
-    rows = {table.name: {"source": counts[table.id], "topic": found[table.name]} for table in tables}
-    return {"rows": rows, "seconds": round(time.monotonic() - began, 3)}
+    rows = {table.name: {"source": counts[table.id], "topic": found[table.name][0]} for table in tables}
+    return _Counted(rows, {name: stale for name, (_, stale) in found.items()})
 
 
-def _live_keys(work: Work, table: Table, snapshot: Snapshot) -> int | None:
-    """Keys whose last visible event leaves a row; None where the topic is too long to be read here."""
+def _live_keys(work: Work, table: Table, snapshot: Snapshot) -> tuple[int | None, int]:
+    """Keys whose last visible event leaves a row (None where the topic is too long to be read here), and stale rows."""
     core, name = work.platform.core_kafka(), names.topic(work.after, table)
     ranges = dict(core.states([name])[name].ranges)
     if sum(end - begin for begin, end in ranges.values()) > MOST_RECORDS:
-        return None
-    keys, start = _Keys(), work.state.fact("topics", "ends").get(name, {})
+        return None, 0
+    keys, stale, start = LiveKeys(), StaleRows(), work.state.fact("topics", "ends").get(name, {})
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
         event = json.loads(record.value or b"null")
         event = event and event.get("payload", event)
-        if event and _visible(event, snapshot):
-            anchored = event["op"] == "r" and any(header == ANCHOR_HEADER for header, _ in record.headers)
-            own = record.offset >= start.get(str(record.partition), 0)
-            keys.see(event["op"], hashlib.blake2b(record.key or b"", digest_size=12).digest(), anchored=anchored, own=own)
-    return len(keys.live())
-
-
-@dataclass
-class _Keys:
-    """Which keys have a row: the last event of a key decides.
-
-    Rows of a temporary connector come between changes that are newer than they are: such a row counts where its key
-    has no change (spark.bronze_drafts does the same by position).
-    """
-
-    alive: set[bytes] = field(default_factory=set)
-    gone: set[bytes] = field(default_factory=set)
-    anchored: set[bytes] = field(default_factory=set)
-    truncated: bool = False
-
-    def see(self, op: str, key: bytes, *, anchored: bool, own: bool) -> None:
-        """`own`: it came into the topic since this onboarding began."""
-        if anchored:
-            self.anchored.add(key)
-        elif op == "t":
-            self.alive.clear()
-            self.gone.clear()
-            self.truncated = own
-        elif op == "d":
-            self.alive.discard(key)
-            if own:
-                self.gone.add(key)
-        elif op in "rcu":
-            self.alive.add(key)
-            self.gone.discard(key)
-
-    def live(self) -> set[bytes]:
-        return self.alive if self.truncated else self.alive | (self.anchored - self.gone)
+        if not event:
+            continue
+        key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
+        anchored = event["op"] == "r" and any(header == ANCHOR_HEADER for header, _ in record.headers)
+        own = record.offset >= start.get(str(record.partition), 0)
+        if own and not anchored:
+            stale.see(event["op"], key, event.get("after"))
+        if _visible(event, snapshot):
+            keys.see(event["op"], key, anchored=anchored, own=own)
+    return len(keys.live()), len(stale.keys)
 
 
 def _visible(event: dict[str, Any], snapshot: Snapshot) -> bool:

@@ -90,6 +90,11 @@ class ConnectClient:
         answer = self._rest.request("GET", f"{_path(name)}/status", missing_ok=True)
         return None if answer is None else ConnectorStatus.parse(name, answer)
 
+    def task_configs(self, name: str) -> list[dict[str, str]]:
+        """What its tasks were given, which may be older than its config; empty when there is none."""
+        answer = self._rest.request("GET", f"{_path(name)}/tasks", missing_ok=True)
+        return [dict(task["config"]) for task in answer or ()]
+
     def restart_failed(self, name: str) -> None:
         """Restart only what has FAILED."""
         self._rest.request("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")

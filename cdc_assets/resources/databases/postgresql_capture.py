@@ -102,6 +102,13 @@ class PostgresCapture(PostgresDatabase):
         with self.connection() as connection:
             return int(connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table))).rowcount)
 
+    def slot_process(self, slot: str) -> int | None:
+        """The server process that reads the slot; None while nobody does, or there is no such slot."""
+        query = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+        with self.connection() as connection:
+            found = connection.execute(query, [slot]).fetchone()
+        return found[0] if found else None
+
     def drop_slot(self, slot: str) -> bool:
         """Drop a replication slot; whether there was one.
 

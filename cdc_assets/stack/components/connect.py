@@ -1,11 +1,12 @@
 """A Kafka Connect worker: Debezium on the core cluster, MirrorMaker 2's connectors on the lake's.
 
-Exactly-once source support is on. Passwords come from files of one folder only; connector configs may override client
-settings from a short list, so that nobody points a connector's clients at other credentials.
+Exactly-once source support is on. Passwords come from files of one folder, or variables CDC_SECRET_…, only; connector configs
+may override client settings from a short list, so that nobody points a connector's clients at other credentials.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from functools import cached_property
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import httpx
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
+_SECRET_VARIABLE = "CDC_SECRET_"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
@@ -108,13 +110,22 @@ class ConnectWorker(Component):
             "scheduled.rebalance.max.delay.ms": "0",
             "connector.client.config.override.policy": "Allowlist",
             "connector.client.config.override.allowlist": _OVERRIDES,
-            "config.providers": "dir",
+            "config.providers": "dir,file,env",
             "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
             "config.providers.dir.param.allowed.paths": str(self.site.home.secrets),
+            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+            "config.providers.file.param.allowed.paths": str(self.site.home.secrets),
+            "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+            "config.providers.env.param.allowlist.pattern": f"{_SECRET_VARIABLE}[A-Z0-9_]+",
             "producer.max.request.size": str(MAX_MESSAGE_BYTES),
             "producer.compression.type": "zstd",
             "consumer.max.partition.fetch.bytes": str(MAX_MESSAGE_BYTES),
         }
+
+    @override
+    def environment(self) -> dict[str, str]:
+        secrets = {name: value for name, value in os.environ.items() if name.startswith(_SECRET_VARIABLE)}
+        return super().environment() | secrets
 
     @cached_property
     def _http(self) -> httpx.Client:

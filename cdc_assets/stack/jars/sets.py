@@ -20,7 +20,7 @@ class JarSet:
 
 KAFKA = "4.3.1"
 _WORKERS_OWN = ("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:")
-# Fetched by the tests alone, which ask each plugin whether our config for it is valid; a user's worker brings its own.
+# The tests ask each whether our config for it is valid. `up` fetches those of declared kinds without a vendor's driver.
 # Central's mirrors lack these four of 3.7.0.
 TEST_PLUGINS = {
     "mysql": JarSet(("io.debezium:debezium-connector-mysql:3.6.1.Final",), without=_WORKERS_OWN),

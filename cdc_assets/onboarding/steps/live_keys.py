@@ -1,0 +1,86 @@
+"""Which keys have a row by a topic's records, and which rows of a snapshot are older than a change before them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+
+
+@dataclass
+class LiveKeys:
+    """Which keys have a row: the last event of a key decides.
+
+    Rows of a temporary connector come between changes that are newer than they are: such a row counts where its key
+    has no change (spark.bronze_drafts does the same by position).
+    """
+
+    alive: set[bytes] = field(default_factory=set)
+    gone: set[bytes] = field(default_factory=set)
+    anchored: set[bytes] = field(default_factory=set)
+    truncated: bool = False
+
+    def see(self, op: str, key: bytes, *, anchored: bool, own: bool) -> None:
+        """`own`: it came into the topic since this onboarding began."""
+        if anchored:
+            self.anchored.add(key)
+        elif op == "t":
+            self.alive.clear()
+            self.gone.clear()
+            self.truncated = own
+        elif op == "d":
+            self.alive.discard(key)
+            if own:
+                self.gone.add(key)
+        elif op in "rcu":
+            self.alive.add(key)
+            self.gone.discard(key)
+
+    def live(self) -> set[bytes]:
+        """The keys that have a row."""
+        return self.alive if self.truncated else self.alive | (self.anchored - self.gone)
+
+
+@dataclass
+class StaleRows:
+    """Keys whose last record is a snapshot's row that does not hold the change sent before it.
+
+    PostgreSQL writes a commit into its log before others see it: between the two lies a flush, or an answer of a synchronous
+    standby. A change that is streamed in that moment is not in a row that is read in it, and the row comes behind the
+    change. A row that is right holds that change, or a later one, which then follows it.
+    """
+
+    said: dict[bytes, Mapping[str, Any] | bytes | None] = field(default_factory=dict)
+    keys: set[bytes] = field(default_factory=set)
+
+    def see(self, op: str, key: bytes, after: Mapping[str, Any] | None) -> None:
+        """A record that came since the onboarding began, in the order of its partition."""
+        if op == "t":
+            self.said.clear()
+            self.keys.clear()
+        elif op == "r":
+            stale = key in self.said and not _same(self.said[key], after)
+            (self.keys.add if stale else self.keys.discard)(key)
+        elif op in "cud":
+            self.said[key] = _kept(after)
+            self.keys.discard(key)
+
+
+def _kept(after: Mapping[str, Any] | None) -> Mapping[str, Any] | bytes | None:
+    """A digest, where every column is there."""
+    return after if after is None or UNAVAILABLE_VALUE in map(str, after.values()) else _digest(after)
+
+
+def _same(said: Mapping[str, Any] | bytes | None, row: Mapping[str, Any] | None) -> bool:
+    if isinstance(said, bytes):
+        return row is not None and said == _digest(row)
+    if said is None or row is None:
+        return said is row
+    return all(row.get(name) == value for name, value in said.items() if str(value) != UNAVAILABLE_VALUE)
+
+
+def _digest(row: Mapping[str, Any]) -> bytes:
+    return hashlib.blake2b(repr(sorted(row.items())).encode(), digest_size=12).digest()

@@ -1,0 +1,79 @@
+"""The same steps where git is the way: what others apply (topics, mirror, connector) is waited for, not done.
+
+The connector is the delicate one. Whoever applies its config restarts its task, perhaps twice, the first time with the old list,
+and in mode `filtered` each start sets the publication to its own list. So once Connect's task has the new config it is
+restarted once more, from here: the process that is then seen at the slot has the new list, and no older one can follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cdc_assets import names
+from cdc_assets.connectors.capture import not_listed
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.work import Step, Work
+
+_DEADLINE_SECONDS = 24 * 3600.0
+_TOLD_EVERY_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+
+
+def topics(work: Work) -> Facts:
+    """Each table's topic is on the core cluster."""
+    wanted = [names.topic(work.after, table) for table in work.tables]
+    core = work.platform.core_kafka()
+    _await(work, lambda: set(wanted) <= set(core.states(wanted)), f"topic {', '.join(wanted)} on {core.bootstrap}")
+    ends = {name: {str(p): end for p, end in state.ends.items()} for name, state in core.states(wanted).items()}
+    return {"ends": work.state.done.get("topics", {}).get("ends") or ends}
+
+
+def mirror(work: Work) -> Facts:
+    """Each table's copy is on the lake's cluster."""
+    wanted, lake = [names.mirrored_topic(work.after, table) for table in work.tables], work.platform.lake_kafka()
+    _await(work, lambda: set(wanted) <= set(lake.states(wanted)), f"topic {', '.join(wanted)} on {lake.bootstrap}, by the mirror")
+    return {"topics": ", ".join(wanted)}
+
+
+def connector(work: Work) -> Facts:
+    """The connector's task has old and new tables, and has started with them."""
+    connect, name = work.platform.core_connect(), names.connector_name(work.after)
+
+    def has_the_list() -> bool:
+        configs = connect.task_configs(name)
+        return bool(configs) and not any(not_listed(work.after, config) for config in configs)
+
+    _await(work, has_the_list, f"the tables in the list of connector {name}")
+    connect.wait_running(name)
+    slot = names.slot_name(work.after)
+    before = work.database.slot_process(slot)
+    connect.restart(name)
+    _await(work, lambda: work.database.slot_process(slot) not in (None, before), f"connector {name} at slot {slot}")
+    connect.wait_running(name)
+    return {"connector": name, "tables": len(work.after.tables)}
+
+
+def _await(work: Work, reached: Callable[[], bool], what: str) -> None:
+    """Poll, and say now and then what is waited for.
+
+    Raises:
+        OnboardingError: after a day.
+    """
+    began, told = time.monotonic(), -_TOLD_EVERY_SECONDS
+    while not reached():
+        now = time.monotonic() - began
+        if now > _DEADLINE_SECONDS:
+            raise OnboardingError(f"{what}: not there after {now:.0f} s; cdc onboard {work.after.name} --resume waits on")
+        if now - told >= _TOLD_EVERY_SECONDS:
+            work.say(f"waiting for {what}")
+            told = now
+        time.sleep(_POLL_SECONDS)
+
+
+STEPS = (
+    Step("topics", "their topics come to the core cluster, by the first commit", topics),
+    Step("mirror", "their copies come to the lake's cluster, by the first commit", mirror),
+    Step("connector", "the connector gets old and new tables, by the second commit; it is restarted once", connector),
+)

@@ -1,0 +1,22 @@
+"""A table whose columns are declared, where no catalogue can be asked for them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from cdc_assets.registry.models import Table
+
+
+class DeclaredTable(Table):
+    """`columns` gives each column's type as PostgreSQL would write it, with ` not null` behind it where that holds."""
+
+    columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _keys_are_columns(self) -> DeclaredTable:
+        unknown = [key for key in self.keys or () if key not in self.columns]
+        if unknown:
+            raise ValueError(f"key column(s) {', '.join(unknown)} are not among the columns {', '.join(self.columns)}")
+        return self

@@ -1,0 +1,38 @@
+"""Source databases of which we have no client: their tables' columns are declared, and nobody counts their rows.
+
+MySQL, SQL Server, Oracle and MongoDB: the connector is ours, and topic, mirror, bronze, silver and backup are as for every
+source. Reconciliation, onboarding and preflight ask a database, so they are not there (docs/databases.md).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.mongodb import MongoDb
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.registry.oracle import Oracle
+from cdc_assets.registry.sqlserver import SqlServer
+
+KINDS = ("mysql", "sqlserver", "oracle", "mongodb")
+
+
+class UnaskedSource(CapturedSource):
+    """One of them. `keys` are what a row is known by in the database: they become the record's key."""
+
+    database: Annotated[MySql | SqlServer | Oracle | MongoDb, Field(discriminator="kind")]
+    tables: tuple[DeclaredTable, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _has_keys(self) -> UnaskedSource:
+        keyless = [table.name for table in self.tables if not table.keys]
+        if keyless:
+            raise ValueError(f"table(s) {', '.join(keyless)}: kind {self.database.kind} is not asked for keys, declare them")
+        if self.database.kind == "mongodb":
+            other = [table.name for table in self.tables if table.keys != ("_id",)]
+            if other:
+                raise ValueError(f"table(s) {', '.join(other)}: the key of a MongoDB collection is _id")
+        return self

@@ -1,0 +1,90 @@
+"""The bronze asset on fake topics and real Delta logs: what it has Spark read, and what a gap does to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from cdc_assets.assets import bronze
+from cdc_assets.assets.bronze_append import Slice
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.dagster.delta_logs import append_bronze
+from cdc_assets_tests.fakes import FakeKafka, FakeTopic
+from spark.specs import BronzeSpec, JobResult
+
+ORDERS, LINES = "core.shop.public.orders", "core.shop.public.lines"
+
+
+class FakeSpark:
+    """Keeps what it was asked to read."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, tuple[int, dict[int, tuple[int, int]]]] = {}
+
+    def run(self, job: Any, spec: BronzeSpec) -> JobResult:
+        self.read |= {t.topic: (t.epoch, t.ranges) for t in spec.topics}
+        return JobResult("bronze", None, 1, 0, 0, 0, 0, {}, {}, 0.0)
+
+
+@pytest.fixture
+def spark() -> FakeSpark:
+    return FakeSpark()
+
+
+@pytest.fixture
+def whole(platform: Platform, lake_kafka: FakeKafka, spark: FakeSpark, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """Bronze has the first two records of orders, of another topic of that name."""
+    append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-before", 0, 2, version=0)
+    monkeypatch.setattr(type(platform), "spark", lambda self: spark, raising=False)
+    return platform
+
+
+def materialize(source: Source, platform: Platform, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    return dg.materialize(
+        [bronze.build_bronze_assets(source)], instance=instance, resources={"platform": platform}, raise_on_error=False
+    )
+
+
+def test_a_gap_fails_its_table_alone_and_names_the_command(
+    source: Source, whole: Platform, spark: FakeSpark, instance: dg.DagsterInstance
+) -> None:
+    run = materialize(source, whole, instance)
+    assert not run.success
+    told = str(run.failure_data_for_node("bronze_shop"))
+    assert "was recreated" in told
+    assert "cdc repair bronze shop orders" in told
+    assert spark.read == {LINES: (0, {0: (0, 5)})}
+    assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("bronze_shop")] == ["lines"]
+
+
+def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
+    source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def reopened(platform: Any, source: Any, table: Any, known: Any, say: Any) -> Slice:
+        lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
+        return Slice(table, lake_kafka.states([ORDERS])[ORDERS], known.epoch + 1, {0: (0, 9)})
+
+    monkeypatch.setattr(bronze, "reopened", reopened)
+    wanted = source.model_copy(update={"topics": source.topics.model_copy(update={"on_gap": "resnapshot"})})
+    run = materialize(wanted, whole, instance)
+    assert run.success
+    assert spark.read == {ORDERS: (1, {0: (0, 9)}), LINES: (0, {0: (0, 5)})}
+    told = {m.asset_key.path[-1]: m.metadata for m in run.asset_materializations_for_node("bronze_shop")}
+    assert told["orders"]["cdc/epoch"].value == 1
+    assert "was recreated" in str(told["orders"]["cdc/read_again_after"].value)
+
+
+def test_a_topic_that_is_not_there_yet_is_no_gap(
+    source: Source, platform: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(type(platform), "spark", lambda self: spark, raising=False)
+    lake_kafka.topics.pop(ORDERS)
+    run = materialize(source, platform, instance)
+    assert "materialize its mirror asset first" in str(run.failure_data_for_node("bronze_shop"))
+    assert spark.read == {LINES: (0, {0: (0, 5)})}

@@ -1,0 +1,37 @@
+"""Rows of a snapshot against the changes before them, in the order of a topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.onboarding.steps.live_keys import StaleRows
+
+Row = dict[str, Any]
+A: Row = {"id": 1, "v": "a", "big": "x"}
+B: Row = {"id": 1, "v": "b", "big": "x"}
+B_PART: Row = {"id": 1, "v": "b", "big": UNAVAILABLE_VALUE}
+
+
+@pytest.mark.parametrize(
+    ("records", "stale"),
+    [
+        ([("r", A)], False),
+        ([("u", B), ("r", B)], False),
+        ([("u", B), ("r", A)], True),
+        ([("u", B_PART), ("r", B)], False),
+        ([("u", B_PART), ("r", A)], True),
+        ([("d", None), ("r", A)], True),
+        ([("d", None), ("c", A), ("r", A)], False),
+        ([("u", B), ("r", A), ("u", B)], False),
+        ([("u", B), ("r", A), ("r", B)], False),
+        ([("u", B), ("t", None), ("r", A)], False),
+    ],
+)
+def test_a_row_must_hold_the_change_before_it(records: list[tuple[str, Row | None]], stale: bool) -> None:
+    seen = StaleRows()
+    for op, after in records:
+        seen.see(op, b"1", after)
+    assert bool(seen.keys) == stale

@@ -1,0 +1,106 @@
+"""Databases that are not asked: what is declared instead, and what their chain is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets import names
+from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.assets.record_form import catalogue_of
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.work import declared_source
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.platform import Platform
+from cdc_assets.stack import plan
+from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.home import Home
+
+ORACLE = """
+source: erp
+database: {kind: oracle, host: db, dbname: ORCL, user: cdc, password: {secret: erp}}
+tables:
+  - {name: SALES.ORDERS, keys: [ID], columns: {ID: bigint not null, TOTAL: "numeric(12,2)"}}
+"""
+MONGO = """
+source: docs
+database: {kind: mongodb, hosts: "m:27017", user: cdc, password: {secret: docs}}
+tables:
+  - {name: shop.orders, keys: [_id], columns: {_id: text not null, lines: jsonb}}
+"""
+CHAINS = [(ORACLE, "debezium-json", "oracle"), (MONGO, "debezium-mongodb", "mongodb")]
+
+
+def source_of(folder: Path, text: str) -> UnaskedSource:
+    file = folder / "source.yaml"
+    file.write_text(text)
+    found = load_source(file)
+    assert isinstance(found, UnaskedSource)
+    return found
+
+
+@pytest.mark.parametrize(("text", "envelope", "connector"), CHAINS)
+def test_silver_has_the_declared_columns_and_the_positions_of_its_kind(
+    tmp_path: Path, text: str, envelope: str, connector: str
+) -> None:
+    source = source_of(tmp_path, text)
+    table = source.tables[0]
+    spec = silver_spec("/lake", source, table, catalogue_of(Platform(), source, source.tables)[table.id])
+    assert (spec.envelope, spec.connector, spec.keys) == (envelope, connector, table.keys)
+    assert [c.name for c in spec.columns] == list(table.columns)
+    assert [c.nullable for c in spec.columns] == [False, True]
+
+
+def test_its_chain_has_a_connector_and_no_check_that_asks_the_database(tmp_path: Path) -> None:
+    chain = build_source_defs(source_of(tmp_path, ORACLE))
+    graph = dg.Definitions.merge(chain, dg.Definitions(resources={"platform": Platform()})).resolve_asset_graph()
+    checks = {key.name for key in graph.asset_check_keys}
+    assert {"connector_running", "record_parity"} <= checks
+    assert checks.isdisjoint({"preflight", "reconciled", "row_parity"})
+    assert {dg.AssetKey(["connector", "erp"]), dg.AssetKey(["silver", "erp", "SALES__ORDERS"])} <= graph.get_all_asset_keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        (ORACLE.replace("keys: [ID], ", ""), "kind oracle is not asked for keys, declare them"),
+        (ORACLE.replace("keys: [ID]", "keys: [NO]"), "key column(s) NO are not among the columns"),
+        (ORACLE.replace(', columns: {ID: bigint not null, TOTAL: "numeric(12,2)"}', ""), "tables.0.columns"),
+        (ORACLE + "capture: {slot: s}\n", "capture.slot: a source of kind oracle has no such setting"),
+        (ORACLE.replace("oracle", "db2"), "accepted: postgresql, mariadb, mysql, sqlserver, oracle, mongodb"),
+        (ORACLE.replace("dbname", "lobs: true, dbname"), "Debezium does not read them with mining: hybrid"),
+        (MONGO.replace("keys: [_id]", "keys: [lines]"), "the key of a MongoDB collection is _id"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, text: str, finding: str) -> None:
+    with pytest.raises(RegistryError) as refused:
+        source_of(tmp_path, text)
+    assert finding in str(refused.value)
+
+
+def test_onboarding_says_that_it_knows_postgresql_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(tmp_path, ORACLE)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    with pytest.raises(OnboardingError, match="erp is of kind oracle"):
+        declared_source(source.name)
+
+
+def test_the_embedded_worker_has_a_plugin_when_its_kind_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(tmp_path, MONGO)
+    assert not names.has_schema_history(source)
+    assert "debezium-mongodb" not in plan.jar_sets()
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    assert "debezium-mongodb" in plan.jar_sets()
+
+
+def test_a_vendors_driver_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source_of(tmp_path, ORACLE)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    assert "debezium-oracle" not in plan.jar_sets()
+    with pytest.raises(StackError, match="kind oracle needs its vendor's driver"):
+        plan.choose(Home(tmp_path / "home").create(), environment={})
