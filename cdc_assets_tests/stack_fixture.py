@@ -67,4 +67,4 @@ def stack() -> Iterator[RunningStack]:
                 os.environ.update(RunningStack(home).environment)
                 yield RunningStack(home)
             finally:
-                start.stop(home)
+                start.stop(home, discard=True)

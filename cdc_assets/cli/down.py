@@ -18,7 +18,7 @@ def down(
     """Stop the stack."""
     home = Home(settings.home())
     with Components() as view:
-        stopped = start.stop(home, seen=view.show)
+        stopped = start.stop(home, seen=view.show, discard=wipe)
     console.print("stopped" if stopped else f"nothing was running in {home.root}")
     if wipe:
         start.wipe(home)

@@ -8,10 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from cdc_assets import settings
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import CapturedSource
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
@@ -20,6 +16,7 @@ from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_connect import SparkConnect
+from cdc_assets.stack.declared import VENDORS_DRIVER, buckets, kinds, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 from cdc_assets.stack.ports import assign
@@ -37,9 +34,6 @@ EXTERNAL = (
     "AWS_ENDPOINT_URL_S3",
     "STORAGE_EMULATOR_HOST",
 )
-
-# Their licences are the vendors' own: who uses them fetches them.
-VENDORS_DRIVER = ("mysql", "oracle")
 
 
 def components(site: Site) -> list[Component]:
@@ -69,19 +63,6 @@ def jar_sets() -> tuple[str, ...]:
     return ("kafka", *plugins(), "spark", "s3proxy")
 
 
-def plugins() -> tuple[str, ...]:
-    """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
-    return ("debezium-postgres", *(f"debezium-{kind}" for kind in sorted(_kinds() - {"postgresql", *VENDORS_DRIVER})))
-
-
-def _kinds() -> set[str]:
-    try:
-        sources = load_sources(settings.sources_folder())
-    except RegistryError:
-        sources = ()  # whoever asks for the sources themselves says what is wrong
-    return {source.database.kind for source in sources if isinstance(source, CapturedSource)}
-
-
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Addresses that the user has set, as opposed to those that `cdc env` has put there from our own stack."""
     given_before = read_json(home.config).get("external", {})
@@ -105,21 +86,21 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     if count not in (1, 3):
         raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")
     external = external_addresses(home, environment)
-    drivers = sorted(_kinds() & set(VENDORS_DRIVER))
+    drivers = sorted(kinds() & set(VENDORS_DRIVER))
     if drivers and "CDC_CORE_CONNECT" not in external:
         reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"
         raise StackError("core-connect", reason, "CDC_CORE_CONNECT=http://… ./cdc up, a worker that has the connector and it")
     draft = Site(home, {}, count, external)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
-    site = Site(home, assign(names, known, environment=environment), count, external, plugins())
-    write_json(
-        home.config, {"brokers": count, "ports": {**known, **site.ports}, "external": external, "plugins": list(site.plugins)}
-    )
+    site = Site(home, assign(names, known, environment=environment), count, external, plugins(), buckets())
+    chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external}
+    write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
     return site
 
 
 def load(home: Home) -> Site:
     """The site as it was chosen."""
     config = read_json(home.config)
-    return Site(home, config["ports"], config["brokers"], config["external"], tuple(config.get("plugins") or plugins()))
+    asked = tuple(config.get("plugins") or plugins()), config.get("buckets") or buckets()
+    return Site(home, config["ports"], config["brokers"], config["external"], *asked)

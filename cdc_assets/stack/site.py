@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from cdc_assets.stack.ports import HOST
 class Site:
     """One embedded stack. `external` holds the addresses that the user has set: nothing of ours is started for those.
 
-    `plugins` are the jar sets that the core Connect worker loads as plugins.
+    `plugins` are the jar sets that the core Connect worker loads as plugins; `buckets` by kind of store (`s3`, `gcs`)
+    those that the endpoints hold.
     """
 
     home: Home
@@ -24,6 +25,7 @@ class Site:
     brokers: int = 1
     external: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[str, ...] = ("debezium-postgres",)
+    buckets: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def address(self, port: str) -> str:
         """`127.0.0.1:port` of a named port."""

@@ -111,12 +111,18 @@ def wait_healthy(
         time.sleep(_POLL)
 
 
-def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, timeout: float = 120) -> bool:
-    """End the supervisor and with it everything; False when none ran."""
+def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, timeout: float = 120, discard: bool = False) -> bool:
+    """End the supervisor and with it everything; False when none ran.
+
+    Args:
+        seen: told each state on the way.
+        timeout: seconds until the supervisor is killed.
+        discard: the data is removed next, so nothing is flushed.
+    """
     pid = running(home)
     if not pid:
         return False
-    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, signal.SIGUSR1 if discard else signal.SIGTERM)
     deadline = time.monotonic() + timeout
     while running(home):
         if time.monotonic() > deadline:

@@ -46,15 +46,22 @@ class Supervisor:
         self.watched = {c.name: Watched(c, self._changed) for c in plan.components(site)}
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._dirty = asyncio.Event()
+        self._discard = False
 
     def _changed(self) -> None:
         self._dirty.set()
 
     async def run(self) -> None:
-        """Until SIGTERM or SIGINT."""
+        """Until SIGTERM or SIGINT; SIGUSR1 ends it as well, with no regard for data that is removed next."""
         stop = asyncio.Event()
+
+        def discard() -> None:
+            self._discard = True
+            stop.set()
+
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, discard)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._again)
         self._write_addresses()
         for name in self.watched:
@@ -82,6 +89,9 @@ class Supervisor:
 
     async def _stop_all(self) -> None:
         """Those that nobody running needs any more, again and again."""
+        if self._discard:
+            await asyncio.gather(*(watched.stop(discard=True) for watched in self.watched.values()))
+            return
         left = dict(self.watched)
         while left:
             needed = {name for w in left.values() for name in w.component.needs}

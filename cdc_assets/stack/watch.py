@@ -167,12 +167,12 @@ class Watched:
         self._starts.clear()
         self._set(health.WAITING, "")
 
-    async def stop(self) -> None:
-        """End the process: politely first."""
+    async def stop(self, *, discard: bool = False) -> None:
+        """End the process: politely first, unless its data is to be removed."""
         process = self._process
         if process and process.returncode is None:
             self._set(health.STOPPING, "")
-            process.send_signal(self.component.stop_signal)
+            process.send_signal(self.component.discard_signal if discard else self.component.stop_signal)
             await self._exit_within(self.component.stop_timeout)
         await self._kill()
         self._set(health.STOPPED, "")

@@ -31,7 +31,7 @@ class Endpoint:
         home = Home(folder)
         home.create()
         (folder / "logs").mkdir(exist_ok=True)
-        self._component = KINDS[kind](Site(home, {kind: free_port()}))
+        self._component = KINDS[kind](Site(home, {kind: free_port()}, buckets={kind: ["cdc-backup"]}))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

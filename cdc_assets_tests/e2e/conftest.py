@@ -1,4 +1,7 @@
-"""One embedded stack for all end-to-end tests: brought up as a user would, by `cdc up`, and taken down afterwards."""
+"""One embedded stack for all end-to-end tests: brought up as a user would, by `cdc up`, and taken down afterwards.
+
+Beside the two example sources a third is declared in a folder of the user's own: a MariaDB that the stack does not run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,16 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.stack.home import Home
+from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+
 ROOT = Path(__file__).parents[2]
+SHOP = """
+source: shop
+database: {{kind: mariadb, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: shop_db_password}}}}
+backup: {{store: {{kind: gcs, bucket: cdc-backup-shop, prefix: lake}}}}
+tables: [{{name: shop.orders}}]
+"""
 
 
 @dataclass
@@ -23,7 +35,9 @@ class Lakehouse:
     """A running stack, reached through the command line."""
 
     home: Path
-    up_output: str
+    sources: Path
+    mariadb: MariaDbServer
+    up_output: str = ""
 
     def cdc(self, *arguments: str, timeout: float = 600, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a verb; fails the test with its output when it does not exit 0 (unless told otherwise)."""
@@ -43,7 +57,14 @@ class Lakehouse:
     def environment(self, **more: str) -> dict[str, str]:
         """A clean environment that knows nothing but where the state lies."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_", "AWS_"))}
-        return {**kept, "CDC_HOME": str(self.home), "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}
+        return {
+            **kept,
+            "CDC_HOME": str(self.home),
+            "CDC_SOURCES": str(self.sources),
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "200",
+            **more,
+        }
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -70,11 +91,32 @@ class Lakehouse:
 
 
 @pytest.fixture(scope="package")
-def lakehouse() -> Iterator[Lakehouse]:
+def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
+    """A server that allows no zero dates, with the table `shop.orders` and some rows."""
+    with mariadb_server(tmp_path_factory.mktemp("shop"), "--sql-mode=TRADITIONAL") as server:
+        server.execute(
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.orders (id bigint unsigned PRIMARY KEY, note varchar(40), price decimal(30,10), at datetime(6),"
+            " state enum('new','paid'), paid boolean NOT NULL)",
+            "INSERT INTO shop.orders SELECT seq, CONCAT('note ', seq), seq / 7,"
+            " '2026-01-01 00:00:00.000001' + INTERVAL seq SECOND, 'new', seq % 2 FROM shop.seq_1_to_500",
+        )
+        yield server
+
+
+@pytest.fixture(scope="package")
+def lakehouse(mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
     # While writing tests: `CDC_TEST_HOME=.cdc pytest cdc_assets_tests/e2e` uses a stack that runs already.
     given = os.environ.get("CDC_TEST_HOME")
     home = Path(given).absolute() if given else Path(tempfile.mkdtemp(prefix="cdc-e2e-"))
-    house = Lakehouse(home, "")
+    sources = tmp_path_factory.mktemp("sources")
+    for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
+        shutil.copy(example, sources)
+    (sources / "shop.yaml").write_text(SHOP.format(port=mariadb_shop.port))
+    secret = Home(home).create().secrets / "shop_db_password"
+    secret.write_text(PASSWORD)
+    secret.chmod(0o600)
+    house = Lakehouse(home, sources, mariadb_shop)
     try:
         result = house.cdc("up", timeout=1500, check=False)
         house.up_output = result.stdout + result.stderr
@@ -83,5 +125,5 @@ def lakehouse() -> Iterator[Lakehouse]:
         yield house
     finally:
         if not given:
-            house.cdc("down", timeout=180, check=False)
+            house.cdc("down", "--wipe", timeout=180, check=False)
             shutil.rmtree(home, ignore_errors=True)

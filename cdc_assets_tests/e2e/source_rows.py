@@ -1,10 +1,12 @@
-"""The oracle: a table's rows as PostgreSQL has them, and silver's as delta-rs (not Spark) reads them."""
+"""The oracle: a table's rows as its database has them, and silver's as delta-rs (not Spark) reads them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from cdc_assets_tests.mariadb_server import MariaDbServer
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -16,6 +18,13 @@ def source_rows(connection: Any, table: str) -> tuple[list[str], Rows]:
     cursor = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
     columns = [column.name for column in cursor.description]
     return columns, Counter(_hashable(row) for row in cursor)
+
+
+def mariadb_rows(server: MariaDbServer, table: str) -> tuple[list[str], Rows]:
+    """The same of a MariaDB; an unsigned bigint is a decimal in the lake, a boolean a tinyint."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {table}")
+        return [column[0] for column in cursor.description], Counter(_hashable(row) for row in cursor.fetchall())
 
 
 def silver_rows(path: Path, columns: list[str]) -> Rows:

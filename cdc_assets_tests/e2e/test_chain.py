@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
-from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
+from cdc_assets_tests.e2e.source_rows import mariadb_rows, silver_rows, source_rows
 
 pytestmark = pytest.mark.e2e
 
@@ -24,12 +24,13 @@ TABLES = [
     ("bank", "pgbench_tellers"),
     ("bank", "pgbench_history"),
 ]
+SHOP = ("shop", "shop__orders")
 CITY = "INSERT INTO city (geonameid, name, country, admin1, latitude, longitude, population, timezone, alternate_names) VALUES "
 
 
 def test_up_ends_with_every_check_passed(lakehouse: Lakehouse) -> None:
     assert "failed" not in lakehouse.up_output
-    for _, table in TABLES:
+    for _, table in (*TABLES, SHOP):
         assert table in lakehouse.up_output
 
 
@@ -53,6 +54,12 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
             world.execute("UPDATE country SET iso = 'BV' WHERE iso = 'X1'")
         with world.transaction(force_rollback=True):
             world.execute("DELETE FROM city")
+    lakehouse.mariadb.execute(
+        "INSERT INTO shop.orders VALUES (18446744073709551615, 'Añb''\"\\\\ 中😀', -0.0000000001, NULL, NULL, 1)",
+        "UPDATE shop.orders SET price = price + 0.0000000001, state = 'paid' WHERE id % 50 = 0",
+        "UPDATE shop.orders SET id = id + 1000 WHERE id = 7",
+        "DELETE FROM shop.orders WHERE id % 100 = 3",
+    )
     assert traffic.wait(timeout=120) == 0
     lakehouse.cdc("wait", "--timeout", "400")
     for source, table in TABLES:
@@ -63,6 +70,9 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
             f"{source}.{table}: {list((expected - found).items())[:3]} {list((found - expected).items())[:3]}"
         )
         assert expected.total() > 0
+    columns, expected = mariadb_rows(lakehouse.mariadb, "shop.orders")
+    assert silver_rows(lakehouse.silver(*SHOP), columns) == expected
+    assert expected.total() == 500 + 1 - 5
     for chosen in ("world/city", "bank/pgbench_history"):
         ledger = json.loads(lakehouse.cdc("ledger", chosen, "--count", "-o", "json").stdout)
         assert ledger["balanced"]
@@ -137,7 +147,7 @@ def test_status_gives_every_address_and_no_secret(lakehouse: Lakehouse) -> None:
         "dsn_bank",
     ):
         assert status["addresses"][name]
-    assert {(row["source"], row["table"]) for row in status["tables"]} == set(TABLES)
+    assert {(row["source"], row["table"]) for row in status["tables"]} == {*TABLES, SHOP}
     assert all(row["error"] is None for row in status["tables"])
     secrets = [file.read_text().strip() for file in (lakehouse.home / "secrets").iterdir()]
     text = json.dumps(status)

@@ -22,6 +22,8 @@ class Component(ABC):
     start_timeout: ClassVar[float] = 90
     stop_timeout: ClassVar[float] = 15
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    # What ends it when its data is to be removed.
+    discard_signal: ClassVar[signal.Signals] = signal.SIGKILL
     probe_interval: ClassVar[float] = 10
 
     def __init__(self, site: Site) -> None:

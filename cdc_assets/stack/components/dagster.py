@@ -59,17 +59,10 @@ class _DagsterProcess(Component):
     def _instance(self) -> dict[str, Any]:
         storage = {
             "storage": {
-                "postgres": {
-                    "postgres_db": {
-                        "hostname": HOST,
-                        "port": self.site.ports[postgres.NAME],
-                        "db_name": "dagster",
-                        "username": "dagster",
-                        "password": {"env": "CDC_DAGSTER_DB_PASSWORD"},
-                        # SQLAlchemy 2.1 takes psycopg 3 by default; dagster-postgres counts on psycopg2, whose
-                        # `with connection` does not close it: the webserver's pool was full of closed connections.
-                        "scheme": "postgresql+psycopg2",
-                    }
+                "custom": {
+                    "module": "cdc_assets.stack.dagster_storage",
+                    "class": "PooledPostgresStorage",
+                    "config": {"postgres_db": self._database()},
                 }
             }
         }
@@ -95,6 +88,18 @@ class _DagsterProcess(Component):
                 "class": "LocalComputeLogManager",
                 "config": {"base_dir": str(self.dagster_home / "compute_logs")},
             },
+        }
+
+    def _database(self) -> dict[str, Any]:
+        return {
+            "hostname": HOST,
+            "port": self.site.ports[postgres.NAME],
+            "db_name": "dagster",
+            "username": "dagster",
+            "password": {"env": "CDC_DAGSTER_DB_PASSWORD"},
+            # SQLAlchemy 2.1 takes psycopg 3 by default; dagster-postgres counts on psycopg2, whose `with connection`
+            # does not close it: the webserver's pool was full of closed connections.
+            "scheme": "postgresql+psycopg2",
         }
 
     def environment(self) -> dict[str, str]:

