@@ -9,7 +9,6 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, CapturedSource
 
-
 # Their licences are the vendors' own: who uses them fetches them.
 VENDORS_DRIVER = ("mysql", "oracle")
 
