@@ -51,7 +51,7 @@ def _lost_in_bronze(change: str, *, offset: int = 0) -> Callable[[SmallChain, in
         with chain.live.connection() as connection:
             connection.execute(change.format(k=key).encode())
         bronze = f"{chain.root}/bronze/{chain.source.name}"
-        place = f"delta.`{bronze}` WHERE table = '{ACCOUNTS}' AND decode(key, 'UTF-8') LIKE '%{key + offset}%'"
+        place = f"delta.`{bronze}` WHERE `table` = '{ACCOUNTS}' AND decode(key, 'UTF-8') LIKE '%{key + offset}%'"
         before = chain.session.sql(f"SELECT max(offset) AS last FROM {place}").collect()[0].last
         before = -1 if before is None else before
         deadline, lost = time.monotonic() + 120, 0
