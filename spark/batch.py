@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from spark.changes import decoded, key_slots
 from spark.commits import Committed, Folded
 from spark.errors import UnsupportedEventError
 from spark.fold import POSITION, newest_per_key
+from spark.late import grown
 from spark.positions.layout import epoch_prefix
 from spark.silver_table import soft
 from spark.specs import SilverSpec
@@ -81,7 +82,8 @@ class Work:
         """What silver has folded once this run's commit is there."""
         earlier = self.before.quarantined if self.before else 0
         topics = self.committed.of_table(self.spec.table)
-        return Folded(self.committed.version, topics, snapshot=snapshot, truncated=truncated, quarantined=earlier + quarantined)
+        done = Folded(self.committed.version, topics, snapshot=snapshot, truncated=truncated, quarantined=earlier + quarantined)
+        return replace(done, grown=grown(self.before, topics))
 
     def set_aside(self, problems: DataFrame, events: DataFrame) -> int:
         """Put what has a problem into quarantine, with the bytes of these bronze rows; how many records."""

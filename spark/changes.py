@@ -45,13 +45,16 @@ def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:
     values = [kind.convert(sf.col(leaf(i))) for i, kind in enumerate(lake_types(spec))]
     held = [value if g is None else sf.when(~g, value) for value, g in zip(values, known, strict=True)]
     typed = marked.select("*", *[value.alias(slot(i)) for i, value in enumerate(held)])
+    part = sf.when(sf.col("op") != "d", absent(known))
+    # A row that arrives in parts is no create that lost values on its way (spark.moves).
+    op = sf.when((sf.col("op") == "c") & part.isNotNull(), "u").otherwise(sf.col("op")) if spec.partial else sf.col("op")
     return typed.select(
         *("topic", "partition", "offset", "snapshot"),
         *[slot(i) for i in range(len(spec.columns))],
         sf.col("position").alias("_cdc_position"),
-        sf.col("op").alias("_cdc_op"),
+        op.alias("_cdc_op"),
         sf.col("source_ts").alias("_cdc_source_ts"),
         sf.col("tx_id").alias("_cdc_tx_id"),
-        sf.when(sf.col("op") != "d", absent(known)).alias("absent"),
+        part.alias("absent"),
         problem(spec, gaps=known).alias("problem"),
     )

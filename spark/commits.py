@@ -147,6 +147,8 @@ class Folded:
     """The position of the newest TRUNCATE: what comes later from below it is obsolete."""
     quarantined: int = 0
     """Records ever put into quarantine; 0 saves looking there."""
+    grown: str | None = None
+    """What had been folded when partitions came to the topics, while not all of them are past it: see spark.late."""
 
     @property
     def highest(self) -> str:
@@ -167,6 +169,7 @@ def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]
             "snapshot": folded.snapshot,
             "truncated": folded.truncated,
             "quarantined": folded.quarantined,
+            "grown": folded.grown,
             "counts": dict(counts),
         }
     )
@@ -185,6 +188,7 @@ def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
                 snapshot=data.get("snapshot"),
                 truncated=data.get("truncated"),
                 quarantined=data.get("quarantined", 0),
+                grown=data.get("grown"),
             )
     return None
 

@@ -113,6 +113,8 @@ def judged(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFra
     says_all = fit & sf.col("absent").isNull()
     base = sf.last(sf.when(says_all, sf.struct(POSITION, "_cdc_op")), ignorenulls=True).over(so_far)
     hole = sf.last(sf.when(~fit, sf.col("place")), ignorenulls=True).over(so_far)
+    if spec.partial:
+        return _begun(changes, spec, from_start=from_start)
     seen = placed(changes, spec).withColumns({"base": base, "hole": hole})
     part = fit & sf.col("absent").isNotNull()
     behind_hole = sf.col("hole").isNotNull() & (sf.col("base").isNull() | (sf.col("hole") >= sf.col("base")[POSITION]))
@@ -125,6 +127,19 @@ def judged(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFra
         .otherwise(sf.col("problem"))
     )
     return seen.withColumn("problem", found).drop("base", "hole", "place")
+
+
+def _begun(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
+    """The events; a part that finds no row, because it is the first of its key or comes behind a delete, is the whole row.
+
+    What an event says of its columns holds whatever stands in quarantine before it.
+    """
+    order = Window.partitionBy(*key_slots(spec)).orderBy("place", sf.col(POSITION).isNull(), "offset")
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    before = sf.last(sf.when(sf.col("problem").isNull(), sf.col("_cdc_op")), ignorenulls=True).over(earlier)
+    first = sf.coalesce(before == "d", sf.lit(from_start))
+    seen = placed(changes, spec)
+    return seen.withColumn("absent", sf.when(~first, sf.col("absent"))).drop("place")
 
 
 def _names(spec: SilverSpec) -> Expression:

@@ -31,6 +31,7 @@ from spark.fold import POSITION, judged, of_keys, rest_slots
 from spark.identifiers import quoted, table_at
 from spark.moves import completed, followed
 from spark.positions.layout import epoch_prefix
+from spark.schema import generation
 from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.silver_table import VALID
 from spark.specs import JobResult, SilverSpec
@@ -52,12 +53,16 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
     silver_table.check_names(spec)
     work = Work(session, spec, committed, before, uuid.uuid4().hex)
-    metadata = silver_metadata(work.operation_id, work.folded(truncated=None, quarantined=0), {})
+    known = before.truncated if before else None
+    begun = generation.begun(work.events, spec, known) if before else None
+    metadata = silver_metadata(work.operation_id, work.folded(truncated=begun or known, quarantined=0), {})
     changes = decoded(work.all_events, spec)
     counted = any(state.by_op.get("t") for state in topics.values())
     truncates = _truncates(changes) if counted and spec.truncate in ("apply", "soft") else []
     # With an epoch the whole table is read again: what has no event in it has ended.
     truncates += [epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)]
+    # The commit keeps the newest place at which the source's table became another one.
+    truncates += filter(None, (known, begun))
     if before is None:
         made = versions(completed(changes, changes, spec), spec, truncates)
         writer = _named(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
@@ -67,7 +72,8 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     else:
         new = decoded(work.events, spec)
         # A TRUNCATE ends versions of keys that no event names.
-        all_keys = work.floor is not None or not new.where(sf.col("_cdc_op") == "t").isEmpty()
+        ended = begun is not None or (work.floor or "") > (known or "")
+        all_keys = ended or not new.where(sf.col("_cdc_op") == "t").isEmpty()
         wanted = changes if all_keys else new
         keys = wanted.where(sf.col("_cdc_op") != "t").select(*key_slots(spec)).distinct().localCheckpoint()
         keys = followed(keys, changes, spec)

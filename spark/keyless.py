@@ -1,4 +1,5 @@
-"""Tables without a key: after-images are appended, each exactly once, by the offsets in the same commit.
+"""Tables without a key: after-images are appended, each exactly once, by the offsets in the same commit. Where deletes and
+updates say which row they mean (`without_key: multiset`), spark.multiset takes those rows away again.
 
 Without a key there is nothing to match a replayed event with, except its place in the source's log. A partition
 carries events in log order, so an event below the highest place seen before it has been delivered before: it is
@@ -11,7 +12,9 @@ Exactly-once delivery (transactional Connect workers) does not replay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
@@ -25,17 +28,35 @@ from spark.commits import TopicState, silver_metadata
 from spark.delta_log import Commit, commit_of
 from spark.identifiers import literal
 from spark.positions.layout import snapshot_of, without_offset
+from spark.problems import UNCLEAR, said
+from spark.specs import SilverSpec
 
 CONSTRAINT_CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
-def append(work: Work) -> tuple[Commit, dict[str, int]]:
-    """One commit: the new after-images, less what was delivered before, and less what a newer snapshot or TRUNCATE
-    replaces."""
+@dataclass(frozen=True)
+class Fresh:
+    """What a batch adds: events that are no replay and can be folded, none of them below `floor`.
+
+    `floor` is the position of the newest full snapshot or TRUNCATE; `risen`: the table has not seen it.
+    """
+
+    rows: DataFrame
+    problems: DataFrame | None
+    floor: str | None
+    risen: bool
+    late_events: int
+    truncated: str | None
+    snapshot: str | None
+
+
+@contextmanager
+def fresh(work: Work) -> Iterator[Fresh]:
+    """The batch less what was delivered before, and less what a newer snapshot or TRUNCATE replaces."""
     before, spec = work.before, work.spec
     # An offset is one record, however often bronze holds it (spark.bronze_overlap).
     events = work.events.dropDuplicates(["topic", "partition", "offset", "position"])
-    changes = _first_deliveries(decoded(events, spec), before.topics if before else {}).persist()
+    changes = _first_deliveries(whole(decoded(events, spec), spec), before.topics if before else {}).persist()
     try:
         fit = sf.col("problem").isNull()
         facts = changes.agg(
@@ -49,16 +70,23 @@ def append(work: Work) -> tuple[Commit, dict[str, int]]:
         known = (before.snapshot, before.truncated) if before else (None, None)
         snapshot = max(filter(None, (facts.snapshot, known[0])), default=None)
         floor = max(filter(None, (snapshot, truncate)), default=None)
-        quarantined = set_aside(work, [changes], work.events) if facts.problems else 0
-        figures = {"late_events": late, "quarantined": quarantined}
         rows = changes.where(~sf.col("replayed") & fit & (sf.col("_cdc_op") != "t"))
         if floor is not None:
             rows = rows.where(sf.col("_cdc_position") >= floor)
-        done = work.folded(truncated=truncate, quarantined=quarantined, snapshot=snapshot)
         risen = before is not None and floor is not None and floor != max(filter(None, known), default=None)
-        commit = _write(work, rows, silver_metadata(work.operation_id, done, figures), floor=floor if risen else None)
+        yield Fresh(rows, changes if facts.problems else None, floor, risen, late, truncate, snapshot)
     finally:
         changes.unpersist()
+
+
+def append(work: Work) -> tuple[Commit, dict[str, int]]:
+    """One commit: the new after-images, in place of what a newer snapshot or TRUNCATE replaces."""
+    with fresh(work) as found:
+        quarantined = set_aside(work, [found.problems], work.events) if found.problems is not None else 0
+        figures = {"late_events": found.late_events, "quarantined": quarantined}
+        done = work.folded(truncated=found.truncated, quarantined=quarantined, snapshot=found.snapshot)
+        metadata = silver_metadata(work.operation_id, done, figures)
+        commit = write(work, found.rows, metadata, floor=found.floor if found.risen else None)
     counts = {"inserted": commit.count("numOutputRows"), "deleted": commit.count("numDeletedRows")}
     return commit, {**figures, **counts}
 
@@ -68,22 +96,34 @@ def _full_snapshot() -> Expression:
     return (sf.col("_cdc_op") == "r") & (sf.col("snapshot") != "incremental")
 
 
+def whole(changes: DataFrame, spec: SilverSpec) -> DataFrame:
+    """The changes; a row known by all of its values is known only whole, and both halves of a record fold, or none."""
+    if not spec.multiset:
+        return changes
+    hint = "the event does not hold the whole row; ALTER TABLE ... REPLICA IDENTITY FULL"
+    own = sf.coalesce("problem", sf.when(sf.col("absent").isNotNull(), said(UNCLEAR, sf.lit(hint))))
+    record = Window.partitionBy("topic", "partition", "offset", "_cdc_position")
+    return changes.withColumn("problem", own).withColumn("problem", sf.max("problem").over(record))
+
+
 def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> DataFrame:
     """Marks what was delivered before: below the highest place so far, or at it while still repeating."""
+    # By offset, not by row: both halves of one record (spark.multiset) are told alike.
     order = Window.partitionBy("topic", "partition").orderBy("offset")
-    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    earlier = order.rangeBetween(Window.unboundedPreceding, -1)
     place = without_offset(sf.col("_cdc_position"))
     folded = sf.coalesce(without_offset(by_partition({t: s.max_position for t, s in known.items()})), sf.lit(""))
     last = without_offset(by_partition({t: s.last_position for t, s in known.items()}))
     marked = changes.withColumn("place", place).withColumn(
         "highest", sf.greatest(folded, sf.coalesce(sf.max("place").over(earlier), sf.lit("")))
     )
-    repeating = sf.coalesce(sf.lag(sf.col("place") < sf.col("highest")).over(order), last < folded, sf.lit(False))
+    repeating = sf.coalesce(sf.last(sf.col("place") < sf.col("highest")).over(earlier), last < folded, sf.lit(False))
     replayed = (sf.col("place") < sf.col("highest")) | ((sf.col("place") == sf.col("highest")) & repeating)
     return marked.withColumn("replayed", replayed).drop("place", "highest")
 
 
-def _write(work: Work, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:
+def write(work: Work, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:
+    """Add rows; those below `floor` make way."""
     spec, session = work.spec, work.session
     writer = silver_table.named(rows.coalesce(1), spec).write.format("delta").option("userMetadata", metadata)
     if work.before is None:

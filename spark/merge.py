@@ -1,7 +1,8 @@
 """The MERGE of folded changes into silver: each only above the row's own position.
 
 `absent` lists columns whose value the changes do not hold: the row keeps its own. Where such a change finds no row, the
-statement ends with `NO_ROW_MARK` before anything is committed; the job then looks for those keys and sets them aside.
+statement ends with `NO_ROW_MARK` before anything is committed; the job then looks for those keys and sets them aside. Of a
+table whose events say which columns they are about, it makes a row.
 `forced` changes (a re-drive) are applied at the row's own position as well.
 """
 
@@ -39,10 +40,11 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
     by_name = {c.name: (slot(i), c) for i, c in enumerate(spec.columns)}
     same = " AND ".join(f"t.{quoted(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys)
     updates = [
-        f"t.{name} = {_kept(name, value) if parts and value not in (*keys, *META) else f's.{value}'}" for name, value in targets
+        f"t.{name} = {_kept(spec, name, value) if parts and value not in (*keys, *META) else f's.{value}'}"
+        for name, value in targets
     ]
     inserts = [(name, f"s.{value}") for name, value in targets]
-    if parts:
+    if parts and not spec.partial:
         alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{NO_ROW_MARK}') AS STRING) ELSE s._cdc_op END"
         inserts = [(name, alone if name == "_cdc_op" else value) for name, value in inserts]
     if soft(spec):
@@ -62,8 +64,9 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
     return f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} {' '.join(clauses)}"
 
 
-def _kept(name: str, value: str) -> str:
-    return f"CASE WHEN array_contains(s.absent, {int(value[1:])}) THEN t.{name} ELSE s.{value} END"
+def _kept(spec: SilverSpec, name: str, value: str) -> str:
+    there = f" AND (s._cdc_op = 'd' OR NOT coalesce(t.{DELETED}, false))" if spec.partial and soft(spec) else ""
+    return f"CASE WHEN array_contains(s.absent, {int(value[1:])}){there} THEN t.{name} ELSE s.{value} END"
 
 
 def _truncate(spec: SilverSpec, truncated: str) -> str:

@@ -29,16 +29,24 @@ CLASSES = {
     AFTER_PROBLEM: "the event holds a part of a row, and the event before it that should hold the rest is in quarantine",
     MOVED: "the event gives a row another key without all of its values, and the row under the old key is not known",
 }
+FOUND_NO_ROW = "the table has no row equal to the event's before-image"
 PROBLEM = "struct<error_class: string, column: string, message: string>"
 
 
 def gap(column: Column, index: int, spec: SilverSpec) -> Expression:
-    """Whether the event says nothing about the column: an update without it, or with a placeholder in its place."""
+    """Whether the event says nothing about the column: an update without it, or with a placeholder in its place, or with NULL
+    where that means as much."""
     left_out = ~sf.coalesce(sf.get("present", sf.lit(index)), sf.lit(True))
     kind = lake_type(column).name
     # Only a value that can be stored out of line can be left where it is.
     if kind in ("string", "binary") or kind.startswith("array"):
         left_out = left_out | sf.coalesce(sf.col(leaf(index)).isin(*forms(spec.unavailable)), sf.lit(False))
+    if column.name in spec.ignore_null_updates:
+        left_out = left_out | (sf.col(leaf(index)).isNull() & (sf.col("op") != "d"))
+    if spec.columns_to_update and column.name != spec.columns_to_update:
+        listed = sf.col(leaf([c.name for c in spec.columns].index(spec.columns_to_update)))
+        about = sf.array_contains(sf.from_json(listed, "array<string>"), column.event_field)
+        left_out = left_out | ~sf.coalesce(about, sf.lit(True))
     return left_out
 
 

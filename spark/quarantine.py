@@ -23,8 +23,9 @@ from spark.commits import Folded, TopicState
 from spark.delta_log import history
 from spark.errors import QuarantineFullError
 from spark.fold import behind
-from spark.identifiers import table_at
+from spark.identifiers import literal, table_at
 from spark.positions.layout import EPOCH_WIDTH
+from spark.problems import FOUND_NO_ROW, NO_ROW
 from spark.specs import SilverSpec
 from spark.statement import execute
 
@@ -187,6 +188,37 @@ def exists(session: SparkSession, spec: SilverSpec) -> bool:
 def table(session: SparkSession, spec: SilverSpec) -> DataFrame:
     """The quarantine, as it is."""
     return session.read.format("delta").load(spec.quarantine)
+
+
+def waiting(session: SparkSession, spec: SilverSpec, *, built_on: int) -> DataFrame:
+    """What silver version `built_on` is still to fold of a table without a key (spark.multiset): records that wait for a row
+    to take away, and those that an attempt from this version meant to fold."""
+    meant = f"redriven_at IS NOT NULL AND built_on = {built_on}"
+    return table(session, spec).where(f"({OPEN} AND error_class = '{NO_ROW}' AND built_on < {built_on}) OR ({meant})")
+
+
+def paid(session: SparkSession, spec: SilverSpec, owed: DataFrame, unpaid: DataFrame, *, built_on: int) -> None:
+    """Say that these records are folded, but `unpaid`, which go on waiting for a row; holds once silver has a version after
+    `built_on`."""
+    view = f"cdc_paid_{uuid.uuid4().hex}"
+    position = sf.col("_cdc_position").alias("position")
+    rest = unpaid.select(*PLACE, position, sf.lit(True).alias("unpaid")).distinct()
+    rows = owed.select(*PLACE, position).distinct().join(rest, [*PLACE, "position"], "left")
+    same = " AND ".join(f"t.{n} = s.{n}" for n in (*PLACE, "position"))
+    sql = (
+        f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} WHEN MATCHED AND s.unpaid IS NULL THEN "
+        f"UPDATE SET t.redriven_at = current_timestamp(), t.built_on = {built_on} WHEN MATCHED THEN UPDATE SET "
+        f"t.redriven_at = NULL, t.built_on = {built_on - 1}, t.error_class = '{NO_ROW}', t.column = NULL, "
+        f"t.message = {literal(FOUND_NO_ROW)}"
+    )
+    execute(session, sql, view=view, rows=rows.localCheckpoint())
+
+
+def obsolete(session: SparkSession, spec: SilverSpec, floor: str) -> None:
+    """Open records below a TRUNCATE or a full snapshot: no row is in doubt because of them."""
+    open_ = f"{OPEN} AND superseded_by IS NULL AND behind < {literal(floor)}"
+    if exists(session, spec) and not table(session, spec).where(open_).isEmpty():
+        session.sql(f"UPDATE {table_at(spec.quarantine)} SET superseded_by = {literal(floor)} WHERE {open_}").collect()
 
 
 def holes(session: SparkSession, spec: SilverSpec) -> DataFrame:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark import merge, quarantine, silver_table
+from spark import merge, multiset, quarantine, silver_table
 from spark.bronze_slice import table_events
 from spark.changes import decoded
 from spark.commits import Folded, silver_metadata
@@ -71,6 +71,9 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
         return Redriven(0, 0, None, round(time.monotonic() - started, 3))
     spec = aligned(session, spec, after=before.highest)
     chosen = quarantine.table(session, spec).where(choice.condition()).select(*quarantine.PLACE, "position").localCheckpoint()
+    if spec.multiset:
+        redriven, version = multiset.redrive(session, spec, before, chosen)
+        return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
     events = table_events(session, spec, before.bronze_version)
     changes = quarantine.without_dropped(session, spec, decoded(events, spec))
     if spec.truncate == "apply":

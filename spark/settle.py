@@ -109,7 +109,7 @@ def _complete(work: Work, own: DataFrame, state: Settled, *, truncated: str | No
     completed = carried(seen, spec).localCheckpoint()
     if work.before is None:
         completed = existing(completed)
-    elif looked_up:
+    elif looked_up and not spec.partial:
         completed, lost = without_row(work.session, spec, completed, seen, truncated=truncated)
         state.problems.append(lost)
     state.sources.append(completed)

@@ -5,8 +5,8 @@
 
 The result does not depend on how the events were cut, repeated or shuffled: positions order them (spark.positions),
 the MERGE applies a change only above the row's own position, and an event at or below what silver has already folded
-in its partition ("late": a replay) makes its key be folded again from the whole of bronze, so that a row deleted
-since cannot come back. The folded positions are in the commit that holds the rows: a job killed anywhere is simply
+in its partition (spark.late) makes its key be folded again from the whole of bronze, so that a row deleted since cannot
+come back. The folded positions are in the commit that holds the rows: a job killed anywhere is simply
 run again. Reading bronze at a fixed version keeps the MERGE's source the same in all its passes.
 """
 
@@ -16,17 +16,17 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark import batch, keyless, merge, settle, silver_table
-from spark.bronze_slice import by_partition
+from spark import batch, keyless, late, merge, multiset, settle, silver_table
 from spark.commits import Folded, TopicState, fold, silver_metadata
 from spark.conflicts import retried
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.failures import SPARK_FAILURES
+from spark.schema import generation
 from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.specs import JobResult, SilverSpec
 
@@ -53,7 +53,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     if spec.keys:
         commit, figures = _fold(work, _records(topics, before))
     else:
-        commit, figures = keyless.append(work)
+        commit, figures = (multiset.apply if spec.multiset else keyless.append)(work)
     if before is None:
         record_birth(session, spec)
     silver_table.tune(session, spec, commit.version)
@@ -61,8 +61,11 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
 
 
 def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
-    with batch.newest(work, _late(work.before), records) as found:
+    with batch.newest(work, late.late(work.before), records) as found:
         truncated = batch.truncated(work, found.facts)
+        begun = generation.begun(work.events, work.spec, work.before.truncated) if work.before else None
+        if begun is not None and begun > (truncated or ""):
+            work, found, truncated = *_renewed(work, found, begun), begun
         try:
             return _commit(work, found, truncated, looked_up=work.must_look or bool(found.facts.problems))
         except SPARK_FAILURES as error:
@@ -71,12 +74,21 @@ def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
             return _commit(work, found, truncated, looked_up=True)
 
 
+def _renewed(work: batch.Work, found: batch.Newest, begun: str) -> tuple[batch.Work, batch.Newest]:
+    """The full snapshot of a table made anew works as a TRUNCATE right before it, whatever the table does about those."""
+    mode = "soft" if silver_table.soft(work.spec) else "apply"
+    facts = replace(found.facts, truncated=begun)
+    return replace(work, spec=replace(work.spec, truncate=mode)), replace(found, facts=facts)
+
+
 def _commit(work: batch.Work, found: batch.Newest, truncated: str | None, *, looked_up: bool) -> tuple[Commit, Figures]:
     session, spec, before = work.session, work.spec, work.before
     source, quarantined = settle.settled(work, found, truncated, looked_up=looked_up)
     figures = {"late_events": found.facts.late_events, "refolded_keys": found.facts.late_keys}
     figures |= {"carried_keys": found.facts.parts, "quarantined": quarantined}
-    metadata = silver_metadata(work.operation_id, work.folded(truncated=truncated, quarantined=quarantined), figures)
+    done = work.folded(truncated=truncated, quarantined=quarantined)
+    metadata = silver_metadata(work.operation_id, done, figures)
+    figures["positions_remembered"] = late.remembered(done)
     if before is None:
         rows = source if silver_table.soft(spec) else source.where(sf.col("_cdc_op") != "d")
         writer = silver_table.named(rows, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
@@ -87,14 +99,6 @@ def _commit(work: batch.Work, found: batch.Newest, truncated: str | None, *, loo
     commit = merge.execute(session, spec, source, metadata, work.operation_id, truncated=newer)
     names = {"inserted": "Inserted", "updated": "Updated", "deleted": "Deleted"}
     return commit, {**figures, **{k: commit.count(f"numTargetRows{v}") for k, v in names.items()}}
-
-
-def _late(before: Folded | None) -> Expression:
-    """Whether an event is at or below what silver has already folded in its partition."""
-    if before is None:
-        return sf.lit(False)
-    highest = by_partition({topic: state.max_position for topic, state in before.topics.items()})
-    return sf.coalesce(sf.col("_cdc_position") <= highest, sf.lit(False))
 
 
 def _news(topics: Mapping[str, TopicState], before: Folded | None) -> bool:

@@ -17,6 +17,9 @@ T = TypeVar("T")
 MAX_EPOCH = 0xFFFF
 DELETES = ("hard", "soft")
 TRUNCATES = ("apply", "soft", "ignore", "halt")
+WITHOUT_KEY = ("append", "multiset")
+WHOLE_BEFORE = ("debezium-json", "debezium-json-schema", "debezium-avro")
+"""The envelopes whose deletes and updates hold the row as it was."""
 
 ANCHOR_HEADER = "cdc_assets.anchor"
 """A record's header: the commit (LSN) behind which a row read by a temporary connector stands."""
@@ -160,6 +163,12 @@ class SilverSpec:
     `deletes` is hard or soft (the row stays, with `_cdc_deleted`); `truncate` is apply, soft, ignore or halt.
     Records that cannot be folded go to the table at `quarantine_path`; more than `quarantine_limit` of them stop the job.
     `track_history` are the columns whose changes make a version in the history (none: all of them).
+    `without_key` is what a table without keys is: append, or multiset, where deletes and updates say by a whole
+    before-image which row they take away.
+    `ignore_null_updates` are the columns in which NULL means "as it was", `columns_to_update` is the column that lists which
+    columns an event is about (NULL: all): such parts of rows make a row where there is none.
+    `generation` is the table's number in the source's catalogue, which a table dropped and made again does not keep; `renewed`
+    is the job's own (spark.schema.generation).
     """
 
     source: str
@@ -180,18 +189,38 @@ class SilverSpec:
     quarantine_path: str = ""
     quarantine_limit: int | None = None
     track_history: tuple[str, ...] = ()
+    without_key: str = "append"
+    ignore_null_updates: tuple[str, ...] = ()
+    columns_to_update: str = ""
+    generation: str = ""
+    renewed: str = ""
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
         missing = [k for k in self.keys if k not in names]
         if missing:
             raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
-        unknown = [c for c in self.track_history if c not in names]
-        if unknown:
-            raise SpecError(f"table {self.table}: tracked columns {unknown} are not among its columns {names}")
-        for name, allowed in (("deletes", DELETES), ("truncate", TRUNCATES)):
+        updated = (*self.ignore_null_updates, *filter(None, [self.columns_to_update]))
+        for what, listed in (("tracked columns", self.track_history), ("columns of parts", updated)):
+            if unknown := [c for c in listed if c not in names]:
+                raise SpecError(f"table {self.table}: {what} {unknown} are not among its columns {names}")
+        for name, allowed in (("deletes", DELETES), ("truncate", TRUNCATES), ("without_key", WITHOUT_KEY)):
             if getattr(self, name) not in allowed:
                 raise SpecError(f"table {self.table}: {name} {getattr(self, name)!r} is none of {', '.join(allowed)}")
+        if self.multiset and self.envelope not in WHOLE_BEFORE:
+            raise SpecError(
+                f"table {self.table}: without_key: multiset needs before-images, as {', '.join(WHOLE_BEFORE)} have them"
+            )
+
+    @property
+    def multiset(self) -> bool:
+        """Whether rows are known by all of their values."""
+        return not self.keys and self.without_key == "multiset"
+
+    @property
+    def partial(self) -> bool:
+        """Whether events may be about some columns of their row only, as they say themselves."""
+        return bool(self.ignore_null_updates or self.columns_to_update)
 
     @property
     def quarantine(self) -> str:
@@ -212,7 +241,8 @@ class SilverSpec:
         data = dict(_decode(cls, text))
         data["columns"] = tuple(Column.from_dict(c) for c in data.get("columns", ()))
         data["keys"] = tuple(data.get("keys", ()))
-        data["track_history"] = tuple(data.get("track_history", ()))
+        for name in ("track_history", "ignore_null_updates"):
+            data[name] = tuple(data.get(name, ()))
         return _build(cls, data)
 
 

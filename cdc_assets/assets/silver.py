@@ -5,7 +5,7 @@ come from the source's catalogue, one query for all tables; when the source cann
 a guess about types would be a guess about data. A source of topics declares them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,9 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
-from spark.specs import JobResult, SilverSpec
+from spark.specs import Column, JobResult, SilverSpec
 
 
 def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
@@ -39,9 +40,13 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         tables = selected_tables(context, "silver", source)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
-        catalogue = catalogue_of(platform, source, tables)
+        catalogue = dict(catalogue_of(platform, source, tables))
+        for table in tables:
+            if table.id not in catalogue and (gone := _last_known(platform.lake, source, table)):
+                catalogue[table.id] = gone
+                context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
 
-        def fold(table: Table) -> "JobResult | None":
+        def fold(table: Table) -> "tuple[JobResult, JobResult | None] | None":
             if table.id not in catalogue:
                 raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
             if committed is None:
@@ -50,20 +55,28 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
                 spec = silver_spec(platform.lake, source, table, catalogue[table.id])
                 spec = replace(spec, folded_limit=committed.version)
                 result = platform.spark().run(silver_job.run, spec)
-                if table.history == "scd2":
-                    platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
-                return result
+                if table.history != "scd2":
+                    return result, None
+                return result, platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
 
-        for table, result in each_table("silver", tables, fold):
-            if result is None:
+        for table, results in each_table("silver", tables, fold):
+            if results is None:
                 context.log.info("%s: bronze holds nothing yet", table.name)
                 continue
+            result, versions = results
+            metadata = _metadata(platform.lake, source, table, catalogue[table.id], result)
             yield dg.MaterializeResult(
                 asset_key=dg.AssetKey(names.asset_key("silver", source, table)),
-                metadata=_metadata(platform.lake, source, table, catalogue[table.id], result),
+                metadata=metadata | (_of_history(platform.lake, source, table, versions) if versions else {}),
             )
 
     return silver
+
+
+def _last_known(lake: str, source: BaseSource, table: Table) -> CatalogueTable | None:
+    if (table.schema_changes or source.schema_changes).drop_table == "halt":
+        return None
+    return last_known(names.silver_path(lake, source, table), table.id)
 
 
 def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> SilverSpec:
@@ -74,7 +87,11 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         bronze_path=names.bronze_path(lake, source),
         path=names.silver_path(lake, source, table),
         columns=source_columns(source, table, found),
-        keys=table.keys or found.primary_key,
+        keys=() if table.without_key == "multiset" else table.keys or found.primary_key,
+        without_key=table.without_key,
+        generation=found.generation,
+        ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
+        columns_to_update=table.columns_to_update or "",
         unavailable=UNAVAILABLE_VALUE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
@@ -84,6 +101,13 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         quarantine_path=names.quarantine_path(lake, source, table),
         quarantine_limit=table.quarantine.max_records,
     )
+
+
+def _null_ignored(table: Table, columns: Sequence[Column]) -> tuple[str, ...]:
+    listed, spared = table.ignore_null_updates_column_list, table.ignore_null_updates_except_column_list
+    if not (table.ignore_null_updates or spared):
+        return listed
+    return tuple(c.name for c in columns if c.name not in (*spared, *(table.keys or ()), table.columns_to_update))
 
 
 def history_spec(lake: str, source: BaseSource, table: Table, silver: SilverSpec) -> SilverSpec:
@@ -99,6 +123,24 @@ def history_spec(lake: str, source: BaseSource, table: Table, silver: SilverSpec
         left_out = {*table.track_history_except_column_list, *silver.keys}
         tracked = tuple(c.name for c in silver.columns if c.name not in left_out)
     return replace(silver, path=names.history_path(lake, source, table), track_history=tracked)
+
+
+def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) -> dict[str, Any]:
+    path = names.history_path(lake, source, table)
+    return {
+        "cdc/history_uri": path,
+        "cdc/history_versions": silver_rows(path) or 0,
+        "cdc/history_delta_version": -1 if result.version is None else result.version,
+        "cdc/history_versions_added": result.rows_inserted,
+        "cdc/history_versions_changed": result.rows_updated + result.rows_deleted,
+        "cdc/history_seconds": round(result.seconds, 3),
+    }
+
+
+def _keys(table: Table, found: CatalogueTable) -> str:
+    if table.without_key == "multiset":
+        return "none: rows are known by all of their values"
+    return ", ".join(table.keys or found.primary_key) or "none: appended"
 
 
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
@@ -118,8 +160,11 @@ def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable
         "cdc/rows_updated": result.rows_updated,
         "cdc/rows_deleted": result.rows_deleted,
         "cdc/records_quarantined": result.detail.get("quarantined", 0),
+        "cdc/late_events": result.detail.get("late_events", 0),
+        "cdc/keys_folded_again": result.detail.get("refolded_keys", 0),
+        "cdc/positions_remembered": result.detail.get("positions_remembered", 0),
         "cdc/events_by_op": dg.MetadataValue.json(dict(result.by_op)),
-        "cdc/keys": ", ".join(table.keys or found.primary_key) or "none: appended",
+        "cdc/keys": _keys(table, found),
         "cdc/seconds": round(result.seconds, 3),
         "cdc/events_per_second": round(result.rows_read / result.seconds) if result.seconds else 0,
     }

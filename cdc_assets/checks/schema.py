@@ -1,7 +1,8 @@
 """The check `schema` of a silver table: which schema it has since when, and whether rows wait for a value.
 
 It warns and never fails a run: a change by the table's policy is no fault. It warns as long as a column that was added
-with a default that the catalogue no longer tells has NULLs in rows from before.
+with a default that the catalogue no longer tells has NULLs in rows from before, and as long as rows are left of a table that
+was dropped and made again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.checks.result import check_result
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.resources.schema_ledger import ledger_of, rows_without_value
+from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from spark.schema.ledger import Ledger, diff
 
 NAME = "schema"
@@ -32,12 +33,19 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
     last = ledger.history[-1]
     waiting = {c: n for c, after in ledger.unfilled().items() if (n := rows_without_value(path, c, after)) != 0}
-    if waiting:
+    renewals = ledger.renewals()
+    old = rows_up_to(path, renewals[-1]) if renewals else 0
+    if old != 0:
+        what = (
+            f"the table was dropped and made again at the source, and {'some' if old is None else f'at least {old}'} rows are "
+            "of the one before: have Debezium read it whole (docs/schema-changes.md), or declare drop_table: ignore"
+        )
+    elif waiting:
         said = ", ".join(f"{c} ({'unknown' if n is None else n} rows)" for c, n in waiting.items())
         what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
     else:
         what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
-    return check_result(key, not waiting, what, _metadata(ledger), severity=WARN)
+    return check_result(key, not waiting and old == 0, what, _metadata(ledger), severity=WARN)
 
 
 def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:

@@ -20,6 +20,7 @@ from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.references import EnvRef, SecretRef
+from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
 from cdc_assets.registry.value_forms import ValueForms
@@ -137,12 +138,9 @@ class Quarantine(Declared):
     max_records: int = Field(default=1000, ge=0)
 
 
-class Table(Declared):
+class Table(Rows):
     """One captured table.
 
-    `keys` declares the key of a table that has none in the database; without it such a table is appended.
-    `deletes: soft` keeps deleted rows, marked by `_cdc_deleted`. `truncate` is what a TRUNCATE at the source does: empty
-    the table, mark its rows deleted, nothing, or stop the table.
     `history: scd2` keeps every version of every row in a second table; with a track_history list, only changes of those
     columns (of all but those) make a version.
     `sensitive` names columns whose values are shown as hashes only, where a comparison shows rows.
@@ -152,14 +150,10 @@ class Table(Declared):
     """
 
     name: str
-    keys: tuple[str, ...] | None = None
     except_column_list: tuple[str, ...] = ()
     accept_inexact: tuple[str, ...] = ()
     schema_changes: SchemaChanges | None = None
     renamed: dict[str, str] = Field(default_factory=dict)
-    deletes: Literal["hard", "soft"] = "hard"
-    truncate: Literal["apply", "soft", "ignore", "halt"] = "apply"
-    history: Literal["scd1", "scd2"] = "scd1"
     track_history_column_list: tuple[str, ...] = ()
     track_history_except_column_list: tuple[str, ...] = ()
     quarantine: Quarantine = Quarantine()
@@ -251,6 +245,16 @@ class CapturedSource(BaseSource):
         if self.database.kind in ("mariadb", "mysql") and "temporal" not in forms.model_fields_set:
             return forms.model_copy(update={"temporal": "adaptive_time_microseconds"})
         return forms
+
+    @model_validator(mode="after")
+    def _whole_rows(self) -> CapturedSource:
+        for table in self.tables:
+            if table.partial:
+                said = f"table {table.name}: {', '.join(table.partial)}"
+                raise ValueError(
+                    f"{said}: a NULL of a database is a value, and silver would not equal its source; for kind: topics"
+                )
+        return self
 
     @model_validator(mode="after")
     def _settings_of_its_kind(self) -> CapturedSource:

@@ -17,3 +17,4 @@ class SchemaChanges(Declared):
     drop: Literal["lenient", "halt"] = "lenient"
     nullability: Literal["ignore", "halt"] = "ignore"
     reorder: Literal["ignore", "halt"] = "ignore"
+    drop_table: Literal["lenient", "evolve", "ignore", "halt"] = "lenient"

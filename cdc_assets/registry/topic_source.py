@@ -15,6 +15,7 @@ from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.value_forms import ValueForms
+from spark.specs import WHOLE_BEFORE
 
 Rows = Literal["json", "avro", "event-json", "event-avro"]
 Changes = Literal[
@@ -40,6 +41,7 @@ _IMPLIED: dict[str, Connector] = {
     "debezium-unwrapped-avro": "topic",
 }
 _AVRO = ("avro", "event-avro", "debezium-avro", "debezium-unwrapped-avro")
+_TEXTS = ("text[]", "character varying[]")
 _ROWS = ("json", "avro", "event-json", "event-avro")
 
 
@@ -72,10 +74,29 @@ class TopicTable(DeclaredTable):
         return self.connector or _IMPLIED[self.envelope]
 
     @model_validator(mode="after")
+    def _parts_of_rows(self) -> TopicTable:
+        if not self.partial:
+            return self
+        if self.envelope not in _ROWS:
+            raise ValueError(f"{', '.join(self.partial)}: envelope {self.envelope} says itself which columns it holds")
+        if not self.keys:
+            raise ValueError(f"{', '.join(self.partial)}: a part of a row needs keys, to find the rest by")
+        listed = (*self.ignore_null_updates_column_list, *self.ignore_null_updates_except_column_list)
+        unknown = [c for c in (*listed, self.columns_to_update) if c and c not in self.columns]
+        if unknown:
+            raise ValueError(f"column(s) {', '.join(unknown)} are not among the columns {', '.join(self.columns)}")
+        if self.columns_to_update and self.columns[self.columns_to_update].removesuffix(" not null") not in _TEXTS:
+            raise ValueError(f"columns_to_update: {self.columns_to_update} lists columns: it is of type text[]")
+        return self
+
+    @model_validator(mode="after")
     def _is_complete(self) -> TopicTable:
         if self.connector is None and self.envelope not in _IMPLIED:
             raise ValueError(f"envelope {self.envelope} does not say whose positions it carries: declare the connector")
-        if not self.keys and self.envelope not in _ROWS:
+        if self.without_key == "multiset":
+            if self.envelope not in WHOLE_BEFORE:
+                raise ValueError(f"without_key: multiset needs before-images; the envelope is one of {', '.join(WHOLE_BEFORE)}")
+        elif not self.keys and self.envelope not in _ROWS:
             raise ValueError(f"envelope {self.envelope} holds changes of rows: declare the keys they are known by")
         return self
 

@@ -175,3 +175,16 @@ def test_durations(text: str, seconds: float) -> None:
 def test_durations_without_a_unit_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match="number and unit"):
         parse_duration(value)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("ignore_null_updates: true", "a NULL of a database is a value"),
+        ("without_key: multiset, history: scd2", "history: scd2: without_key: multiset"),
+        ("without_key: multiset, keys: [id]", "keys: without_key: multiset"),
+    ],
+)
+def test_what_a_table_cannot_be_at_once(tmp_path: Path, more: str, said: str) -> None:
+    found = findings(write(tmp_path, GOOD.replace("{name: sales.order_line}", f"{{name: sales.order_line, {more}}}")))
+    assert any(said in finding for finding in found), found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from cdc_assets import names
 from cdc_assets.assets.record_form import declared, record_form
@@ -92,3 +93,37 @@ def test_every_declarable_envelope_and_connector_is_known_to_the_jobs() -> None:
 
     assert {*get_args(topic_source.Rows), *get_args(topic_source.Changes)} == set(ENVELOPES)
     assert set(get_args(topic_source.Connector)) == set(CONNECTORS)
+
+
+PARTS = {"name": "city", "topic": "t", "envelope": "json", "keys": ["id"], "columns": {"id": "integer not null", "n": "text"}}
+
+
+def of_parts(**more: object) -> TopicSource:
+    table = {**PARTS, "columns": {"id": "integer not null", "n": "text", "said": "text[]"}, **more}
+    return TopicSource.model_validate({"source": "p", "kind": "topics", "tables": [table]})
+
+
+def test_parts_of_rows() -> None:
+    source = of_parts(ignore_null_updates=True, columns_to_update="said")
+    (table,) = source.tables
+    spec = silver_spec("/lake", source, table, declared(table))
+    assert (spec.ignore_null_updates, spec.columns_to_update) == (("n",), "said")
+    but = of_parts(ignore_null_updates_except_column_list=["n"])
+    assert silver_spec("/lake", but, but.tables[0], declared(but.tables[0])).ignore_null_updates == ("said",)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"ignore_null_updates": True, "ignore_null_updates_column_list": ["n"]}, "give one of"),
+        ({"ignore_null_updates_column_list": ["m"]}, "m are not among the columns id, n, said"),
+        ({"ignore_null_updates_column_list": ["id"]}, "id: a column of the key"),
+        ({"columns_to_update": "n"}, "n lists columns: it is of type"),
+        ({"ignore_null_updates": True, "keys": None}, "needs keys"),
+        ({"ignore_null_updates": True, "envelope": "attunity-json"}, "says itself which columns it holds"),
+        ({"without_key": "multiset", "keys": None}, "needs before-images"),
+    ],
+)
+def test_parts_of_rows_that_make_no_sense(more: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        of_parts(**more)

@@ -38,7 +38,7 @@ class AvroEnvelope(Envelope):
         ids = records.agg(*[sf.collect_set(_schema_id(sf.col(name))).alias(name) for name in ("value", "key")]).collect()[0]
         return type(self)(_fetched(registry, ids["value"]), _fetched(registry, ids["key"]))
 
-    def fields(self, value: Expression) -> Expression:
+    def fields(self, value: Expression, image: str = "after") -> Expression:
         """Not told: the names that Avro allows are not always those of the columns."""
         return sf.lit(None).cast("array<string>")
 

@@ -46,9 +46,9 @@ class DebeziumJson(Envelope):
         said = self.payload(parsed)
         return of_source_block(said["op"], said["source"], connector)
 
-    def fields(self, value: Expression) -> Expression:
-        """The names under `after`."""
-        return sf.json_object_keys(sf.get_json_object(value.cast("string"), f"{self.root}.after"))
+    def fields(self, value: Expression, image: str = "after") -> Expression:
+        """The names under `after` or `before`."""
+        return sf.json_object_keys(sf.get_json_object(value.cast("string"), f"{self.root}.{image}"))
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""

@@ -36,7 +36,7 @@ class DebeziumUnwrapped(Envelope):
     form = "a row in JSON, as ExtractNewRecordState writes it"
     root = "$"
 
-    def fields(self, value: Expression) -> Expression:
+    def fields(self, value: Expression, image: str = "after") -> Expression:
         """The names in the row."""
         return sf.json_object_keys(sf.get_json_object(value.cast("string"), self.root))
 

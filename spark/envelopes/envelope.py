@@ -62,8 +62,8 @@ class Envelope(ABC):
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """The narrow columns."""
 
-    def fields(self, value: Expression) -> Expression:
-        """The names of the fields that an event's after-image has; null where the format does not tell."""
+    def fields(self, value: Expression, image: str = "after") -> Expression:
+        """The names of the fields that an event's image (after or before) has; null where the format does not tell."""
         return sf.lit(None).cast("array<string>")
 
     @abstractmethod
@@ -83,8 +83,8 @@ def kind(op: Expression, value: Expression) -> Expression:
 
 
 def key_columns(spec: SilverSpec) -> list[Column]:
-    """The spec's columns that are part of the key."""
-    return [c for c in spec.columns if c.name in spec.keys]
+    """The spec's columns that a row is known by: those of the key, or all of them."""
+    return [c for c in spec.columns if spec.multiset or c.name in spec.keys]
 
 
 def texts(columns: Sequence[Column]) -> StructType:

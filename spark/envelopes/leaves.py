@@ -45,13 +45,30 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
     form, read = envelope(spec.envelope).prepared(events, spec.schema_registry), fields_of(spec)
     wanted = events.select(*CARRIED, "key", "value", "headers")
     late = [c for c in spec.columns if missing_leaf(c) is not None]
-    images = form.images(wanted.withColumn("row_fields", form.fields(sf.col("value"))) if late else wanted, read)
+    if late:
+        wanted = wanted.withColumn("row_fields", form.fields(sf.col("value")))
+        if spec.multiset:
+            wanted = wanted.withColumn("fields_before", form.fields(sf.col("value"), "before"))
+    images = form.images(wanted, read)
+    if spec.multiset:
+        images = _halves(images)
     return images.select(
         *CARRIED,
         _unreadable(spec, form).alias("unreadable"),
         sf.col("row_before").isNotNull().alias("has_before"),
         _present(spec, read).alias("present"),
         *[_fitting(column, spec, form).alias(leaf(i)) for i, column in enumerate(spec.columns)],
+    )
+
+
+def _halves(images: DataFrame) -> DataFrame:
+    """A delete has the row that it takes away as its row; an update is a delete and what it leaves there."""
+    op = sf.col("op")
+    halves = sf.when(op == "u", sf.array(sf.lit("d"), op)).otherwise(sf.array(op))
+    told = images.withColumn("op", sf.explode(halves))
+    taken = {"row_after": "row_before", "row_fields": "fields_before"}
+    return told.withColumns(
+        {n: sf.when(op == "d", sf.col(b)).otherwise(sf.col(n)) for n, b in taken.items() if b in images.columns}
     )
 
 
@@ -109,10 +126,12 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
         (sf.col("position").isNull(), f"the source block has no log position ({needs})"),
         (op.isin("c", "u", "r") & after.isNull(), "the event has no after-image"),
     ]
-    if spec.keys:
+    if spec.multiset:
+        reasons.append(((op == "d") & after.isNull(), "the event has no before-image; ALTER TABLE ... REPLICA IDENTITY FULL"))
+    elif spec.keys:
         reasons.append(((op != "t") & sf.col("key").isNull() & after.isNull() & before.isNull(), "the event has no key"))
     else:
-        unkeyed = "the table has no key, so an update or delete has no row to go to: declare its keys"
+        unkeyed = "the table has no key, so an update or delete has no row to go to: declare its keys, or without_key: multiset"
         reasons.append((op.isin("u", "d"), unkeyed))
     answer = sf.lit(None).cast("string")
     for condition, reason in reversed(reasons):

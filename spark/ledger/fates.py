@@ -25,6 +25,7 @@ from spark.changes import decoded, key_slots
 from spark.envelopes.registry import envelope
 from spark.ledger.folds import Slice, by_fold, highest, place
 from spark.ledger.terms import FATES
+from spark.positions.layout import without_offset
 from spark.positions.registry import connector
 from spark.specs import SilverSpec
 
@@ -159,7 +160,12 @@ def _of_truncate(cut: Slice) -> Expression:
 
 
 def _keyless(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFrame) -> DataFrame:
-    """Without a key every event is a row of its own: it is there, or it was delivered before or replaced by a snapshot."""
+    """Without a key every event is a row of its own: it is there, or it was delivered before or replaced by a snapshot.
+
+    Of a multiset every event counts, unless its place had been passed in its partition, or a snapshot or TRUNCATE replaces it.
+    """
+    if spec.multiset:
+        return _counted(cut, rows)
     silver = session.read.format("delta").option("versionAsOf", cut.last.version).load(spec.path)
     there = silver.select(sf.col("_cdc_position").alias("position"), sf.lit(True).alias("there")).distinct()
     found = rows.join(there, "position", "left")
@@ -170,6 +176,24 @@ def _keyless(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFram
         .otherwise("older")
     )
     return found.select("window", "kind", fate.alias("fate"))
+
+
+def _counted(cut: Slice, rows: DataFrame) -> DataFrame:
+    before = Window.partitionBy("topic", "epoch", "partition").orderBy("offset").rangeBetween(Window.unboundedPreceding, -1)
+    arrays = [
+        x for key, known in highest(cut).items() for x in (sf.lit(key), sf.array(*[sf.lit(v).cast("string") for v in known]))
+    ]
+    passed = sf.greatest(sf.max("position").over(before), sf.get(sf.create_map(*arrays)[place()], sf.col("fold")))
+    floor = max(filter(None, (cut.last.snapshot, cut.last.truncated)), default="")
+    position = sf.col("position")
+    fate = (
+        sf.when(sf.col("op").eqNullSafe("t"), _of_truncate_row(cut))
+        .when(position.isNull(), "unaccounted")
+        .when(without_offset(position) < without_offset(passed), "older")
+        .when(position < floor, "superseded")
+        .otherwise("applied")
+    )
+    return rows.withColumn("fate", fate).select("window", "kind", "fate")
 
 
 def _of_truncate_row(cut: Slice) -> Expression:

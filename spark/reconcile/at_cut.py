@@ -20,7 +20,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import bronze_drafts, kafka_ranges, quarantine
+from spark import bronze_drafts, kafka_ranges, multiset, quarantine
 from spark.bronze import COLUMNS
 from spark.bronze_counts import counted, positioned
 from spark.bronze_slice import by_partition, new_events, table_events
@@ -152,9 +152,10 @@ class AtCut:
         if not self._facts[0]:
             return silver.where(~sf.col("gone")).drop("gone")
         if not self.spec.keys:
-            added = self._seen().where(sf.col("_cdc_op") != "d").drop("absent", "problem", *_PLACE)
+            seen = self._seen().localCheckpoint()
             kept = silver.where(~sf.col("gone")).drop("gone")
-            return kept.unionByName(added.withColumn("hidden", sf.lit(False)).select(kept.columns))
+            rows = kept.unionByName(seen.where("_cdc_op <> 'd'").withColumn("hidden", sf.lit(False)).select(kept.columns))
+            return multiset.remaining(rows, seen.where("_cdc_op = 'd'"), self.spec) if self.spec.multiset else rows
         fresh = self._seen()
         keys = fresh.select(*key_slots(self.spec)).distinct().localCheckpoint()
         known = _of(silver, keys, self.spec, "left_semi")
@@ -187,9 +188,6 @@ class AtCut:
         folded = carried(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))
         return folded.withColumn("key", self.row_text.key()).join(hides, "key", "full_outer")
-
-
-_PLACE = ("topic", "partition", "offset", "snapshot")
 
 
 def _as(column: Expression, wanted: str, found: str) -> Expression:

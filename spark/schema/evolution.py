@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from spark.errors import KeyDefinitionError, SchemaMismatchError
 from spark.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
+from spark.schema import generation
 from spark.schema.difference import Plan, keys, plan
 from spark.schema.ledger import PROPERTY, Change, Ledger
 from spark.schema.policy import EVOLVE, SchemaChanges
@@ -27,7 +28,9 @@ WIDENING = {"delta.enableTypeWidening": "true"}
 
 def record_birth(session: SparkSession, spec: SilverSpec) -> None:
     """Begin the ledger of a table that has just been created."""
-    set_properties(session, spec.path, {PROPERTY: replace(_born(spec.columns), keys=spec.keys).to_text()})
+    set_properties(
+        session, spec.path, {PROPERTY: replace(_born(spec.columns), keys=spec.keys, generation=spec.generation).to_text()}
+    )
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:
@@ -52,15 +55,15 @@ def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpe
         KeyDefinitionError: the rows are told apart by other columns than before.
     """
     kept = _kept(session, spec)
-    ledger = kept or _shown(session, spec)
+    ledger, renewed = generation.noticed(kept or _shown(session, spec), spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
-    effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec))
+    effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed)
     _same_key(ledger, effective)
-    if kept and effective.columns == ledger.columns and not wanted.changes and set(ledger.keys) == set(effective.keys):
+    if kept == ledger and effective.columns == ledger.columns and not wanted.changes and set(ledger.keys) == set(effective.keys):
         return effective
     _alter(session, effective, wanted)
     _fill(session, spec, wanted)
-    grown = replace(ledger, keys=effective.keys).grown(effective.columns, wanted.changes, at=_now(), after=after)
+    grown = replace(ledger, keys=effective.keys).grown(effective.columns, [*renewed, *wanted.changes], at=_now(), after=after)
     set_properties(session, spec.path, {PROPERTY: grown.to_text()})
     return effective
 

@@ -45,11 +45,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Columns of now, and how they came about; `keys` are those that the rows are told apart by (none: not known)."""
+    """Columns of now, and how they came about; `keys` are those that the rows are told apart by (none: not known).
+
+    `generation` is the table's number in the source's catalogue; `renewed`: it has become another table, whose full snapshot
+    takes the place of all rows below it; what had been folded when that was seen.
+    """
 
     columns: tuple[Column, ...]
     history: tuple[Entry, ...] = ()
     keys: tuple[str, ...] = ()
+    generation: str = ""
+    renewed: str = ""
 
     def grown(self, columns: Sequence[Column], changes: Sequence[Change], *, at: str, after: str) -> Ledger:
         """With one entry more, or only with other columns where there is nothing to tell."""
@@ -62,11 +68,22 @@ class Ledger:
         """Columns in which rows at or below a position may lack a value: {column: position}."""
         return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}
 
+    def renewals(self) -> list[str]:
+        """The positions after which the source's table became another one."""
+        return [e.after for e in self.history for c in e.changes if c.kind == "drop_table"]
+
+    def of_source(self) -> tuple[Column, ...]:
+        """The columns that the source had when it was last asked, under its names."""
+        newest = {c.event_field: c for c in sorted(self.columns, key=lambda c: c.since)}
+        own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith("\x00")]
+        return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
+
     def to_text(self) -> str:
         """As the property holds it."""
         columns = [{k: v for k, v in asdict(c).items() if v != _DEFAULTS[k]} for c in self.columns]
         history = [asdict(e) for e in self.history]
-        return json.dumps({"columns": columns, "history": history, "keys": self.keys}, separators=(",", ":"))
+        facts = {"keys": self.keys, "generation": self.generation, "renewed": self.renewed}
+        return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Ledger:
@@ -78,7 +95,9 @@ class Ledger:
         try:
             data = json.loads(text)
             columns = tuple(Column.from_dict(c) for c in data["columns"])
-            return cls(columns, tuple(_entry(e) for e in data["history"]), tuple(data.get("keys", ())))
+            history = tuple(_entry(e) for e in data["history"])
+            facts = {name: data.get(name, "") for name in ("generation", "renewed")}
+            return cls(columns, history, tuple(data.get("keys", ())), **facts)
         except (ValueError, KeyError, TypeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
 

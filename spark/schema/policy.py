@@ -31,6 +31,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "drop": (LENIENT, HALT),
     "nullability": (IGNORE, HALT),
     "reorder": (IGNORE, HALT),
+    "drop_table": (LENIENT, EVOLVE, IGNORE, HALT),
 }
 
 
@@ -45,6 +46,7 @@ class SchemaChanges:
     drop: str = LENIENT
     nullability: str = IGNORE
     reorder: str = IGNORE
+    drop_table: str = LENIENT
 
     def __post_init__(self) -> None:
         for kind, choice in asdict(self).items():

@@ -32,11 +32,16 @@ class CatalogueColumn:
 
 @dataclass(frozen=True)
 class CatalogueTable:
-    """A table's columns in order, and its primary key's columns in key order (empty: no key)."""
+    """A table's columns in order, and its primary key's columns in key order (empty: no key).
+
+    `generation` is the table's own number, which a table dropped and made again does not keep; empty where the database has
+    none that only then changes.
+    """
 
     id: TableId
     columns: tuple[CatalogueColumn, ...]
     primary_key: tuple[str, ...]
+    generation: str = ""
 
 
 class SourceSnapshot(Protocol):

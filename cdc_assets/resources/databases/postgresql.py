@@ -24,7 +24,8 @@ _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
        COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position,
        CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
-       (a.attmissingval::text::text[])[1] AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted
+       (a.attmissingval::text::text[])[1] AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted,
+       c.oid::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
@@ -108,8 +109,9 @@ class PostgresDatabase:
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], row[4], *row[6:]) for row in columns),
+                columns=tuple(CatalogueColumn(row[2], row[3], row[4], *row[6:-1]) for row in columns),
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
+                generation=columns[0][-1],
             )
             for table, columns in grouped.items()
         }
