@@ -32,12 +32,12 @@ def compare(
         DatabaseError: the standby is not reached, is none, or the source is no PostgreSQL.
     """
     primary = platform.database(source)
-    where = primary if standby is None else _standby(source, standby)
+    where = primary if standby is None else standby_of(source, standby)
 
     def carry() -> LogPosition:
         position = lake.carried(platform, source, timeout)
         if isinstance(where, PostgresDatabase) and standby is not None:
-            _await_replay(where, position.lsn, timeout)
+            await_replay(where, position.lsn, timeout)
         return position
 
     catalogue = primary.tables([t.id for t in tables])
@@ -45,7 +45,12 @@ def compare(
     return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue)
 
 
-def _standby(source: Source, place: str) -> PostgresDatabase:
+def standby_of(source: Source, place: str) -> PostgresDatabase:
+    """The standby at `host:port`, reached with the source's own role.
+
+    Raises:
+        DatabaseError: it is not reached, or is no standby.
+    """
     host, _, port = place.rpartition(":")
     if not (host and port.isdigit()) or not isinstance(source.database, Database):
         raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
@@ -56,8 +61,12 @@ def _standby(source: Source, place: str) -> PostgresDatabase:
     return standby
 
 
-def _await_replay(standby: PostgresDatabase, lsn: str, timeout: float) -> None:
-    """Until the standby shows what the primary had committed when the marker was written."""
+def await_replay(standby: PostgresDatabase, lsn: str, timeout: float) -> None:
+    """Until the standby shows what the primary had committed when the marker at `lsn` was written.
+
+    Raises:
+        DatabaseError: it does not within `timeout` seconds.
+    """
     until = time.monotonic() + timeout
     with standby.connection() as connection:
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -152,46 +153,71 @@ def sent(made: Made) -> tuple[str | None, str | None]:
 
 
 def test_both_topics_are_counted_at_the_same_cut(session: SparkSession, kafka: str, tmp_path: Path) -> None:
-    """Aborted transactions, markers and tombstones on one side, other markers on the other, and a topic that is ahead."""
+    """Two partitions, aborted transactions, markers and tombstones on one side, other markers on the other, a topic ahead.
+
+    At the end retention, or another topic of the same name: said, and bronze and the fates go on.
+    """
     broker = Broker(kafka)
-    core, mirror = broker.topic(), broker.topic()
-    first = [Made("c", k, 10 + k, k // 2) for k in range(3)] + [Made("d", 1, 20, 0), Made("tombstone", 1, 0, 0)]
-    second = [Made("u", 0, 30, 2), Made("c", 5, 31, 0)]
+    core, mirror = (broker.topic(partitions=2) for _ in range(2))
+    first = [Made("c", k, 10 + k, k // 2) for k in range(3)]
+    gone = [Made("c", 7, 19, 0), Made("d", 7, 20, 0), Made("tombstone", 7, 0, 0)]
+    second, third = [Made("u", 0, 30, 2), Made("c", 5, 31, 0)], [Made("u", 2, 40, 3)]
     broker.send(core, [sent(Made("c", 9, 9, 0))] * 4, end="abort")
     broker.send(core, [sent(m) for m in first[:2]])
     broker.send(core, [sent(m) for m in first[2:]])
+    broker.send(core, [sent(m) for m in gone], partition=1)
     broker.send(mirror, [sent(m) for m in first])
+    broker.send(mirror, [sent(m) for m in gone], partition=1)
     form = ("debezium-json", "postgresql")
     bronze_path, silver_path = str(tmp_path / "bronze"), str(tmp_path / "silver")
     spec = SilverSpec("source", "t", bronze_path, silver_path, ID_V, ("id",))
 
-    def whole(topic: str) -> TopicRange:
-        return TopicRange("t", topic, f"id-{topic}", 0, {0: (0, broker.last_stable(topic))}, *form)
+    def whole(topic: str, begin: int = 0) -> TopicRange:
+        ranges = {0: (begin, broker.last_stable(topic)), 1: (0, broker.last_stable(topic, 1))}
+        return TopicRange("t", topic, f"id-{topic}", 0, ranges, *form)
 
-    def count() -> None:
+    def fold() -> None:
         bronze.run(session, BronzeSpec(bronze_path, kafka, (whole(mirror),), uuid.uuid4().hex))
         silver.run(session, spec)
-        table = LedgerTable(spec, whole(core), whole(mirror))
-        job.run(session, LedgerSpec("source", str(tmp_path / "ledger"), bronze_path, (table,), kafka, kafka))
+
+    def count(of_core: TopicRange, of_mirror: TopicRange, name: str = "ledger") -> None:
+        table = LedgerTable(spec, of_core, of_mirror)
+        job.run(session, LedgerSpec("source", str(tmp_path / name), bronze_path, (table,), kafka, kafka))
 
     broker.send(core, [sent(m) for m in second])  # The mirror is behind.
-    count()
-    expect = Counter(m.op for m in first)
+    fold()
+    count(whole(core), whole(mirror))
+    expect = Counter(m.op for m in [*first, *gone])
     for link in ("topic", "mirror", "bronze"):
         assert by_op(tmp_path, link) == expect
     broker.send(mirror, [sent(Made("u", 0, 99, 0))], end="abort")
     broker.send(mirror, [sent(m) for m in second])
-    count()
+    fold()
+    count(whole(core), whole(mirror))
     for link in ("topic", "mirror", "bronze"):
-        assert by_op(tmp_path, link) == Counter(m.op for m in [*first, *second])
+        assert by_op(tmp_path, link) == Counter(m.op for m in [*first, *gone, *second])
     seen = {(row["op"], row["window_start"].minute, row["pane"]): row["bronze"] for row in rows(str(tmp_path / "ledger"))}
     # The first run closed minute 0, so that the second one's insert came late; nothing is newer than its update.
     assert seen["c", 0, "late"] == 1
     assert seen["u", 2, "early"] == 1
 
+    shutil.copytree(tmp_path / "ledger", tmp_path / "recreated")
+    broker.send(core, [sent(m) for m in third * 2])
+    broker.send(mirror, [sent(m) for m in third])
+    removed = broker.last_stable(core)
+    broker.delete_before(core, removed)
+    fold()
+    count(whole(core, removed), whole(mirror))
+    count(whole(core), replace(whole(mirror), topic_id="another"), "recreated")
+    for name, why in (("ledger", "retention removed offsets"), ("recreated", "the mirrored topic was recreated")):
+        told = job.folded_history(session, str(tmp_path / name), job.fold_ledger).tables["t"]
+        assert why in told.uncounted
+        assert by_op(tmp_path, "bronze", name)["u"] == 2
+    assert by_op(tmp_path, "topic")["u"] == 1
 
-def by_op(root: Path, link: str) -> Counter[str]:
+
+def by_op(root: Path, link: str, name: str = "ledger") -> Counter[str]:
     found: Counter[str] = Counter()
-    for row in rows(str(root / "ledger")):
-        found[row["op"]] += row[link]
-    return found
+    for row in rows(str(root / name)):
+        found[row["op"]] += row[link] or 0
+    return +found
