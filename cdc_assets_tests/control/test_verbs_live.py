@@ -18,7 +18,7 @@ from cdc_assets.registry.references import SecretRef
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.control.conftest import Cdc
 from cdc_assets_tests.live_source import NAME
-from cdc_assets_tests.mirroring.clusters import until
+from cdc_assets_tests.mirroring.clusters import forget, until
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,26 @@ def test_pause_resume_and_restart(cdc: Cdc) -> None:
     assert cdc.json("restart", name, "--all")[0]["tasks"] == ["RUNNING"]
     (nobody,) = cdc.json("restart", "nobody", code=1)
     assert nobody["error"].startswith("no connector nobody on core or lake Connect")
+
+
+def test_what_a_mirror_has_lost_is_mended_by_one_command(cdc: Cdc) -> None:
+    topic, platform = "clerk.public.clerk", Platform()
+    cdc.json("get", "mirrors", "clerk")
+    cdc("stop", "clerk-mirror")
+    with cdc.live.connection() as connection:
+        connection.execute("INSERT INTO public.clerk VALUES (2, 'two')")
+    end = cdc.live.delivered()[topic][0][-1].offset + 1
+    forget(cdc.live.bootstrap, topic, end)
+    (mirror,) = cdc.json("get", "mirrors", "clerk")
+    assert (mirror["copy"], mirror["repair"]) == ("lost", f"cdc repair mirror {topic}")
+    cdc("resume", "clerk-mirror")
+    planned = cdc.json("repair", "mirror", topic, "--dry-run")
+    assert planned["steps"][0] == "read table public.clerk again: cdc onboard clerk public.clerk --again"
+    assert planned["after"]["state"] == "lost"
+    assert cdc.json("repair", "mirror", topic)["after"]["repair"] is None
+    assert cdc.json("repair", "mirror", topic)["steps"] == []
+    lake, copy = platform.lake_kafka(), f"core.{topic}"
+    until(lambda: "two" in str([record.value for record in lake.records(copy, lake.states([copy])[copy].ranges)]))
 
 
 def test_a_secret_is_found_where_the_source_says_and_the_worker_allows(cdc: Cdc, tmp_path: Path) -> None:

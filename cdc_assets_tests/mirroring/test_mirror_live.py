@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.declared import declared_connectors
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.mirroring.watch import MirrorState, mirror_states, refuse_one_cluster
+from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets_tests.mirroring.clusters import Clusters, source, two_clusters, until
 
@@ -125,6 +127,22 @@ def test_the_identity_policy_keeps_names(clusters: Clusters, web: TopicSource) -
     apply_connector(clusters.platform.lake_connect(), mirror_config(same))
     until(lambda: clusters.copied("plain") == ["a"])
     until(lambda: [state.state for state in mirror_states(clusters.platform, same)] == ["ok"])
+
+
+def test_heartbeats_come_and_a_groups_place_is_told(clusters: Clusters) -> None:
+    about = {"heartbeats": "1s", "checkpoints": {"groups": ["readers"], "every": "1s", "sync_offsets": True}}
+    told = source("told", "plans").model_copy(update={"mirror": Mirror.model_validate(about)})
+    clusters.create("plans")
+    clusters.send("plans", ["a", "b", "c"])
+    clusters.read("plans", group="readers", records=2)
+    for declared in declared_connectors([told]):
+        apply_connector(clusters.platform.lake_connect(), declared.config)
+    states = clusters.platform.lake_connect().overview()
+    assert {names for names in states if names.startswith("told-")} == {"told-mirror", "told-checkpoints", "told-heartbeats"}
+    lake = clusters.platform.lake_kafka()
+    until(lambda: any(state.ends[0] for state in lake.states(["heartbeats"]).values()))
+    # Never behind what the group has not read: whoever goes on there misses nothing.
+    until(lambda: 0 < clusters.place("core.plans", group="readers") <= 2)
 
 
 def test_one_cluster_is_no_mirror(clusters: Clusters) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from cdc_assets import names
+from cdc_assets.assets.bronze_append import append, look
+from cdc_assets.assets.record_form import catalogue_of
+from cdc_assets.assets.silver import silver_spec
+from cdc_assets.cli import app
+from cdc_assets.onboarding.work import declared_source
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.mirroring.clusters import forget, until
 from cdc_assets_tests.onboarding.drive import cdc, ended, kill_at
 from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
 from cdc_assets_tests.spark.lake import Lake, values
@@ -44,3 +55,51 @@ def test_incremental_with_a_kill_in_the_middle(live: LiveSource, session: SparkS
         text = own.file.read_text()
         assert "  # what was captured first\n" in text
         assert "{name: public.shop_old}  # stays\n  - {name: public.shop_new}\n" in text
+
+
+def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
+    live: LiveSource, session: SparkSession, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark import silver
+
+    monkeypatch.setenv("CDC_SPARK_REMOTE", remote)
+    monkeypatch.setenv("CDC_LAKE", str(tmp_path / "lake"))
+    with ground(live, tmp_path / "sources", "gap") as own:
+        platform, source = Platform(), declared_source("gap")
+        (table,) = source.tables
+        topic, lake = names.mirrored_topic(source, table), platform.lake_kafka()
+
+        def caught_up() -> dict[int, tuple[int, int]]:
+            own.live.delivered()
+            core = platform.core_kafka().states([names.topic(source, table)])[names.topic(source, table)]
+            until(lambda: topic in lake.states([topic]) and lake.states([topic])[topic].ends[0] >= core.ends[0] - 2)
+            return lake.states([topic])[topic].ranges
+
+        def fold() -> list[dict[str, object]]:
+            found = look(platform, source, [table])
+            append(platform, source, found, "test", print)
+            spec = silver_spec(platform.lake, source, table, catalogue_of(platform, source, [table])[table.id])
+            silver.run(session, spec)
+            return sorted(values(spec.path), key=lambda row: int(str(row["id"])))
+
+        def lose(upto: int) -> None:
+            """Of these changes the lake's topic keeps nothing, and bronze has read nothing."""
+            with own.live.connection() as connection:
+                connection.execute("DELETE FROM gap_old WHERE id < %s", [upto])
+                connection.execute("UPDATE gap_old SET v = v || ' lost' WHERE id = 50")
+            end = caught_up()[0][1]
+            forget(own.live.bootstrap, topic, end)
+            until(lambda: lake.states([topic])[topic].ranges[0][0] == end)
+
+        caught_up()
+        assert fold() == own.rows("gap_old")
+        lose(10)
+        assert "are gone before bronze read them" in look(platform, source, [table]).gaps[topic]
+        planned = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old", "--dry-run"])
+        assert "would read public.gap_old again; bronze goes on in epoch 1" in planned.output
+        done = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old"], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        # The deletes are in no record any more.
+        assert fold() == own.rows("gap_old")
+        again = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old", "-o", "json"])
+        assert json.loads(again.stdout) == {**json.loads(again.stdout), "gap": None, "epoch": 1, "repaired": False}
