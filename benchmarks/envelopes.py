@@ -1,6 +1,6 @@
 """What an envelope costs: bronze and silver of the same changes in each form, as ratios to plain Debezium JSON.
 
-    python -m benchmarks.envelopes --remote sc://HOST:PORT [--events 100000] [--rounds 3]
+    python -m benchmarks.envelopes [--events 100000] [--rounds 3]
 
 Records lie in a Parquet file instead of Kafka, so that only decoding and writing differ. The best of the rounds counts, since
 neighbours only ever make a round slower; forms take turns in who comes first.
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets_tests.spark.avro import framed, registry
+from cdc_assets_tests.spark.jvm import spark_connect
 from spark import bronze, silver
 from spark.bronze_drafts import drafts
 from spark.bronze_slice import table_events
@@ -141,42 +144,52 @@ def write(file: Path, topic: str, events: int, encode: Encode) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--remote", required=True)
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="cdc-bench-"))
     try:
         with registry() as schemas:
-            forms = encoders(schemas.register("k", KEY), schemas.register("v", VALUE))
+            ids = schemas.register("k", KEY), schemas.register("v", VALUE)
+            forms = encoders(*ids)
             for name, encode in forms.items():
                 write(folder / f"{name}.parquet", name, chosen.events, encode)
-            show(chosen.events, measure(chosen, folder, list(forms), schemas.url))
+            show(chosen.events, measure(chosen, folder, list(forms), (schemas.url, ids)))
     finally:
         shutil.rmtree(folder)
 
 
 Seconds = dict[str, dict[str, list[float]]]
+Schemas = tuple[str, tuple[int, int]]
+"""The registry's address, the ids of key and value."""
 
 
-def measure(chosen: argparse.Namespace, folder: Path, forms: Sequence[str], url: str) -> Seconds:
+def measure(chosen: argparse.Namespace, folder: Path, forms: Sequence[str], schemas: Schemas) -> Seconds:
     """Seconds by step, form and round; a first round warms up and does not count."""
-    session = connect(chosen.remote)
+    with spark_connect(folder / "spark", optimize=True) as (remote, _):
+        return _rounds(connect(remote), chosen, folder, forms, schemas)
+
+
+def _rounds(session: SparkSession, chosen: argparse.Namespace, folder: Path, forms: Sequence[str], schemas: Schemas) -> Seconds:
     taken: Seconds = {}
     for number in range(chosen.rounds + 1):
         turn = number % len(forms)
         for name in (*forms[turn:], *forms[:turn]):
             lake = folder / f"{name}-{number}"
-            for step, seconds in _timed(session, folder / f"{name}.parquet", lake, name, url, chosen.events):
+            for step, seconds in _timed(session, folder / f"{name}.parquet", lake, name, schemas, chosen.events):
                 if number:
                     taken.setdefault(step, {}).setdefault(name, []).append(seconds)
             shutil.rmtree(lake)
     return taken
 
 
-def _timed(session: SparkSession, file: Path, lake: Path, form: str, url: str, events: int) -> Iterator[tuple[str, float]]:
-    """Decoding alone, its result thrown away, and the whole jobs."""
-    topic = TopicRange("accounts", form, "id", 0, {0: (0, events)}, envelope=form, schema_registry=url)
+def _timed(
+    session: SparkSession, file: Path, lake: Path, form: str, schemas: Schemas, events: int
+) -> Iterator[tuple[str, float]]:
+    """Decoding alone, its result thrown away, and the whole jobs; a tenth of the records is in bronze before."""
+    (url, (key_id, value_id)), first = schemas, events // 10
+    ids = {"key": [key_id], "value": [value_id]}
+    topic = TopicRange("accounts", form, "id", 0, {0: (first, events)}, envelope=form, schema_registry=url)
     asked = BronzeSpec(str(lake / "bronze"), "none", (topic,), uuid.uuid4().hex)
     spec = SilverSpec(
         *("bench", "accounts", asked.path, str(lake / "silver"), COLUMNS, ("aid",)), envelope=form, schema_registry=url
@@ -185,11 +198,15 @@ def _timed(session: SparkSession, file: Path, lake: Path, form: str, url: str, e
     def nowhere(rows: DataFrame) -> None:
         rows.write.format("noop").mode("overwrite").save()
 
-    records = session.read.parquet(str(file))
+    everything = session.read.parquet(str(file))
+    before, records = (everything.where(f"offset {sign} {first}") for sign in ("<", ">="))
+    start = replace(asked, topics=(replace(topic, ranges={0: (0, first)}),), operation_id=uuid.uuid4().hex)
+    bronze.append(session, start, lambda _: before)
+    told = replace(spec, schema_ids=ids)
     steps: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("decode for bronze", lambda: nowhere(drafts(records, [topic]).drop("key", "value", "headers"))),
+        ("decode for bronze", lambda: nowhere(drafts(records, [topic], {form: ids}).drop("key", "value", "headers"))),
         ("bronze", lambda: bronze.append(session, asked, lambda _: records)),
-        ("decode for silver", lambda: nowhere(decoded(table_events(session, spec, 0), spec))),
+        ("decode for silver", lambda: nowhere(decoded(table_events(session, spec, 1), told))),
         ("silver, first load", lambda: silver.run(session, spec)),
     )
     for step, work in steps:
@@ -210,6 +227,7 @@ def show(events: int, taken: Seconds) -> None:
         for form, times in sorted(by_form.items()):
             best = min(times)
             print(f"{step:<20} {form:<22} {best:6.2f} s {events / best:>9,.0f} events/s  x{best / base:.2f}")
+    print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

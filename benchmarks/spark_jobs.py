@@ -88,25 +88,28 @@ class Feed:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 2_000_000})
         self.topic = topic
-        self.lsn = 1_000_000
+        self.sent = 0
 
     def send(self, op: str, keys: range | list[int]) -> None:
-        for key, value in self._events(op, keys):
+        for key, value in events(op, keys, self.sent):
             self.producer.produce(self.topic, value, key)
             self.producer.poll(0)
+        self.sent += len(keys)
         self.producer.flush()
 
-    def _events(self, op: str, keys: range | list[int]) -> Iterator[tuple[str, str]]:
-        for aid in keys:
-            self.lsn += 128
-            after = {"aid": aid, "bid": 1, "abalance": random.randrange(10_000), "filler": " " * 84}
-            source = {
-                **{"version": "3.7.0.Final", "connector": "postgresql", "name": "bench", "ts_ms": 1_790_000_000_000},
-                **{"snapshot": "false", "db": "bank", "sequence": json.dumps([str(self.lsn), str(self.lsn)]), "schema": "public"},
-                **{"table": "accounts", "txId": self.lsn // 512, "lsn": self.lsn, "ts_us": 1_790_000_000_000_000},
-            }
-            value = {"before": None, "after": after, "source": source, "transaction": None, "op": op, "ts_ms": 1_790_000_000_001}
-            yield json.dumps({"aid": aid}), json.dumps(value)
+
+def events(op: str, keys: range | list[int], number: int) -> Iterator[tuple[str, str]]:
+    """Key and value of an event per key, `number` of them sent before."""
+    for sent, aid in enumerate(keys, number):
+        lsn = 1_000_000 + 128 * sent
+        after = {"aid": aid, "bid": 1, "abalance": random.randrange(10_000), "filler": " " * 84}
+        source = {
+            **{"version": "3.7.0.Final", "connector": "postgresql", "name": "bench", "ts_ms": 1_790_000_000_000},
+            **{"snapshot": "false", "db": "bank", "sequence": json.dumps([str(lsn), str(lsn)]), "schema": "public"},
+            **{"table": "accounts", "txId": lsn // 512, "lsn": lsn, "ts_us": 1_790_000_000_000_000},
+        }
+        value = {"before": None, "after": after, "source": source, "transaction": None, "op": op, "ts_ms": 1_790_000_000_001}
+        yield json.dumps({"aid": aid}), json.dumps(value)
 
 
 def timed(work: Callable[[], object]) -> float:

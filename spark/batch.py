@@ -27,6 +27,7 @@ from spark.late import grown
 from spark.positions.layout import epoch_prefix
 from spark.silver_table import soft
 from spark.specs import SilverSpec
+from spark.topic_state import all_schema_ids
 
 LOCAL_UP_TO = 20_000
 
@@ -52,6 +53,20 @@ class Work:
     def all_events(self) -> DataFrame:
         """Everything bronze holds of the table."""
         return table_events(self.session, self.spec, self.committed.version)
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """`events`, decoded; once, since some envelopes look at records before they can read them."""
+        return decoded(self.events, self._told)
+
+    @cached_property
+    def all_changes(self) -> DataFrame:
+        """`all_events`, decoded."""
+        return self.changes if self.before is None else decoded(self.all_events, self._told)
+
+    @property
+    def _told(self) -> SilverSpec:
+        return replace(self.spec, schema_ids=all_schema_ids(self.committed.of_table(self.spec.table).values()))
 
     @property
     def built_on(self) -> int:
@@ -126,7 +141,7 @@ class Newest:
 @contextmanager
 def newest(work: Work, late: Expression, records: int) -> Iterator[Newest]:
     """MERGE reads its source twice; as a local relation the second reading costs nothing (3.5 s against 2.7 s)."""
-    rows = newest_per_key(decoded(work.events, work.spec), work.spec, late)
+    rows = newest_per_key(work.changes, work.spec, late)
     if records <= LOCAL_UP_TO:
         table = rows.toArrow()
         # With its schema: Arrow's timestamps alone do not say whether they are of a time zone.

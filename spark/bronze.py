@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark import bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges
 from spark.bronze_counts import counted, positioned
@@ -60,16 +60,34 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         shares = bronze_counts.shares(todo, [], None)
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
-    records = read(filled)
-    drafts = bronze_drafts.drafts(records, filled).persist()
+    drafts, groups = _counted(read(filled), filled, committed)
     try:
-        groups = counted(drafts, filled)
         same = _same_epochs(committed, filled)
         events = bronze_reloads.replaced(positioned(drafts, groups, same), groups, filled, same)
         shares = bronze_counts.shares(todo, groups, None if events is drafts else events)
         return _commit(session, spec, committed, events, shares, todo, started)
     finally:
         drafts.unpersist()
+
+
+def _counted(records: DataFrame, topics: Sequence[TopicRange], committed: Committed) -> tuple[DataFrame, list[Row]]:
+    """The records as drafts, kept in memory, and what they are in numbers; looked at twice where one has a new schema."""
+    known = {name: state.schema_ids for name, state in committed.topics.items()}
+    with kafka_ranges.losses_named(topics):
+        drafts, groups = _held(bronze_drafts.drafts(records, topics, known), topics)
+        if bronze_counts.unknown_schemas(groups, topics, known):
+            drafts.unpersist()
+            drafts, groups = _held(bronze_drafts.drafts(records, topics), topics)
+    return drafts, groups
+
+
+def _held(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple[DataFrame, list[Row]]:
+    held = drafts.persist()
+    try:
+        return held, counted(held, topics)
+    except BaseException:
+        held.unpersist()
+        raise
 
 
 def _same_epochs(committed: Committed, topics: Sequence[TopicRange]) -> Committed:

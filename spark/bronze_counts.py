@@ -7,7 +7,7 @@ reads Kafka, so this is where lost ranges show.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row
@@ -15,9 +15,11 @@ from pyspark.sql import functions as sf
 
 from spark import kafka_ranges
 from spark.commits import Committed, TopicCommit
-from spark.failures import SPARK_FAILURES
+from spark.envelopes.avro_records import heads, schema_ids
+from spark.envelopes.registry import envelope
 from spark.positions import layout, postgresql
 from spark.specs import TopicRange
+from spark.topic_state import SchemaIds
 
 Place = tuple[str, int]
 Snapshots = dict[Place, list[tuple[int, int]]]
@@ -40,14 +42,21 @@ def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
         sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
         sf.count_if(unanchored).alias("unanchored"),
         *_reach(),
+        *(heads() if any(envelope(t.envelope).framed for t in topics) else ()),
     )
-    try:
+    with kafka_ranges.losses_named(topics):
         return grouped.collect()
-    except SPARK_FAILURES as error:
-        lost = kafka_ranges.lost_range(error, topics)
-        if lost is None:
-            raise
-        raise lost from error
+
+
+def unknown_schemas(groups: Sequence[Row], topics: Sequence[TopicRange], known: Mapping[str, SchemaIds | None]) -> bool:
+    """Whether there are records of a topic with a schema that nobody knew of when they were read."""
+    for topic in topics:
+        told = known.get(topic.topic)
+        if told is not None and envelope(topic.envelope).framed:
+            found = schema_ids([g for g in groups if g.topic == topic.topic])
+            if any(set(ids) - set(told[part]) for part, ids in found.items()):
+                return True
+    return False
 
 
 def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> DataFrame:
@@ -124,5 +133,6 @@ def shares(todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame 
             last_position={p: r.last for p, r in reach.items()},
             snapshots=snapshots,
             min_timestamp=min((g.min_timestamp for g in own), default=None),
+            schema_ids=schema_ids(own) if envelope(topic.envelope).framed else None,
         )
     return found

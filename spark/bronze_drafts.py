@@ -18,16 +18,21 @@ from spark.envelopes.registry import envelope
 from spark.positions import postgresql
 from spark.positions.registry import connector
 from spark.specs import ANCHOR_HEADER, TopicRange
+from spark.topic_state import SchemaIds, merged_ids
 
 
-def drafts(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
-    """One row per record: bronze's columns, and what the positions still depend on."""
+def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str, SchemaIds | None] | None = None) -> DataFrame:
+    """One row per record: bronze's columns, and what the positions still depend on.
+
+    `known` are the schemas that the records of a topic may have been written with; without, they are looked for first.
+    """
     forms: dict[tuple[str, str, str | None], list[str]] = {}
     for topic in topics:
         forms.setdefault((topic.envelope, topic.connector, topic.schema_registry), []).append(topic.topic)
     said: list[tuple[list[str], Narrow]] = []
     for number, ((form, source, registry), names) in enumerate(forms.items()):
-        form_, source_ = envelope(form).prepared(records.where(_among(names)), registry), connector(source)
+        ids = merged_ids([(known or {}).get(name) for name in names])
+        form_, source_ = envelope(form).prepared(records.where(_among(names)), registry, ids), connector(source)
         parsed = form_.parsed(source_)
         records = records.withColumn(f"parsed_{number}", parsed if len(forms) == 1 else sf.when(_among(names), parsed))
         said.append((names, form_.narrow(sf.col(f"parsed_{number}"), source_)))

@@ -22,7 +22,7 @@ from pyspark.sql import functions as sf
 
 from spark import silver_table
 from spark.batch import Work
-from spark.changes import META, decoded, key_slots, slot
+from spark.changes import META, key_slots, slot
 from spark.commits import Folded, TopicState, fold, silver_metadata
 from spark.conditions import any_of
 from spark.conflicts import retried
@@ -56,7 +56,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     known = before.truncated if before else None
     begun = generation.begun(work.events, spec, known) if before else None
     metadata = silver_metadata(work.operation_id, work.folded(truncated=begun or known, quarantined=0), {})
-    changes = decoded(work.all_events, spec)
+    changes = work.all_changes
     counted = any(state.by_op.get("t") for state in topics.values())
     truncates = _truncates(changes) if counted and spec.truncate in ("apply", "soft") else []
     # With an epoch the whole table is read again: what has no event in it has ended.
@@ -70,7 +70,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
         commit = commit_of(session, spec.path, work.operation_id)
         record_birth(session, spec)
     else:
-        new = decoded(work.events, spec)
+        new = work.changes
         # A TRUNCATE ends versions of keys that no event names.
         ended = begun is not None or (work.floor or "") > (known or "")
         all_keys = ended or not new.where(sf.col("_cdc_op") == "t").isEmpty()

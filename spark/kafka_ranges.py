@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.commits import Committed
 from spark.errors import RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
+from spark.failures import SPARK_FAILURES
 from spark.specs import BronzeSpec, TopicRange
 
 RESERVED = (
@@ -100,6 +102,22 @@ def describe(topics: Sequence[TopicRange]) -> str:
     """Topics, partitions and offsets as a sentence."""
     parts = [f"{t.topic} partition {p} offsets {s}..{e - 1}" for t in topics for p, (s, e) in sorted(t.ranges.items())]
     return ", ".join(parts)
+
+
+@contextmanager
+def losses_named(topics: Sequence[TopicRange]) -> Iterator[None]:
+    """Around whatever reads Kafka.
+
+    Raises:
+        RangeLostError: when Spark says that records of a range are not to be had.
+    """
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        lost = lost_range(error, topics)
+        if lost is None:
+            raise
+        raise lost from error
 
 
 def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError | None:

@@ -81,13 +81,14 @@ def followed(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataFrame
     if changes.where(lacking()).isEmpty():
         return keys
     pairs = _pairs(changes, spec)
-    slots = key_slots(spec)
+    slots, known_keys = key_slots(spec), keys.count()
     while True:
         more = pairs.select(*[sf.col(f"n_{k}").alias(k) for k in slots], *[sf.col(f"o_{k}") for k in slots])
         same = reduce(Expression.__and__, [sf.col(f"o_{k}").eqNullSafe(sf.col(f"k_{k}")) for k in slots])
         known = keys.select(*[sf.col(k).alias(f"k_{k}") for k in slots])
         grown = keys.unionByName(more.join(known, same, "left_semi").select(*slots)).distinct().localCheckpoint()
-        if grown.count() == keys.count():
+        before, known_keys = known_keys, grown.count()
+        if known_keys == before:
             return keys
         keys = grown
 
@@ -106,11 +107,13 @@ def _sources(own: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
     slots = key_slots(spec)
     writes = own.where(lacking()).select(write_of(sf.col(POSITION), spec.connector).alias("write")).distinct()
     found = pairs.join(writes, "write", "left_semi").localCheckpoint()
+    size = found.count()
     for _ in range(LOOKED_BACK):
         same = reduce(Expression.__and__, [sf.col(f"p.n_{k}").eqNullSafe(sf.col(f"f.o_{k}")) for k in slots])
         more = pairs.alias("p").join(found.alias("f"), same, "left_semi")
         grown = found.unionByName(more).distinct().localCheckpoint()
-        if grown.count() == found.count():
+        before, size = size, grown.count()
+        if size == before:
             break
         found = grown
     else:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from spark import moves, quarantine
 from spark.batch import Newest, Work, part_of_row, set_aside
-from spark.changes import decoded, key_slots
+from spark.changes import key_slots
 from spark.fold import FACTS, POSITION, after_truncate, carried, judged, not_of_keys, of_keys
 from spark.parts import without_row
 from spark.problems import MOVED
@@ -37,7 +37,7 @@ def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool
     """
     known = work.before.truncated if work.before else None
     earlier = bool(work.before and work.before.quarantined)
-    waiting = moves.waiting(work.session, work.spec, decoded(work.events, work.spec)) if earlier else None
+    waiting = moves.waiting(work.session, work.spec, work.changes) if earlier else None
     if found.facts.plain and known is None and truncated is None and waiting is None:
         source, held = found.rows.drop("absent", *FACTS), 0
     else:
@@ -52,13 +52,13 @@ def _settled(
 ) -> tuple[DataFrame, int]:
     spec, facts = work.spec, found.facts
     limit = truncated if spec.truncate == "apply" else None
-    state = Settled(problems=[decoded(work.events, spec)] if facts.problems else [])
+    state = Settled(problems=[work.changes] if facts.problems else [])
     own = _parts(work, found, limit, state) if facts.parts else None
     if facts.late_keys:
         _more(state, found.rows.where("late > 0"), work)
     everything = None
     if state.again is not None or waiting is not None:
-        everything = work.less_dropped(after_truncate(decoded(work.all_events, spec), limit))
+        everything = work.less_dropped(after_truncate(work.all_changes, limit))
         if waiting is not None:
             _more(state, quarantine.at(everything, waiting), work)
     whole = found.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~part_of_row(spec)).drop(*FACTS)
@@ -86,7 +86,7 @@ def _parts(work: Work, found: Newest, limit: str | None, state: Settled) -> Data
     """The events of the keys whose newest change is a part, with their moved rows completed where that can be known here."""
     spec = work.spec
     wanted = found.rows.where((sf.col("late") == 0) & part_of_row(spec))
-    changes = work.less_dropped(after_truncate(decoded(work.events, spec), limit))
+    changes = work.less_dropped(after_truncate(work.changes, limit))
     own = of_keys(changes, wanted, spec)
     if not found.facts.moved:
         return own

@@ -7,9 +7,12 @@ positions are those of one epoch: a higher epoch starts from nothing, a lower on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+SchemaIds = dict[str, list[int]]
+"""Ids of the schemas that occur, of `key` and `value`."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class TopicState:
     """Per partition, the position of its last event: below `max_position` while a replay goes on."""
     snapshots: dict[int, int] = field(default_factory=dict)
     """Per partition, the LSN of the newest initial snapshot seen: see spark.positions.postgresql."""
+    schema_ids: SchemaIds | None = None
+    """All that occur, in earlier incarnations too; None where that is not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -40,6 +45,7 @@ class TopicState:
             "max_position": _text_keys(self.max_position),
             "last_position": _text_keys(self.last_position),
             "snapshots": _text_keys(self.snapshots),
+            **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
         }
 
     @classmethod
@@ -55,6 +61,7 @@ class TopicState:
             max_position=_int_keys(data.get("max_position", {})),
             last_position=_int_keys(data.get("last_position", {})),
             snapshots=_int_keys(data.get("snapshots", {})),
+            schema_ids=data.get("schema_ids"),
         )
 
 
@@ -73,6 +80,8 @@ class TopicCommit:
     snapshots: dict[int, int] = field(default_factory=dict)
     min_timestamp: int | None = None
     """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
+    schema_ids: SchemaIds | None = None
+    """Those of these records, where they are framed."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -87,6 +96,7 @@ class TopicCommit:
             "last_position": _text_keys(self.last_position),
             "snapshots": _text_keys(self.snapshots),
             "min_timestamp": self.min_timestamp,
+            **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
         }
 
     @classmethod
@@ -103,10 +113,12 @@ class TopicCommit:
             last_position=_int_keys(data.get("last_position", {})),
             snapshots=_int_keys(data.get("snapshots", {})),
             min_timestamp=data.get("min_timestamp"),
+            schema_ids=data.get("schema_ids"),
         )
 
     def after(self, state: TopicState | None) -> TopicState:
         """The topic's state once this append is added to it."""
+        ids = merged_ids([{} if state is None else state.schema_ids, self.schema_ids])
         if state is None or self.epoch > state.epoch:
             state = TopicState(self.table, self.topic_id, self.epoch, {})
         elif self.epoch < state.epoch:
@@ -119,7 +131,21 @@ class TopicCommit:
             max_position=_highest(state.max_position, self.max_position),
             last_position={**state.last_position, **self.last_position},
             snapshots=_highest(state.snapshots, self.snapshots),
+            schema_ids=ids,
         )
+
+
+def all_schema_ids(states: Iterable[TopicState]) -> SchemaIds | None:
+    """Those of several topics; None where one of them does not tell."""
+    return merged_ids([state.schema_ids for state in states])
+
+
+def merged_ids(known: Sequence[SchemaIds | None]) -> SchemaIds | None:
+    """All of them; None where one is not known."""
+    told = [ids for ids in known if ids is not None]
+    if not told or len(told) < len(known):
+        return None
+    return {part: sorted({i for ids in told for i in ids.get(part, ())}) for part in ("key", "value")}
 
 
 def _highest(left: Mapping[int, Any], right: Mapping[int, Any]) -> dict[int, Any]:

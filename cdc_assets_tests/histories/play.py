@@ -7,14 +7,16 @@ for what concerns the whole table (TRUNCATE, snapshots). Sessions of a table lea
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 
+from cdc_assets_tests.histories.alter import Definition, now
 from cdc_assets_tests.histories.tables import KINDS, LARGE, Kind
+from spark.specs import Column
 
 KEYS = 5
 SESSIONS = 3
@@ -42,8 +44,13 @@ class Player:
     worlds: int
     choice: random.Random
     sessions: Sequence[psycopg.Connection]
+    catalogue: Callable[[], tuple[Column, ...]]
+    definition: Definition = field(init=False)
     serial: int = 0
     acts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.definition = Definition([self.catalogue()])
 
     def step(self) -> None:
         """One statement, or the end of a transaction, in one session."""
@@ -71,6 +78,23 @@ class Player:
         session.commit() if self.choice.random() < 0.8 else session.rollback()
         self.acts["truncate"] = self.acts.get("truncate", 0) + 1
 
+    def alter(self) -> None:
+        """Another definition, in a transaction that also writes."""
+        self.finish()
+        session, at = self.choice.choice(self.sessions), now()
+        session.execute("SET LOCAL lock_timeout = '20s'")
+        if self.choice.random() < 0.5:
+            self._insert(session, self._key())
+        change = self.definition.change(self.choice)
+        self._do(session, f"ALTER TABLE {{t}} {change}")
+        self._do(session, "UPDATE {t} SET v = %s WHERE id = %s", self._value(), self._key())
+        kept = self.choice.random() < 0.8
+        session.commit() if kept else session.rollback()
+        if kept:
+            self.definition.changed(self.catalogue, at)
+        act = change.split()[0].lower() if kept else "alter undone"
+        self.acts[act] = self.acts.get(act, 0) + 1
+
     def _act(self, session: psycopg.Connection, act: str) -> None:
         key = self._key()
         if act in ("commit", "rollback"):
@@ -83,7 +107,7 @@ class Player:
         elif act == "copy":
             self._copy(session, key)
         elif act == "update":
-            self._do(session, "UPDATE {t} SET v = %s WHERE id = %s", self._value(), key)
+            self._update(session, key)
         elif act == "enlarge":
             self._enlarge(session, key)
         elif act == "delete":
@@ -105,8 +129,8 @@ class Player:
         self.serial += 1
         return f"{self.name}-{self.serial}"
 
-    def _row(self, key: int) -> dict[str, Any]:
-        values: dict[str, Any] = {"id": key, "v": self._value()}
+    def _row(self, key: int, more: dict[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {"id": key, "v": self._value(), **more}
         for column in self.kind.columns:
             if column.name in self.kind.large:
                 values[column.name] = self._large(column.source_type) if self.choice.random() < 0.8 else None
@@ -123,16 +147,26 @@ class Player:
         return {"text": text, "bytea": text.encode(), "text[]": [text, "x"]}[kind]
 
     def _insert(self, session: psycopg.Connection, key: int) -> None:
-        row = self._row(key)
+        row = self._row(key, self.definition.values(self.choice, self.serial))
         names = sql.SQL(", ").join(map(sql.Identifier, row))
         places = sql.SQL(", ").join([sql.Placeholder()] * len(row))
         statement = sql.SQL("INSERT INTO {t} ({names}) VALUES ({places}) ON CONFLICT DO NOTHING")
         session.execute(statement.format(t=sql.Identifier(self.name), names=names, places=places), [*row.values()])
 
+    def _update(self, session: psycopg.Connection, key: int) -> None:
+        added = self.definition.added()
+        if not added or self.choice.random() < 0.5:
+            self._do(session, "UPDATE {t} SET v = %s WHERE id = %s", self._value(), key)
+            return
+        column = self.choice.choice(added)
+        value = self.definition.value(column, self.serial)
+        self._do(session, f"UPDATE {{t}} SET {column.name} = %s WHERE id = %s", value, key)
+
     def _copy(self, session: psycopg.Connection, key: int) -> None:
         first = key - key % KEYS
         self._do(session, "DELETE FROM {t} WHERE id >= %s AND id < %s", first, first + KEYS)
-        rows = [self._row(other) for other in range(first, first + KEYS)]
+        more = self.definition.values(self.choice, self.serial)
+        rows = [self._row(other, more) for other in range(first, first + KEYS)]
         names = sql.SQL(", ").join(map(sql.Identifier, rows[0]))
         statement = sql.SQL("COPY {t} ({names}) FROM STDIN").format(t=sql.Identifier(self.name), names=names)
         with session.cursor() as cursor, cursor.copy(statement) as copy:

@@ -6,17 +6,25 @@ import gzip
 import json
 import random
 import time
+from bisect import bisect_right
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from psycopg import sql
 
+from cdc_assets.assets.columns import source_columns
+from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.registry.models import Table
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.histories.play import SESSIONS, Player, kind_of
 from cdc_assets_tests.live_source import NAME, LiveSource
 from cdc_assets_tests.spark.capture import Record
+from spark.specs import Column
 
 SIGNALS = "public.signals"
 Log = dict[int, list[Record]]
@@ -24,13 +32,27 @@ Log = dict[int, list[Record]]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One table: its log by partition, its rows at the end, the worlds in it and what was done to it."""
+    """One table: its log by partition, its rows at the end, the worlds in it and what was done to it.
+
+    `definitions` are its columns as the catalogue showed them, each from the time in `since` on (milliseconds, of the
+    source's clock; the first from 0).
+    """
 
     table: str
     log: Log
     rows: list[list[Any]]
     worlds: int
     acts: dict[str, int]
+    definitions: Sequence[tuple[Column, ...]]
+    since: Sequence[int]
+
+    def definition_of(self, record: Record) -> int:
+        """The number of the newest definition that the record can be of: by its commit, or where a snapshot read it."""
+        if not record.value:
+            return 0
+        event = json.loads(record.value)
+        at = event["ts_ms"] if event["op"] == "r" else event["source"]["ts_ms"]
+        return bisect_right(self.since, at) - 1
 
 
 def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int) -> list[Recorded]:
@@ -54,7 +76,8 @@ def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int)
             for session in sessions:
                 session.execute("SET lock_timeout = '5ms'")
                 session.commit()
-            players.append(Player(name, kind, worlds, random.Random(choice.random()), sessions))
+            columns = partial(catalogue, live, name)
+            players.append(Player(name, kind, worlds, random.Random(choice.random()), sessions, columns))
         _play(choice, players, worlds * steps // 4)
         # The slot waits for transactions that are open when it is made, and the snapshot then meets others.
         for player in players:
@@ -68,10 +91,15 @@ def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int)
                         player.finish()
                 time.sleep(0.02)
             started.result()
-        for part in range(4):
-            _play(choice, players, worlds * steps * 3 // 16)
+        for part in range(8):
+            _play(choice, players, worlds * steps * 3 // 32)
+            for player in players:
+                if choice.random() < 0.4:
+                    player.alter()
+            if part % 2:
+                continue
             _signal(connection, choice, names, f"{seed}-{part}")
-            if part in (1, 2):
+            if part in (2, 4):
                 for player in players:
                     if choice.random() < 0.5:
                         player.truncate()
@@ -91,6 +119,14 @@ def _capture(live: LiveSource, names: list[str]) -> None:
     )
 
 
+def catalogue(live: LiveSource, table: str) -> tuple[Column, ...]:
+    """The table's columns, as the silver asset is told of them."""
+    source = live.source([f"public.{table}"])
+    with live.settings():
+        (found,) = PostgresDatabase(source.database).tables([parse_table(f"public.{table}")]).values()
+    return source_columns(source, Table(name=f"public.{table}"), found)
+
+
 def _play(choice: random.Random, players: list[Player], steps: int) -> None:
     for _ in range(steps):
         for player in players:
@@ -105,11 +141,12 @@ def _signal(connection: Any, choice: random.Random, names: list[str], mark: str)
 
 
 def _recorded(connection: Any, player: Player, delivered: dict[str, Log]) -> Recorded:
-    names = [c.name for c in player.kind.columns]
+    names = [c.name for c in player.definition.now]
     shown = ", ".join(f'"{n}"::text' if n not in player.kind.large else f'md5("{n}"::text)' for n in names)
     rows = connection.execute(f'SELECT {shown} FROM "{player.name}" ORDER BY id').fetchall()
-    log = delivered.get(f"{NAME}.public.{player.name}", {})
-    return Recorded(player.name, log, [list(row) for row in rows], player.worlds, player.acts)
+    log, definition = delivered.get(f"{NAME}.public.{player.name}", {}), player.definition
+    kept = [list(row) for row in rows]
+    return Recorded(player.name, log, kept, player.worlds, player.acts, definition.columns, definition.since)
 
 
 def save(path: Path, recorded: list[Recorded]) -> None:
@@ -120,6 +157,8 @@ def save(path: Path, recorded: list[Recorded]) -> None:
             "rows": r.rows,
             "worlds": r.worlds,
             "acts": r.acts,
+            "definitions": [[asdict(c) for c in columns] for columns in r.definitions],
+            "since": r.since,
             "log": {str(p): [[x.offset, x.key, x.value, dict(x.headers)] for x in records] for p, records in r.log.items()},
         }
         for r in recorded
@@ -137,6 +176,8 @@ def load(path: Path) -> list[Recorded]:
             rows=d["rows"],
             worlds=d["worlds"],
             acts=d["acts"],
+            definitions=[tuple(Column.from_dict(c) for c in columns) for columns in d["definitions"]],
+            since=d["since"],
         )
         for d in data
     ]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdc_assets_tests.spark.avro import Registry, framed, registry
-from cdc_assets_tests.spark.records import Sent, leaves_of
+from cdc_assets_tests.spark.lake import values
+from cdc_assets_tests.spark.records import Sent, kafka, leaves_of
+from cdc_assets_tests.spark.test_bronze import committed
+from spark import bronze, silver
 from spark.envelopes.avro_schema import AvroSchema
 from spark.errors import SchemaRegistryError, SpecError
-from spark.specs import Column
+from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,6 +128,29 @@ def test_several_schemas_in_one_batch(session: SparkSession, kept: Registry) -> 
     assert found[0]["row"] == {c.name: TEXTS[c.name] if i < 4 else None for i, c in enumerate(COLUMNS)}
     assert found[2]["row"]["id"] == "7"
     assert sorted(set(kept.asked)) == sorted(kept.asked) == [f"/schemas/ids/{i}" for i in (1, 2, 3, 99)]
+
+
+def test_a_new_schema_is_noticed(session: SparkSession, kept: Registry, tmp_path: Path) -> None:
+    """Bronze's commits say which schemas occur, so that nobody looks for them again; one that is new is seen all the same."""
+    key, old, new = kept.register("t-key", KEY), kept.register("t-value", OLD), kept.register("t-value", NEW)
+    small = {k: ROW[k] for k in ("id", "big", "ratio", "ok")}
+    sent = [(old, OLD, event("c", None, small)), (new, NEW, event("u", None, ROW)), (old, OLD, event("d", small, None))]
+    spec = SilverSpec(
+        "s", "t", str(tmp_path / "bronze"), str(tmp_path / "silver"), tuple(COLUMNS), ("id",), schema_registry=kept.url
+    )
+    spec = replace(spec, envelope=FORM[0], connector=FORM[1])
+    for offset, value in enumerate(sent):
+        record = Sent(framed(*value), framed(key, KEY, {"id": 7}), offset=offset)
+        topic = TopicRange("t", "t", "id", 0, {0: (offset, offset + 1)}, *FORM, schema_registry=kept.url)
+        asked = BronzeSpec(spec.bronze_path, "none", (topic,), str(offset))
+        done = bronze.append(session, asked, lambda _, record=record: kafka(session, {"t": [record]}))  # type: ignore[misc]
+        assert done.by_op == {"cud"[offset]: 1}
+        assert committed(spec.bronze_path).topics["t"].schema_ids == {"key": [key], "value": [old, new][: offset + 1]}
+        if offset == 1:
+            silver.run(session, spec)
+            assert [row["big"] for row in values(spec.path)] == [TEXTS["big"]]
+    silver.run(session, spec)
+    assert values(spec.path) == []
 
 
 def test_flattened(session: SparkSession, kept: Registry) -> None:

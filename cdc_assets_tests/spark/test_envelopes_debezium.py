@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets_tests.spark.records import Sent, leaves_of
+from spark.envelopes.under_payload import head_of
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -61,13 +63,31 @@ def test_whole(session: SparkSession) -> None:
     check(leaves_of(session, ("debezium-json", "postgresql"), COLUMNS, ["id"], records))
 
 
+def written(schema: object, payload: object) -> str:
+    """As the JSON converter writes it, without spaces."""
+    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":"))
+
+
 def test_with_schemas(session: SparkSession) -> None:
-    records = [Sent({"schema": SCHEMA, "payload": value}, {"schema": SCHEMA, "payload": {"id": 7}}) for _, value in EVENTS]
-    unfit = [Sent('{"payload": null}', "{}"), Sent("[1]", "{}"), Sent("{", "{}"), Sent(EVENTS[1][1], {"id": 7})]
+    """In the converter's form, of two schemas, and in others of the same meaning."""
+    key, other = {"schema": SCHEMA, "payload": {"id": 7}}, {**SCHEMA, "name": 'a \u20ac,"payload":{"op":'}
+    values = [value for _, value in EVENTS]
+    texts = [written(SCHEMA, values[0]), written(other, values[1]), json.dumps({"schema": SCHEMA, "payload": values[2]})]
+    records = [Sent(text, key) for text in (*texts, json.dumps({"payload": values[3], "schema": SCHEMA}))]
+    unfit = [Sent('{"payload": null}', "{}"), Sent("[1]", "{}"), Sent("{", "{}"), Sent(values[1], {"id": 7})]
+    unfit += [Sent(written(SCHEMA, values[1])[:-2], key), Sent(written(SCHEMA, None), key), Sent(texts[0][:40], key)]
     found = leaves_of(session, ("debezium-json-schema", "postgresql"), COLUMNS, ["id"], [*records, *unfit])
     check(found[:4])
     assert {f["unreadable"] for f in found[4:]} == {"the value is not a Debezium envelope in JSON with its schema"}
     assert {f["position"] for f in found[4:]} == {None}
+
+
+def test_only_a_whole_schema_is_skipped() -> None:
+    text = written(SCHEMA, {"id": 1})
+    assert head_of(text.encode()) == text[: text.index('{"id":1}')].encode()
+    for other in (text[:30], '{"schema":{},"more":1,"payload":{}}', '{"payload":{}}', "[1]", text.replace(":", ": ")):
+        assert head_of(other.encode()) is None
+    assert head_of(b"\xff") is None
 
 
 def test_flattened(session: SparkSession) -> None:

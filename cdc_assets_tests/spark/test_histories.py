@@ -71,7 +71,7 @@ def _act(connector: Connector, act: str, number: int) -> None:
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
@@ -81,7 +81,7 @@ def _act(connector: Connector, act: str, number: int) -> None:
 def test_silver_equals_the_source(session: SparkSession, tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
     lake = Lake(session, tmp_path / str(next(_numbers)))
-    histories = [history(choice) for _ in range(12)]
+    histories = [history(choice) for _ in range(18)]
     worlds = [play(steps, first_key=100 * number) for number, steps in enumerate(histories)]
     for partition, (_, connector) in enumerate(worlds):
         lake.put("t", *connector.records, partition=partition)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
 from spark.envelopes.avro_schema import AvroSchema, Wanted, field_of
@@ -20,9 +20,12 @@ from spark.envelopes.envelope import Envelope
 from spark.envelopes.schema_registry import avro_schema
 from spark.errors import SpecError
 from spark.specs import Column
+from spark.topic_state import SchemaIds
 
 Schemas = Mapping[int, AvroSchema]
 HEAD_BYTES = 5
+MAGIC = b"\0"
+PARTS = ("key", "value")
 
 
 class AvroEnvelope(Envelope):
@@ -31,12 +34,15 @@ class AvroEnvelope(Envelope):
     def __init__(self, values: Schemas | None = None, keys: Schemas | None = None) -> None:
         self.values, self.keys = values or {}, keys or {}
 
-    def prepared(self, records: DataFrame, registry: str | None) -> Envelope:
+    framed = True
+
+    def prepared(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """With the schemas that the records were written with."""
         if registry is None:
             raise SpecError(f"envelope {self.name} needs the address of a schema registry (schema_registry)")
-        ids = records.agg(*[sf.collect_set(_schema_id(sf.col(name))).alias(name) for name in ("value", "key")]).collect()[0]
-        return type(self)(_fetched(registry, ids["value"]), _fetched(registry, ids["key"]))
+        if known is None:
+            known = schema_ids([records.agg(*heads()).collect()[0]])
+        return type(self)(_fetched(registry, known["value"]), _fetched(registry, known["key"]))
 
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """Not told: the names that Avro allows are not always those of the columns."""
@@ -66,7 +72,7 @@ def decoded(data: Expression, schemas: Schemas, wanted: Wanted | None, *, adjust
         kept = _adjusted(schema, wanted) if adjust and wanted is not None else wanted
         options = {"mode": "PERMISSIVE", "avroSchema": schema.narrowed(kept)}
         record = from_avro(sf.substring(data, HEAD_BYTES + 1, 1 << 30), schema.text, options)
-        found.append(sf.when(_schema_id(data) == i, record).alias(slot(i)))
+        found.append(sf.when(_head(data) == sf.lit(MAGIC + i.to_bytes(HEAD_BYTES - 1, "big")), record).alias(slot(i)))
     return sf.struct(*found, sf.lit(None).alias("none"))
 
 
@@ -115,13 +121,26 @@ def _adjusted(schema: AvroSchema, wanted: Wanted) -> Wanted:
     return of((), wanted)
 
 
-def _schema_id(data: Expression) -> Expression:
-    framed = (sf.length(data) > HEAD_BYTES) & (sf.hex(sf.substring(data, 1, 1)) == "00")
-    return sf.when(framed, sf.conv(sf.hex(sf.substring(data, 2, 4)), 16, 10).cast("bigint"))
+def _head(data: Expression) -> Expression:
+    """Magic byte and schema id; null where there is nothing behind them. As bytes: a number would be made by way of text."""
+    return sf.when(sf.length(data) > HEAD_BYTES, sf.substring(data, 1, HEAD_BYTES))
+
+
+def heads() -> list[Expression]:
+    """To be aggregated: the heads that occur."""
+    return [sf.collect_set(_head(sf.col(part))).alias(f"{part}_heads") for part in PARTS]
+
+
+def schema_ids(found: Sequence[Row]) -> SchemaIds:
+    """The ids in rows that hold `heads`."""
+    seen = {part: {bytes(head) for row in found for head in row[f"{part}_heads"]} for part in PARTS}
+    return {
+        part: sorted(int.from_bytes(head[1:], "big") for head in known if head.startswith(MAGIC)) for part, known in seen.items()
+    }
 
 
 def _fetched(registry: str, ids: Sequence[int]) -> Schemas:
-    found = {i: avro_schema(registry, i) for i in sorted(ids)}
+    found = {i: avro_schema(registry, i) for i in ids}
     return {i: AvroSchema(schema) for i, schema in found.items() if schema is not None}
 
 

@@ -27,6 +27,10 @@ class DebeziumJson(Envelope):
     form = "a Debezium envelope in JSON"
     root = "$"
 
+    def text(self, value: Expression) -> Expression:
+        """A value's document, to be parsed."""
+        return value.cast("string")
+
     def wrapped(self, payload: StructType) -> StructType:
         """The document that has these fields in its payload."""
         return payload
@@ -39,7 +43,7 @@ class DebeziumJson(Envelope):
         """The envelope's op and source, narrowly."""
         source = StructType(fields({**connector.source, **SOURCE}))
         narrowly = StructType([StructField("op", StringType()), StructField("source", source)])
-        return sf.from_json(sf.col("value").cast("string"), self.wrapped(narrowly))
+        return sf.from_json(self.text(sf.col("value")), self.wrapped(narrowly))
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """From op and the source block."""
@@ -48,14 +52,14 @@ class DebeziumJson(Envelope):
 
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """The names under `after` or `before`."""
-        return sf.json_object_keys(sf.get_json_object(value.cast("string"), f"{self.root}.{image}"))
+        return sf.json_object_keys(sf.get_json_object(self.text(value), f"{self.root}.{image}"))
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""
         keys = texts(key_columns(spec))
         rows = StructType([StructField("before", keys), StructField("after", texts(spec.columns))])
         key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
-        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(rows)), "row_key": key})
+        parsed = events.withColumns({"value": document(self.text(sf.col("value")), self.wrapped(rows)), "row_key": key})
         payload = self.payload(sf.col("value"))
         return parsed.withColumns(
             {

@@ -38,11 +38,15 @@ class DebeziumUnwrapped(Envelope):
 
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """The names in the row."""
-        return sf.json_object_keys(sf.get_json_object(value.cast("string"), self.root))
+        return sf.json_object_keys(sf.get_json_object(self.text(value), self.root))
 
     def tombstones_delete(self, connector: Connector) -> bool:
         """Where positions are offsets; elsewhere a delete must be rewritten to have one."""
         return connector is TOPIC
+
+    def text(self, value: Expression) -> Expression:
+        """A value's document, to be parsed."""
+        return value.cast("string")
 
     def wrapped(self, payload: StructType) -> StructType:
         """The document that holds this row."""
@@ -54,7 +58,9 @@ class DebeziumUnwrapped(Envelope):
 
     def marks(self, kinds: Mapping[str, str]) -> Expression:
         """A document of the metadata among the row's fields, in these types."""
-        return document(sf.col("value"), self.wrapped(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()])))
+        return document(
+            self.text(sf.col("value")), self.wrapped(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()]))
+        )
 
     def mark(self, marks: Expression, name: str, kind: str) -> Expression:
         """One of the metadata; null where the row has none of that name."""
@@ -68,7 +74,9 @@ class DebeziumUnwrapped(Envelope):
         """With `row` (all columns), `row_key`, `present`, and `corrupt boolean`."""
         keys = texts(key_columns(spec))
         key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
-        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(texts(spec.columns))), "row_key": key})
+        parsed = events.withColumns(
+            {"value": document(self.text(sf.col("value")), self.wrapped(texts(spec.columns))), "row_key": key}
+        )
         return parsed.withColumns(
             {
                 "row": self.payload(sf.col("value")),

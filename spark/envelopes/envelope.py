@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark.positions.connector import Connector, Place
 from spark.specs import Column, SilverSpec
+from spark.topic_state import SchemaIds
 
 TOMBSTONE, UNKNOWN = "tombstone", "unknown"
 CORRUPT = "cdc_corrupt"
@@ -46,8 +47,14 @@ class Envelope(ABC):
     written_times = False
     """Whether dates and times come as people write them (spark.envelopes.written_times), not as Debezium's numbers."""
 
-    def prepared(self, records: DataFrame, registry: str | None) -> Envelope:
-        """The envelope with what it must know of these records before it can read them: schemas of a registry."""
+    framed = False
+    """Whether keys and values begin with the id of the schema they were written with."""
+
+    def prepared(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
+        """The envelope with what it must know of these records before it can read them: schemas of a registry.
+
+        `known` are the ids that occur among the records of a framed envelope, where somebody has looked already.
+        """
         return self
 
     def tombstones_delete(self, connector: Connector) -> bool:
