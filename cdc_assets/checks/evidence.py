@@ -10,7 +10,6 @@ import dagster as dg
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.result import NOT_COMPARED, Difference, Row, TableResult
 from cdc_assets.resources.connect import ConnectorStatus
-from cdc_assets.volumetry.row_count import RowCount
 from cdc_assets.volumetry.transport import TransportCount
 
 if TYPE_CHECKING:
@@ -51,31 +50,6 @@ def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
     if measured.equal:
         return True, f"{measured.bronze_rows} records in topic, mirror and bronze", metadata
     return False, "; ".join(measured.differences), metadata
-
-
-def of_rows(measured: RowCount | CdcAssetsError) -> Evidence:
-    """Source and silver at one snapshot."""
-    if isinstance(measured, CdcAssetsError):
-        return of_error(measured)
-    snapshot = measured.snapshot
-    metadata: dict[str, Any] = {
-        "cdc/source_rows": measured.source_rows,
-        "cdc/silver_rows": measured.silver_rows,
-        "cdc/rows_in_flight": measured.in_flight,
-        "cdc/silver_version": -1 if measured.silver_version is None else measured.silver_version,
-        "cdc/source_snapshot": snapshot.text,
-        "cdc/source_lsn": measured.lsn,
-    }
-    if measured.equal:
-        return True, f"{measured.source_rows} rows in the source and in silver", metadata
-    if measured.uncountable:
-        return False, f"could not be compared: {measured.uncountable}", metadata
-    return (
-        False,
-        f"{measured.source_rows} rows in the source, {measured.carried_rows} in silver "
-        f"({measured.silver_rows} folded, {measured.in_flight:+d} in flight): {measured.carried_rows - measured.source_rows:+d}",
-        metadata,
-    )
 
 
 def of_reconciliation(result: TableResult) -> Evidence:

@@ -5,7 +5,6 @@
 | connector | connector_running | the connector and every task run |
 | bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
 | silver | reconciled | every row: source = silver, at one position of the source's log (docs/reconciliation.md) |
-| silver | row_parity | rows counted: source = silver; for databases whose rows cannot be compared yet |
 | silver | schema | the table's schema and its changes (checks/schema.py; it only warns) |
 | backup | manifest_parity | manifests, objects and bronze |
 
@@ -25,33 +24,32 @@ from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.reconcile.compare import can_reconcile, compare
+from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.shares import shares_now
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.measure import measure_rows, measure_transport
+from cdc_assets.volumetry.measure import measure_transport
 
 _DESCRIPTIONS = {
     "connector_running": "The connector and every one of its tasks run.",
     "record_parity": "Committed records in topic = in mirror = in bronze, counted, with a digest of their order and bytes.",
     "reconciled": "Every row of silver = the source's row, at one position of the source's log, under live writes.",
-    "row_parity": "Rows in the source = rows in silver, at one snapshot of the source, under live writes.",
     NAME: DESCRIPTION,
     "manifest_parity": "Every manifest's objects are there with size and sha256, without gap, overlap or stray object.",
 }
 
 
-_NAMES = {"connector": "connector_running", "bronze": "record_parity", "silver": "row_parity", "backup": "manifest_parity"}
+_NAMES = {"connector": "connector_running", "bronze": "record_parity", "silver": "reconciled", "backup": "manifest_parity"}
 
 
-def check_name(layer: str, source: BaseSource) -> str:
+def check_name(layer: str) -> str:
     """The volumetry check of a layer."""
-    return "reconciled" if layer == "silver" and can_reconcile(source) else _NAMES[layer]
+    return _NAMES[layer]
 
 
 def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
     """The key of the volumetry check of one asset."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key(layer, source, table)), check_name(layer, source))
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key(layer, source, table)), check_name(layer))
 
 
 def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
@@ -105,23 +103,15 @@ def _bronze(
 
 
 def _silver(platform: Platform, source: Source, tables: list[Table]) -> Iterator[dg.AssetCheckResult]:
-    if can_reconcile(source):
-        results = compare(platform, source, tables, shares=shares_now(platform, source, tables))
-        for table in tables:
-            severity = dg.AssetCheckSeverity.WARN if _only_warns(source, table) else dg.AssetCheckSeverity.ERROR
-            told = evidence.of_reconciliation(results[names.table_name(table)])
-            yield check_result(check_key("silver", source, table), *told, severity=severity)
-        return
-    try:
-        measured = measure_rows(platform, source, tables)
-    except CdcAssetsError as error:
-        measured = {names.table_name(table): error for table in tables}
+    results = compare(platform, source, tables, shares=shares_now(platform, source, tables))
     for table in tables:
-        yield check_result(check_key("silver", source, table), *evidence.of_rows(measured[names.table_name(table)]))
+        severity = dg.AssetCheckSeverity.WARN if _only_warns(source, table) else dg.AssetCheckSeverity.ERROR
+        told = evidence.of_reconciliation(results[names.table_name(table)])
+        yield check_result(check_key("silver", source, table), *told, severity=severity)
 
 
 def _only_warns(source: BaseSource, table: Table) -> bool:
-    return can_reconcile(source) and (table.reconciliation or source.reconciliation).on_difference == "warn"
+    return (table.reconciliation or source.reconciliation).on_difference == "warn"
 
 
 def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetCheckResult:

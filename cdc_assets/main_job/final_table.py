@@ -35,7 +35,7 @@ def line_of(source: BaseSource, table: Table, outcomes: Outcomes, *, lag_seconds
     """What the checks of one table say."""
     found = {
         layer: outcomes.get((names.asset_key(layer, source, table), check))
-        for layer, check in ((layer, check_name(layer, source)) for layer in ("bronze", "silver", "backup"))
+        for layer, check in ((layer, check_name(layer)) for layer in ("bronze", "silver", "backup"))
     }
     rows = ("silver",) if isinstance(source, Source) else ()
     expected = ("bronze", *rows, *(("backup",) if source.backup else ()))

@@ -61,7 +61,7 @@ def test_its_chain_has_a_connector_and_no_check_that_asks_the_database(tmp_path:
     graph = dg.Definitions.merge(chain, dg.Definitions(resources={"platform": Platform()})).resolve_asset_graph()
     checks = {key.name for key in graph.asset_check_keys}
     assert {"connector_running", "record_parity"} <= checks
-    assert checks.isdisjoint({"preflight", "reconciled", "row_parity"})
+    assert checks.isdisjoint({"preflight", "reconciled"})
     assert {dg.AssetKey(["connector", "erp"]), dg.AssetKey(["silver", "erp", "SALES__ORDERS"])} <= graph.get_all_asset_keys()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from cdc_assets.registry.identifiers import TableId
 
@@ -46,9 +46,6 @@ class CatalogueTable:
 
 class SourceSnapshot(Protocol):
     """A moment of the source, at which rows were counted."""
-
-    def sees_event(self, source: Mapping[str, Any]) -> bool:
-        """Is the change with this source block part of it?"""
 
     @property
     def text(self) -> str:

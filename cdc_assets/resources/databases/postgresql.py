@@ -8,7 +8,7 @@ https://www.postgresql.org/docs/18/functions-admin.html#FUNCTIONS-REPLICATION
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,11 +69,6 @@ class Snapshot:
     def text(self) -> str:
         """As PostgreSQL writes it."""
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.xip)))}"
-
-    def sees_event(self, source: Mapping[str, Any]) -> bool:
-        """By the transaction of a change; one that names none was there before."""
-        xid = source.get("txId")
-        return xid is None or self.sees(int(xid))
 
     def sees(self, xid: int) -> bool:
         """Is the committed transaction `xid` visible? 32-bit ids (as Debezium sends them) are widened first."""
