@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -74,8 +75,24 @@ def connect(remote: str) -> SparkSession:
 
     separator = ";" if "/;" in remote else "/;"
     session = SparkSession.builder.remote(f"{remote.rstrip('/')}{separator}session_id={uuid4()}").create()
+    _close_alone(session.client)
     # About half a minute; with the default a job would wait ten for a server that is gone.
     session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
     for key, value in session_conf().items():
         session.conf.set(key, value)
     return session
+
+
+def _close_alone(client: Any) -> None:
+    """Closing a session must not disturb the others of the process.
+
+    pyspark 4.0.4 shuts down a thread pool then that all its sessions share (client/reattach.py, shutdown). Sessions are also
+    closed when they are collected as garbage, which happens anywhere: in the middle of another session's call that fails
+    with "cannot schedule new futures after shutdown", or in a thread of the pool, and then all calls fail from then on.
+    """
+
+    def close() -> None:
+        client._channel.close()
+        client._closed = True
+
+    client.close = close
