@@ -9,6 +9,19 @@ import pytest
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource, live_source
 from cdc_assets_tests.mariadb_server import mariadb_server
+from cdc_assets_tests.parts import PARTS, part_of
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", choices=PARTS, help="only the tests of this part of the suite (cdc_assets_tests/parts.py)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if (part := config.getoption("--part")) is None:
+        return
+    others = [item for item in items if part_of(item) != part]
+    items[:] = [item for item in items if part_of(item) == part]
+    config.hook.pytest_deselected(items=others)
 
 
 @pytest.fixture(scope="session")

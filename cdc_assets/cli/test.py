@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,27 +22,26 @@ _LINT = (
     ("mypy", [_PYTHON, "-m", "mypy"]),
 )
 _PYTEST = [_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--durations=15"]
-_SPARK = "cdc_assets_tests/spark"
-# Side by side: either alone leaves half of two cores idle. The first is the longer one, whose output is seen as it comes.
-_HALVES = (("pytest of spark", [*_PYTEST, _SPARK]), ("pytest of all else", [*_PYTEST, "cdc_assets_tests", f"--ignore={_SPARK}"]))
+# Side by side (cdc_assets_tests/parts.py); of the first, the longest, the output is seen as it comes.
+_PARTS = ("spark", "live", "rest")
 
 
 def test(context: typer.Context) -> None:
-    """Run everything, or what the given pytest arguments select (then without lint)."""
-    # Nothing of a running stack may reach the tests.
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("CDC_", "DAGSTER_"))}
+    """Run everything, or what the given pytest arguments select (then without lint, and one after the other)."""
     with ExitStack() as folders:
-
-        def environment() -> Mapping[str, str]:
-            return {**clean, "CDC_HOME": folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-"))}
-
         if context.args:
-            failed = _one_by_one([("pytest", [_PYTHON, "-m", "pytest", *context.args])], environment())
+            failed = _one_by_one([("pytest", [_PYTHON, "-m", "pytest", *context.args])], _environment(folders))
         else:
-            failed = _one_by_one(_LINT, environment()) + _side_by_side(environment(), environment())
+            failed = _one_by_one(_LINT, _environment(folders)) + _side_by_side(folders)
     if failed:
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
         raise typer.Exit(1)
+
+
+def _environment(folders: ExitStack) -> Mapping[str, str]:
+    """Nothing of a running stack may reach the tests."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("CDC_", "DAGSTER_"))}
+    return {**clean, "CDC_HOME": folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-"))}
 
 
 def _one_by_one(steps: Sequence[tuple[str, list[str]]], environment: Mapping[str, str]) -> list[str]:
@@ -55,19 +53,22 @@ def _one_by_one(steps: Sequence[tuple[str, list[str]]], environment: Mapping[str
     return failed
 
 
-def _side_by_side(*environments: Mapping[str, str]) -> list[str]:
-    (first, second), began = _HALVES, time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        beside = subprocess.Popen(second[1], cwd=_ROOT, env=environments[1], stdout=output, stderr=output)
-        try:
-            failed = _one_by_one([first], environments[0])
-            console.print(f"{first[0]} took {time.monotonic() - began:.0f} s; {second[0]} runs beside it")
-            if beside.wait():
-                failed.append(second[0])
-        finally:
-            # Ctrl-C reaches it by itself, and it stops what it has started.
-            beside.wait()
-            console.rule(second[0])
-            output.seek(0)
-            console.file.write(output.read().decode(errors="replace"))
+def _side_by_side(folders: ExitStack) -> list[str]:
+    first, *others = [(f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in _PARTS]
+    folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
+    beside = []
+    for number, (name, command) in enumerate(others):
+        output = folder / str(number)
+        with output.open("wb") as file:
+            process = subprocess.Popen(command, cwd=_ROOT, env=_environment(folders), stdout=file, stderr=file)
+        # Ctrl-C reaches it by itself, and it stops what it has started.
+        folders.callback(process.wait)
+        beside.append((name, process, output))
+    failed = _one_by_one([first], _environment(folders))
+    for name, process, output in beside:
+        console.print(f"waiting for {name}")
+        if process.wait():
+            failed.append(name)
+        console.rule(name)
+        console.file.write(output.read_text(errors="replace"))
     return failed

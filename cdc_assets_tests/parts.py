@@ -1,0 +1,20 @@
+"""The parts of the suite that `cdc test` runs side by side, told by what a test needs to have running.
+
+Alone, each leaves half of two cores idle: a fold is driven by one thread, a connector is mostly waited for.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+LIVE, SPARK, REST = "live", "spark", "rest"
+"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the whole stack, endpoints, units."""
+PARTS = (LIVE, SPARK, REST)
+
+
+def part_of(item: pytest.Item) -> str:
+    """By the fixtures that it asks for, itself or through others."""
+    fixtures = getattr(item, "fixturenames", ())
+    if LIVE in fixtures:
+        return LIVE
+    return SPARK if {"remote", "kafka"} & set(fixtures) else REST
