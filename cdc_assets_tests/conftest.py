@@ -13,14 +13,15 @@ from cdc_assets_tests.parts import PARTS, part_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", choices=PARTS, help="only the tests of this part of the suite (cdc_assets_tests/parts.py)")
+    text = "only the tests of this part of the suite (cdc_assets_tests/parts.py); may be given more than once"
+    parser.addoption("--part", choices=PARTS, action="append", help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if (part := config.getoption("--part")) is None:
+    if (parts := config.getoption("--part")) is None:
         return
-    others = [item for item in items if part_of(item) != part]
-    items[:] = [item for item in items if part_of(item) == part]
+    others = [item for item in items if part_of(item) not in parts]
+    items[:] = [item for item in items if part_of(item) in parts]
     config.hook.pytest_deselected(items=others)
 
 

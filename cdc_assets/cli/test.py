@@ -23,7 +23,7 @@ _LINT = (
 )
 _PYTEST = [_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--durations=15"]
 # Side by side (cdc_assets_tests/parts.py); of the first, the longest, the output is seen as it comes.
-_PARTS = ("spark", "live", "rest")
+_PARTS = (("spark",), ("live", "rest"))
 
 
 def test(context: typer.Context) -> None:
@@ -54,7 +54,9 @@ def _one_by_one(steps: Sequence[tuple[str, list[str]]], environment: Mapping[str
 
 
 def _side_by_side(folders: ExitStack) -> list[str]:
-    first, *others = [(f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in _PARTS]
+    first, *others = [
+        (" ".join(["pytest", *chosen]), [*_PYTEST, *chosen]) for chosen in ([f"--part={p}" for p in ps] for ps in _PARTS)
+    ]
     folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
     beside = []
     for number, (name, command) in enumerate(others):
