@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from spark.specs import TopicRange
@@ -33,7 +33,17 @@ class Broker:
 
     def _has_leader(self, topic: str) -> bool:
         found = self.admin.list_topics(topic, timeout=10).topics[topic]
-        return bool(found.partitions) and all(p.leader >= 0 for p in found.partitions.values())
+        if not found.partitions or any(p.leader < 0 for p in found.partitions.values()):
+            return False
+        # The metadata name a leader a moment before the broker knows that it is one.
+        try:
+            for partition in found.partitions:
+                self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
+        except KafkaException as error:
+            if error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
+                return False
+            raise
+        return True
 
     def transaction(self, topic: str, values: Sequence[str], *, end: str = "commit", partition: int = 0) -> Producer:
         """One transaction; `end` is commit, abort or open (then the producer must be kept)."""
