@@ -76,16 +76,8 @@ def main() -> int:
 
 
 def _load(chain: SmallChain) -> None:
-    platform, started = chain.platform, time.monotonic()
-    kafka = platform.core_kafka()
-    carry_to_lake(
-        chain.source,
-        database=platform.database(chain.source),
-        core=kafka,
-        lake=kafka,
-        lake_connect=platform.lake_connect(),
-        deadline=600,
-    )
+    started = time.monotonic()
+    carry_to_lake(chain.platform, chain.source, deadline=600)
     chain.advance(wait=False)
     print(json.dumps({"loaded_seconds": round(time.monotonic() - started, 1)}), flush=True)
 

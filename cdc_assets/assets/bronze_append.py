@@ -81,15 +81,7 @@ def reopened(platform: Platform, source: Source, table: Table, known: TopicCommi
     say(f"reading table {table.name} again")
     onboarding.begin(source.name, [table.name], "incremental", again=True)
     onboarding.go_on(platform, source.name, say)
-    carry_to_lake(
-        source.model_copy(update={"tables": (table,)}),
-        database=platform.database(source),
-        core=platform.core_kafka(),
-        lake=platform.lake_kafka(),
-        lake_connect=platform.lake_connect(),
-        core_connect=platform.core_connect(),
-        deadline=_CARRY_DEADLINE_SECONDS,
-    )
+    carry_to_lake(platform, source.model_copy(update={"tables": (table,)}), deadline=_CARRY_DEADLINE_SECONDS)
     topic = names.mirrored_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
     return Slice(table, state, known.epoch + 1, pending_ranges(state, positions=None, topic_id=None))

@@ -45,15 +45,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
             return lake.await_state(names.mirrored_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
 
         started = time.monotonic()
-        reached = carry_to_lake(
-            source,
-            database=platform.database_if_any(source),
-            core=core,
-            lake=lake,
-            lake_connect=connect,
-            core_connect=platform.core_connect(),
-            deadline=_CARRY_DEADLINE_SECONDS,
-        )
+        reached = carry_to_lake(platform, source, deadline=_CARRY_DEADLINE_SECONDS)
         seconds = time.monotonic() - started
         at = mirrored_up_to(connect, applied.name)
         for table, state in each_table("mirror", tables, appear):

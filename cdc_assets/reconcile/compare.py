@@ -25,7 +25,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import LogPosition
+from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from spark.commits import Committed
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _compare(
         if not works:
             return results
         started = time.monotonic()
-        position = lake.carried(platform, source, timeout)
+        position = carry_to_lake(platform, source, deadline=timeout)
         carried = time.monotonic() - started
 
         def in_lake(work: Work) -> TableResult:

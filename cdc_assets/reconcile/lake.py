@@ -11,7 +11,7 @@ from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from cdc_assets.volumetry.log_position import LogPosition
 from spark.commits import Committed
 
 if TYPE_CHECKING:
@@ -31,19 +31,6 @@ def row_text(platform: Platform, source: Source, table: Table, found: CatalogueT
     from spark.reconcile.row_text import RowText
 
     return RowText(silver_spec(platform.lake, source, table, found))
-
-
-def carried(platform: Platform, source: Source, timeout: float) -> LogPosition:
-    """Offsets of the mirrored topics that hold everything committed in the source before the call."""
-    return carry_to_lake(
-        source,
-        database=platform.database(source),
-        core=platform.core_kafka(),
-        lake=platform.lake_kafka(),
-        lake_connect=platform.lake_connect(),
-        core_connect=platform.core_connect(),
-        deadline=timeout,
-    )
 
 
 def existing(

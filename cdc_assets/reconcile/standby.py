@@ -11,13 +11,13 @@ import time
 from collections.abc import Sequence
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.reconcile import lake, two_step
+from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.models import Database, Source, Table
 from cdc_assets.resources.databases.cuts import RowsNow
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import LogPosition
+from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 STATEMENT_TIMEOUT = 600.0
 _POLL_SECONDS = 0.2
@@ -35,7 +35,7 @@ def compare(
     where = primary if standby is None else standby_of(source, standby)
 
     def carry() -> LogPosition:
-        position = lake.carried(platform, source, timeout)
+        position = carry_to_lake(platform, source, deadline=timeout)
         if isinstance(where, PostgresDatabase) and standby is not None:
             await_replay(where, position.lsn, timeout)
         return position

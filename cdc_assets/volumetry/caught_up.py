@@ -40,18 +40,7 @@ def wait_caught_up(
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
     until = time.monotonic() + timeout
-    positions = {
-        source.name: carry_to_lake(
-            source,
-            database=platform.database_if_any(source),
-            core=platform.core_kafka(),
-            lake=platform.lake_kafka(),
-            lake_connect=platform.lake_connect(),
-            core_connect=platform.core_connect(),
-            deadline=max(1.0, until - time.monotonic()),
-        )
-        for source in sources
-    }
+    positions = {source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic())) for source in sources}
     while True:
         behind = tuple(
             late

@@ -24,6 +24,7 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
+from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.binlog import await_binlog
 
 _POLL_SECONDS = 0.2
@@ -38,32 +39,25 @@ class LogPosition:
     offsets: Offsets
 
 
-def carry_to_lake(
-    source: BaseSource,
-    *,
-    database: SourceDatabase | None,
-    core: KafkaCluster,
-    lake: KafkaCluster,
-    lake_connect: ConnectClient,
-    core_connect: ConnectClient | None = None,
-    deadline: float = 120.0,
-) -> LogPosition:
+def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
-    Without a database, the source is what its topics hold at the call. `core_connect` is asked how far a MariaDB's connector is.
+    Without a database, the source is what its topics hold at the call. The core's Connect is asked how far a MariaDB's
+    connector is. `deadline` in seconds.
 
     Raises:
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     until = time.monotonic() + deadline
+    database, core, lake = platform.database_if_any(source), platform.core_kafka(), platform.lake_kafka()
     topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        lsn = _carry_to_core(source, marker, database, core, core_connect, until)
+        lsn = _carry_to_core(source, marker, database, core, platform.core_connect(), until)
     if names.is_mirrored(source):
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
-        _await_mirror(source, core, lake_connect, bounds, until)
+        _await_mirror(source, core, platform.lake_connect(), bounds, until)
         mirrored = [topics[topic] for topic in bounds]
     else:
         mirrored = list(lake.states(list(topics)))
