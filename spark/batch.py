@@ -57,16 +57,17 @@ class Work:
     @cached_property
     def changes(self) -> DataFrame:
         """`events`, decoded; once, since some envelopes look at records before they can read them."""
-        return decoded(self.events, self._told)
+        return self.decoded(self.events)
 
     @cached_property
     def all_changes(self) -> DataFrame:
         """`all_events`, decoded."""
-        return self.changes if self.before is None else decoded(self.all_events, self._told)
+        return self.changes if self.before is None else self.decoded(self.all_events)
 
-    @property
-    def _told(self) -> SilverSpec:
-        return replace(self.spec, schema_ids=all_schema_ids(self.committed.of_table(self.spec.table).values()))
+    def decoded(self, events: DataFrame) -> DataFrame:
+        """Bronze rows of the table, decoded with the schemas that bronze's commits say there are."""
+        ids = all_schema_ids(self.committed.of_table(self.spec.table).values())
+        return decoded(events, replace(self.spec, schema_ids=ids))
 
     @property
     def built_on(self) -> int:

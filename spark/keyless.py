@@ -23,7 +23,6 @@ from pyspark.sql import functions as sf
 from spark import silver_table
 from spark.batch import Facts, Work, set_aside, truncated
 from spark.bronze_slice import by_partition
-from spark.changes import decoded
 from spark.commits import TopicState, silver_metadata
 from spark.delta_log import Commit, commit_of
 from spark.identifiers import literal
@@ -56,7 +55,7 @@ def fresh(work: Work) -> Iterator[Fresh]:
     before, spec = work.before, work.spec
     # An offset is one record, however often bronze holds it (spark.bronze_overlap).
     events = work.events.dropDuplicates(["topic", "partition", "offset", "position"])
-    changes = _first_deliveries(whole(decoded(events, spec), spec), before.topics if before else {}).persist()
+    changes = _first_deliveries(whole(work.decoded(events), spec), before.topics if before else {}).persist()
     try:
         fit = sf.col("problem").isNull()
         facts = changes.agg(

@@ -24,8 +24,7 @@ from pyspark.sql import functions as sf
 
 from spark import keyless, quarantine
 from spark.batch import Work, set_aside
-from spark.bronze_slice import table_events
-from spark.changes import META, decoded, slot
+from spark.changes import META, slot
 from spark.commits import Folded, fold, silver_metadata
 from spark.delta_log import Commit, commit_of, folded_history
 from spark.fold import POSITION
@@ -68,13 +67,13 @@ def apply(work: Work) -> tuple[Commit, dict[str, int]]:
 
 def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: DataFrame) -> tuple[int, int | None]:
     """Fold these records of the quarantine in what silver has folded: how many could be, and silver's version."""
-    changes = keyless.whole(decoded(table_events(session, spec, before.bronze_version), spec), spec)
-    seen = quarantine.at(changes, chosen).where("problem IS NULL").localCheckpoint()
+    committed = folded_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
+    work = Work(session, spec, committed, before, uuid.uuid4().hex)
+    seen = quarantine.at(keyless.whole(work.all_changes, spec), chosen).where("problem IS NULL").localCheckpoint()
     if seen.isEmpty():
         return 0, None
     quarantine.paid(session, spec, seen, seen.limit(0), built_on=before.version)
-    committed = folded_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
-    commit, _ = apply(Work(session, spec, committed, before, uuid.uuid4().hex))
+    commit, _ = apply(work)
     done = quarantine.table(session, spec).where(f"redriven_at IS NOT NULL AND built_on = {before.version}")
     return done.count(), commit.version
 
@@ -86,7 +85,7 @@ def _owed(work: Work, floor: str | None) -> DataFrame | None:
     places = quarantine.waiting(work.session, work.spec, built_on=work.built_on).localCheckpoint()
     if places.isEmpty():
         return None
-    changes = keyless.whole(decoded(work.all_events, work.spec), work.spec).where("problem IS NULL")
+    changes = keyless.whole(work.all_changes, work.spec).where("problem IS NULL")
     if floor is not None:
         changes = changes.where(sf.col(POSITION) >= floor)
     no_row = sf.col("error_class") == NO_ROW

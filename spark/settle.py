@@ -44,6 +44,8 @@ def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool
         source, held = _settled(work, found, truncated, waiting, looked_up=looked_up)
     if held or earlier:
         quarantine.supersede(work.session, work.spec, source)
+        if work.spec.truncate == "apply" and truncated is not None and (held or truncated != known):
+            quarantine.obsolete(work.session, work.spec, truncated)
     return source, held
 
 

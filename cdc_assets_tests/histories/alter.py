@@ -66,6 +66,11 @@ class Definition:
         self.columns.append(catalogue())
         self.since.append(at)
 
+    def rewritten(self) -> bool:
+        """Whether the last change wrote the table anew: its catalogue forgets what rows from before had in an added column."""
+        before, after = ({c.name: c.missing for c in columns} for columns in self.columns[-2:])
+        return any(value is not None and name in after and after[name] is None for name, value in before.items())
+
 
 def now() -> int:
     """Milliseconds, by the clock that the connector reads too."""

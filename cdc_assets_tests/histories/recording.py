@@ -22,11 +22,12 @@ from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.histories.play import SESSIONS, Player, kind_of
+from cdc_assets_tests.histories.snapshots import SIGNALS, restart, signal
 from cdc_assets_tests.live_source import NAME, LiveSource
 from cdc_assets_tests.spark.capture import Record
 from spark.specs import Column
 
-SIGNALS = "public.signals"
+PARTS = 8
 Log = dict[int, list[Record]]
 
 
@@ -59,64 +60,80 @@ def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int)
     """Play `tables` tables of `worlds` histories with `steps` steps each, and keep what the connector sent."""
     choice = random.Random(seed)
     kinds = (("toasted", "pair", "full", "plain") * tables)[:tables]
-    names = [f"{kind}_{i}" for i, kind in enumerate(kinds)]
     with live.connection() as connection, ExitStack() as stack:
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute(f"CREATE TABLE IF NOT EXISTS {SIGNALS} (id text PRIMARY KEY, type text, data text)")
         players = []
-        for name in names:
-            kind = kind_of(name)
-            connection.execute(sql.SQL("CREATE TABLE {} " + kind.ddl).format(sql.Identifier(name)))
-            for column in kind.large:
-                external = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET STORAGE EXTERNAL")
-                connection.execute(external.format(sql.Identifier(name), sql.Identifier(column)))
-            if kind.full:
-                connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(sql.Identifier(name)))
+        for name in [f"{kind}_{i}" for i, kind in enumerate(kinds)]:
+            _create(connection, name)
             sessions = [stack.enter_context(live.connection(autocommit=False)) for _ in range(SESSIONS)]
             for session in sessions:
                 session.execute("SET lock_timeout = '5ms'")
                 session.commit()
             columns = partial(catalogue, live, name)
-            players.append(Player(name, kind, worlds, random.Random(choice.random()), sessions, columns))
-        _play(choice, players, worlds * steps // 4)
-        # The slot waits for transactions that are open when it is made, and the snapshot then meets others.
-        for player in players:
-            player.finish()
-        with ThreadPoolExecutor(1) as pool:
-            started = pool.submit(_capture, live, names)
-            while not started.done():
-                _play(choice, players, 1)
-                if choice.random() < 0.05:
-                    for player in players:
-                        player.finish()
-                time.sleep(0.02)
-            started.result()
-        for part in range(8):
-            _play(choice, players, worlds * steps * 3 // 32)
-            for player in players:
-                if choice.random() < 0.4:
-                    player.alter()
-            if part % 2:
-                continue
-            _signal(connection, choice, names, f"{seed}-{part}")
-            if part in (2, 4):
-                for player in players:
-                    if choice.random() < 0.5:
-                        player.truncate()
-        _play(choice, players, worlds)
+            players.append(Player(name, kind_of(name), worlds, random.Random(choice.random()), sessions, columns))
+        _play(players, worlds * steps // 4)
+        _capture(live, choice, players)
+        for part in range(PARTS):
+            _play(players, worlds * steps * 3 // (4 * PARTS))
+            _part(live, connection, choice, players, part, mark=f"{seed}-{part}")
+        _play(players, worlds)
         for player in players:
             player.finish()
         delivered = live.delivered(seconds=240)
         return [_recorded(connection, player, delivered) for player in players]
 
 
-def _capture(live: LiveSource, names: list[str]) -> None:
-    live.capture(
-        [f"public.{name}" for name in names] + [SIGNALS],
-        signal__data__collection=SIGNALS,
-        topic__creation__default__partitions="3",
-        incremental__snapshot__chunk__size="20",
-    )
+def _create(connection: Any, name: str) -> None:
+    kind = kind_of(name)
+    connection.execute(sql.SQL("CREATE TABLE {} " + kind.ddl).format(sql.Identifier(name)))
+    for column in kind.large:
+        external = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET STORAGE EXTERNAL")
+        connection.execute(external.format(sql.Identifier(name), sql.Identifier(column)))
+    if kind.full:
+        connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(sql.Identifier(name)))
+
+
+def _capture(live: LiveSource, choice: random.Random, players: list[Player]) -> None:
+    """The connector's first snapshot, while transactions come and go."""
+    # The slot waits for transactions that are open when it is made, and the snapshot then meets others.
+    for player in players:
+        player.finish()
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(
+            live.capture,
+            [f"public.{player.name}" for player in players] + [SIGNALS],
+            signal__data__collection=SIGNALS,
+            topic__creation__default__partitions="3",
+            incremental__snapshot__chunk__size="20",
+        )
+        while not started.done():
+            _play(players, 1)
+            if choice.random() < 0.05:
+                for player in players:
+                    player.finish()
+            time.sleep(0.02)
+        started.result()
+
+
+def _part(live: LiveSource, connection: Any, choice: random.Random, players: list[Player], part: int, *, mark: str) -> None:
+    """What comes between two stretches of statements: DDL, TRUNCATE, snapshots in the middle of the stream."""
+    chosen = choice.randrange(len(players))
+    for number, player in enumerate(players):
+        if choice.random() < 0.4 or number == chosen:
+            player.alter()
+    if part == PARTS // 2:
+        restart(live, connection, players)
+        return
+    if part % 2 == 0:
+        signal(connection, choice, choice.choice(players), mark)
+    if part in (2, 5):
+        for player in players:
+            if choice.random() < 0.5:
+                player.truncate()
+    for player in players:
+        if player.unknown:
+            signal(connection, choice, player, f"{mark}-{player.name}")
 
 
 def catalogue(live: LiveSource, table: str) -> tuple[Column, ...]:
@@ -127,17 +144,10 @@ def catalogue(live: LiveSource, table: str) -> tuple[Column, ...]:
     return source_columns(source, Table(name=f"public.{table}"), found)
 
 
-def _play(choice: random.Random, players: list[Player], steps: int) -> None:
+def _play(players: list[Player], steps: int) -> None:
     for _ in range(steps):
         for player in players:
             player.step()
-
-
-def _signal(connection: Any, choice: random.Random, names: list[str], mark: str) -> None:
-    """A snapshot of one table in the middle of the stream."""
-    kind = choice.choice(["incremental", "incremental", "blocking"])
-    data = json.dumps({"data-collections": [f"public.{choice.choice(names)}"], "type": kind})
-    connection.execute(f"INSERT INTO {SIGNALS} VALUES (%s, 'execute-snapshot', %s)", (mark, data))
 
 
 def _recorded(connection: Any, player: Player, delivered: dict[str, Log]) -> Recorded:

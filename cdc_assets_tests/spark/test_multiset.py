@@ -132,7 +132,7 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
     assert redrive(session, spec, Choice()).redriven == 0
     # As if a fix had made it readable.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark.multiset.decoded", _mended)
+        patch.setattr("spark.batch.decoded", _mended)
         assert redrive(session, spec, Choice(offset=1)).redriven == 1
     assert values(spec.path) == [{**row, "a": None}]
     assert quarantine.table(session, spec).where(quarantine.OPEN).count() == 2

@@ -27,8 +27,8 @@ def at(offset: int, place: int, key: int, v: str, op: str = "c") -> Record:
     return Record(offset, f'{{"id": {key}}}', event(place, {"id": key, "v": v}, op=op).value)
 
 
-# In the order of the source: 1 a, 2 b, TRUNCATE, 2 c, 3 d; in two partitions, so that any of both may be read first.
-FIRST = [event(0, {"id": 1, "v": "a"}), truncate(3), at(4, 5, 3, "d")]
+# In the order of the source: 1 a, 2 b, a broken record, TRUNCATE, 2 c, 3 d; in two partitions, any of which may be read first.
+FIRST = [event(0, {"id": 1, "v": "a"}), Record(1, '{"id": 4}', '{"op": "c", "aft'), truncate(3), at(4, 5, 3, "d")]
 SECOND = [at(0, 1, 2, "b"), at(1, 4, 2, "c")]
 KEPT = [(2, "c"), (3, "d")]
 CUTS = [[(5, 2)], [(4, 0), (5, 2)], [(1, 2), (5, 2)]]
@@ -46,6 +46,9 @@ def test_what_is_below_goes(session: SparkSession, tmp_path: Path, cuts: list[tu
         lake.fold(spec)
         lake.fold(soft)
     assert sorted((row["id"], row["v"]) for row in values(spec.path)) == KEPT
+    # No row is in doubt any more, unless rows from before stay.
+    assert [row["superseded_by"] is not None for row in rows(spec.quarantine)] == [True]
+    assert [row["superseded_by"] for row in rows(soft.quarantine)] == [None]
     found = {row["id"]: (row["v"], row["_cdc_deleted"], row["_cdc_op"]) for row in rows(soft.path)}
     assert found == {1: ("a", True, "t"), 2: ("c", False, "c"), 3: ("d", False, "c")}
 
