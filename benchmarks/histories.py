@@ -20,6 +20,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from cdc_assets_tests.histories.comparison import difference
 from cdc_assets_tests.histories.play import ACTS
 from cdc_assets_tests.histories.recording import Recorded, load, record, save
 from cdc_assets_tests.histories.replay import fold
+from cdc_assets_tests.histories.tables import KINDS
 from cdc_assets_tests.live_source import live_source
 from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.lake import Lake
@@ -44,6 +46,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the others count on")
     parser.add_argument("--seconds", type=float, help="no round begins after that")
     parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=["toasted", "pair", "full", "plain"], help="in turn")
     parser.add_argument("--steps", type=int, default=60, help="statements per history")
     parser.add_argument("--batches", type=int, default=5, help="into how many batches a table's log is cut, about")
     parser.add_argument("--workers", type=int, default=2, help="tables that are folded at the same time")
@@ -92,8 +95,8 @@ def _record(chosen: argparse.Namespace, folder: Path, seed: int) -> list[Recorde
     folder.mkdir(mode=0o755)
     started = time.monotonic()
     with live_source(folder) as live:
-        worlds = -(-chosen.count // chosen.tables)
-        recorded = record(live, tables=chosen.tables, worlds=worlds, steps=chosen.steps, seed=seed)
+        kinds = [*islice(cycle(chosen.kinds), chosen.tables)]
+        recorded = record(live, kinds=kinds, worlds=-(-chosen.count // chosen.tables), steps=chosen.steps, seed=seed)
     if chosen.save:
         chosen.save.mkdir(parents=True, exist_ok=True)
         save(chosen.save / f"{seed}.json.gz", recorded)

@@ -27,7 +27,8 @@ from cdc_assets_tests.live_source import NAME, LiveSource
 from cdc_assets_tests.spark.capture import Record
 from spark.specs import Column
 
-PARTS = 8
+PARTS, WORLDS = 8, 100
+"""How many stretches of statements there are for so many histories of a table."""
 Log = dict[int, list[Record]]
 
 
@@ -56,10 +57,9 @@ class Recorded:
         return bisect_right(self.since, at) - 1
 
 
-def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int) -> list[Recorded]:
-    """Play `tables` tables of `worlds` histories with `steps` steps each, and keep what the connector sent."""
+def record(live: LiveSource, *, kinds: Sequence[str], worlds: int, steps: int, seed: int) -> list[Recorded]:
+    """Play a table of each of `kinds`, `worlds` histories with `steps` steps in each, and keep what the connector sent."""
     choice = random.Random(seed)
-    kinds = (("toasted", "pair", "full", "plain") * tables)[:tables]
     with live.connection() as connection, ExitStack() as stack:
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute(f"CREATE TABLE IF NOT EXISTS {SIGNALS} (id text PRIMARY KEY, type text, data text)")
@@ -74,8 +74,9 @@ def record(live: LiveSource, *, tables: int, worlds: int, steps: int, seed: int)
             players.append(Player(name, kind_of(name), worlds, random.Random(choice.random()), sessions, columns))
         _play(players, worlds * steps // 4)
         _capture(live, choice, players)
-        for part in range(PARTS):
-            _play(players, worlds * steps * 3 // (4 * PARTS))
+        parts = PARTS * -(-worlds // WORLDS)
+        for part in range(parts):
+            _play(players, worlds * steps * 3 // (4 * parts))
             _part(live, connection, choice, players, part, mark=f"{seed}-{part}")
         _play(players, worlds)
         for player in players:
@@ -122,18 +123,18 @@ def _part(live: LiveSource, connection: Any, choice: random.Random, players: lis
     for number, player in enumerate(players):
         if choice.random() < 0.4 or number == chosen:
             player.alter()
-    if part == PARTS // 2:
+    if part % PARTS == 4:
         restart(live, connection, players)
         return
     if part % 2 == 0:
-        signal(connection, choice, choice.choice(players), mark)
-    if part in (2, 5):
+        signal(connection, choice.choice(players), mark, kind="blocking" if part % PARTS == 2 else "incremental")
+    if part % PARTS in (2, 5):
         for player in players:
             if choice.random() < 0.5:
                 player.truncate()
     for player in players:
         if player.unknown:
-            signal(connection, choice, player, f"{mark}-{player.name}")
+            signal(connection, player, f"{mark}-{player.name}", kind=choice.choice(["incremental", "blocking"]))
 
 
 def catalogue(live: LiveSource, table: str) -> tuple[Column, ...]:

@@ -9,7 +9,6 @@ the snapshot's place in the log, and are committed behind it.
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -22,9 +21,8 @@ PATIENCE = 90.0
 """Seconds until the connector streams again; it takes some 5."""
 
 
-def signal(connection: Any, choice: random.Random, player: Player, mark: str) -> None:
+def signal(connection: Any, player: Player, mark: str, *, kind: str) -> None:
     """One table is read, while its log goes on (incremental) or waits (blocking)."""
-    kind = choice.choice(["incremental", "incremental", "blocking"])
     data = json.dumps({"data-collections": [f"public.{player.name}"], "type": kind})
     connection.execute(f"INSERT INTO {SIGNALS} VALUES (%s, 'execute-snapshot', %s)", (mark, data))
     player.did(kind)
