@@ -20,6 +20,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def pick(wheels: list[Wheel], *, system: str, machine: str, glibc: bool) -> Whee
     raise LauncherError(f"uv.lock holds no uv for {system} on {machine}; install uv yourself and set CDC_UV to it")
 
 
-def mirror(environment: dict[str, str], pip_files: tuple[Path, ...] | None = None) -> str | None:
+def mirror(environment: Mapping[str, str], pip_files: tuple[Path, ...] | None = None) -> str | None:
     """The index that the user has set instead of PyPI."""
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
         if environment.get(name):
@@ -84,8 +85,8 @@ def mirror(environment: dict[str, str], pip_files: tuple[Path, ...] | None = Non
 
 def on_mirror(wheel: Wheel, index: str) -> str:
     """The file's URL on the mirror's simple page."""
-    page = f"{index}/uv/"
-    with _open(page) as response:
+    page = f"{index}/{wheel.name.partition('-')[0].replace('_', '-')}/"
+    with open_url(page) as response:
         links = _Links(response.read().decode("utf-8", "replace"))
     for href in links.found:
         url = urllib.parse.urljoin(response.url, href)
@@ -130,7 +131,7 @@ def download(url: str, target: Path, *, sha256: str) -> None:
     """Fetch a file and check it; the target is there only if it is the right one."""
     digest = hashlib.sha256()
     try:
-        with _open(url) as response, target.open("wb") as file:
+        with open_url(url) as response, target.open("wb") as file:
             size = int(response.headers.get("Content-Length") or 0)
             done = 0
             while chunk := response.read(1 << 18):
@@ -154,9 +155,14 @@ def _show(text: str, *, end: bool) -> None:
     sys.stderr.flush()
 
 
-def _open(url: str) -> Any:
+def open_url(url: str, headers: Mapping[str, str] | None = None) -> Any:
+    """The answer to a GET, with the login that the URL carries and against the system's trust store.
+
+    Raises:
+        LauncherError: naming the URL without its password.
+    """
     parts = urllib.parse.urlsplit(url)
-    headers = {"User-Agent": "cdc-assets-launcher", "Accept": "text/html, */*;q=0.5"}
+    headers = {"User-Agent": "cdc-assets-launcher", "Accept": "text/html, */*;q=0.5", **(headers or {})}
     if "@" in parts.netloc:
         login, _, host = parts.netloc.rpartition("@")
         headers["Authorization"] = "Basic " + base64.b64encode(urllib.parse.unquote(login).encode()).decode()

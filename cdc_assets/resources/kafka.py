@@ -155,6 +155,8 @@ class KafkaCluster:
         consumer = self._idle_readers.pop() if self._idle_readers else self._consumer()
         until = time.monotonic() + deadline
         try:
+            # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
+            self._call(lambda: consumer.list_topics(topic, timeout=self._timeout))
             consumer.assign([TopicPartition(topic, p, start) for p, (start, _) in open_ranges.items()])
             while open_ranges:
                 if time.monotonic() > until:

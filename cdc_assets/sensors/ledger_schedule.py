@@ -1,15 +1,14 @@
 """The ledger on its declared rhythm: one run per source counts its tables and judges the count."""
 
-from datetime import datetime, timezone
-
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets import names, settings
 from cdc_assets.ledger.count import behind
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.sensors.dropped_ticks import why_dropped
 from cdc_assets.sensors.recent_runs import last_materialized
-from cdc_assets.sensors.volumetry_schedule import cron, whole_minutes, why_dropped
+from cdc_assets.sensors.volumetry_schedule import cron, whole_minutes
 
 
 def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
@@ -35,8 +34,7 @@ def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition)
         silver = [dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables]
         if not any(last_materialized(context.instance, key) for key in silver):
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
-        late = datetime.now(timezone.utc) - context.scheduled_execution_time
-        if missed := why_dropped(late, minutes=whole_minutes(source.ledger.every)):
+        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(source.ledger.every)):
             return dg.SkipReason(missed)
         if not any(behind(settings.lake(), source, table) for table in source.tables):
             return dg.SkipReason("silver has folded nothing since the last count")

@@ -1,6 +1,6 @@
 """The volumetry checks on their declared rhythm: one job per source, one run for all its tables."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -12,11 +12,8 @@ from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.sensors.dropped_ticks import why_dropped
 from cdc_assets.sensors.recent_runs import last_materialized
-
-# A tick of the past is dropped where the next is near: after a pause all of them would run at once, beside the backlog.
-_LATE = timedelta(minutes=1)
-_SOON_MINUTES = 30
 
 
 def job_name(source: BaseSource) -> str:
@@ -65,16 +62,8 @@ def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefiniti
         silver = (dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables)
         if not any(last_materialized(context.instance, key) for key in silver):
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
-        late = datetime.now(timezone.utc) - context.scheduled_execution_time
-        if missed := why_dropped(late, minutes=whole_minutes(shortest)):
+        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(shortest)):
             return dg.SkipReason(missed)
         return dg.RunRequest()
 
     return volumetry
-
-
-def why_dropped(late: timedelta, *, minutes: int) -> str | None:
-    """Why a tick that comes late is not run; None when it is. `minutes` lie between two ticks."""
-    if late <= _LATE or minutes > _SOON_MINUTES:
-        return None
-    return f"was due {late.total_seconds():.0f} s ago, while the daemon did not run; the next comes within {minutes} min"

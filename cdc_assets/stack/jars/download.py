@@ -78,7 +78,7 @@ def _fetch(client: httpx.Client, jar: Jar, target: Path, url: str, progress: Pro
     except (httpx.HTTPError, _TryAgainError) as error:
         part.unlink(missing_ok=True)
         raise DownloadError("jars", f"{url}: {error or type(error).__name__}", _MIRROR_HINT) from error
-    found = _sha256(part)
+    found = sha256(part)
     if found != jar.sha256:
         part.unlink()
         reason = f"{url} is not the locked file: sha256 {found}, expected {jar.sha256}"
@@ -119,7 +119,8 @@ def _is_whole(file: Path, jar: Jar) -> bool:
         return False
 
 
-def _sha256(file: Path) -> str:
+def sha256(file: Path) -> str:
+    """The hash of a whole file, in hexadecimal digits."""
     with file.open("rb") as stream:
         digest = hashlib.sha256()
         for chunk in iter(lambda: stream.read(1 << 20), b""):

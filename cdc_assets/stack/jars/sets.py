@@ -34,6 +34,11 @@ TEST_PLUGINS = {
     "mongodb": JarSet(("io.debezium:debezium-connector-mongodb:3.6.1.Final",), without=_WORKERS_OWN),
 }
 
+_UNUSED_OF_AWS = (
+    *("apache5-client", "arns", "auth:", "aws-query-protocol", "aws-xml-protocol", "crt-core", "http-auth", "json-utils"),
+    *("netty-nio-client", "profiles", "protocol-core", "regions", "retries", "sts", "third-party-jackson-core"),
+)
+
 SETS: dict[str, JarSet] = {
     # Brokers and Connect workers share one class path.
     "kafka": JarSet(
@@ -44,7 +49,11 @@ SETS: dict[str, JarSet] = {
             f"org.apache.kafka:connect-json:{KAFKA}",
             # Kafka logs through slf4j 1.7 and leaves the binding to its distribution; without it there is no log.
             "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+            # Byte for byte the one in the pyspark wheel, where Kafka would have the next release of the same zstd 1.5.6.
+            "com.github.luben:zstd-jni:1.5.6-9",
         ),
+        # For macros at compile time; for XML rules of commons-validator, of which Kafka calls two plain classes.
+        without=("org.scala-lang:scala-reflect:", "commons-beanutils:", "commons-collections:", "commons-digester:"),
     ),
     # Plugin folders: what the worker has itself must not be in one, or its classes meet themselves twice.
     "debezium-postgres": JarSet(("io.debezium:debezium-connector-postgres:3.7.0.Final",), without=_WORKERS_OWN),
@@ -70,7 +79,8 @@ SETS: dict[str, JarSet] = {
         ),
         transitive=False,
     ),
-    # Without the other clouds' clients: it serves from the local disk here.
+    # Without the other clouds' clients, and of AWS's only what its classes name: it serves from the local disk here. Its jar
+    # has Jetty inside.
     "s3proxy": JarSet(
         (
             "org.gaul:s3proxy:4.1.0",
@@ -82,6 +92,7 @@ SETS: dict[str, JarSet] = {
             "com.fasterxml.jackson.core:jackson-core:",
             "com.fasterxml.jackson.core:jackson-databind:",
             "com.fasterxml.jackson.dataformat:",
+            "com.fasterxml.jackson.datatype:",
             "com.github.java-json-tools:btf:",
             "com.github.java-json-tools:jackson-coreutils:",
             "com.github.java-json-tools:json-patch:",
@@ -93,23 +104,31 @@ SETS: dict[str, JarSet] = {
             "com.google.apis:",
             "com.google.auth:",
             "com.google.cloud",
+            "com.google.code.gson:",
             "com.google.http-client:",
             "com.google.jimfs:",
             "com.google.oauth-client:",
             "com.google.protobuf:",
+            "com.google.re2j:",
             "com.microsoft.azure:",
             "com.squareup.okhttp3:",
             "com.squareup.okio:",
             "io.grpc:",
+            "io.netty:",
             "io.opencensus:",
+            "io.opentelemetry",
+            "io.prometheus:",
             "io.projectreactor",
             "net.java.dev.jna:",
             "org.apache.httpcomponents:httpclient:",
             "org.apache.httpcomponents:httpcore:",
             "org.apache.sshd:",
+            "org.checkerframework:",
+            "org.eclipse.jetty",
             "org.openstack4j",
             "org.threeten:",
             "org.yaml:",
+            *(f"software.amazon.awssdk:{unused}" for unused in _UNUSED_OF_AWS),
         ),
     ),
 }
