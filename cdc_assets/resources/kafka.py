@@ -152,7 +152,10 @@ class KafkaCluster:
         if not open_ranges:
             return
         # A new consumer costs some 0.5 s; an idle one is taken up again.
-        consumer = self._idle_readers.pop() if self._idle_readers else self._consumer()
+        try:
+            consumer = self._idle_readers.pop()
+        except IndexError:
+            consumer = self._consumer()
         until = time.monotonic() + deadline
         try:
             # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.

@@ -6,6 +6,7 @@ first use and kept per process, because an AdminClient or an HTTP pool costs mor
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import dagster as dg
@@ -33,6 +34,8 @@ class Platform(dg.ConfigurableResource):
     lake_root: str | None = None
 
     _clients: dict[str, Any] = PrivateAttr(default_factory=dict)
+    # A source's checks run in threads, and boto3 makes one client at a time.
+    _making: Any = PrivateAttr(default_factory=Lock)
 
     @property
     def lake(self) -> str:
@@ -76,10 +79,11 @@ class Platform(dg.ConfigurableResource):
         from cdc_assets.resources.object_store import open_store
 
         key = f"store {config!r}"
-        if key not in self._clients:
-            settings.export_stack_environment()
-            self._clients[key] = open_store(config)
-        return self._clients[key]
+        with self._making:
+            if key not in self._clients:
+                settings.export_stack_environment()
+                self._clients[key] = open_store(config)
+            return self._clients[key]
 
     def _kafka(self, bootstrap: str) -> KafkaCluster:
         return self._clients.setdefault(f"kafka {bootstrap}", KafkaCluster(bootstrap))
