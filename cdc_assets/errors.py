@@ -108,3 +108,7 @@ class RenderError(CdcAssetsError):
 
 class MirrorError(CdcAssetsError):
     """A mirror has lost records, or cannot be repaired the way that was asked for."""
+
+
+class IncarnationError(CdcAssetsError):
+    """A source's server was restored, or is another one, and its connector must not go on from its offset."""

@@ -68,6 +68,11 @@ def signal_table(source: BaseSource) -> TableId:
     return TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
 
 
+def witness_table(source: BaseSource) -> TableId:
+    """The table in the source that tells whether it has been restored (cdc_assets.incarnation)."""
+    return TableId(SIGNAL_SCHEMA, f"witness_{source.name}")
+
+
 def notification_topic(source: BaseSource) -> str:
     """Where the connector says how its snapshots go."""
     return f"{source.name}.notifications"

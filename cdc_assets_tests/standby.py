@@ -13,26 +13,30 @@ from cdc_assets.stack.components.postgres import SUPERUSER, binary
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.own_server import OwnServer
 from cdc_assets_tests.spark.jvm import free_port, running, until
 
 
 @contextmanager
-def standby(live: LiveSource) -> Iterator[str]:
-    """Its host:port, once it answers."""
+def standby(live: LiveSource | OwnServer, *, slots: bool = False) -> Iterator[str]:
+    """Its host:port, once it answers; its folder is `standby` beside the primary's. `slots`: it can take failover
+    slots over (pg_sync_replication_slots)."""
     postgres, port = live.postgres, free_port()
-    password = live.home.private("postgres_password")
+    password = postgres.site.home.private("postgres_password")
     data = postgres.data.parent / "standby"
     data.mkdir(mode=0o700)
     if postgres.identity.uid is not None:
         os.chown(data, postgres.identity.uid, postgres.identity.gid or -1)
     primary = ["-h", HOST, "-p", str(postgres.site.ports[postgres.name]), "-U", SUPERUSER]
     backup = [binary("pg_basebackup"), *primary, "-D", str(data), "-R", "-X", "stream", "-c", "fast"]
+    backup += ["-d", "dbname=postgres", "-C", "-S", "standby"] if slots else []
     environment = {**os.environ, "PGPASSWORD": password}
     made = subprocess.run(wrap(backup, postgres.identity), env=environment, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     command = [part if part != str(postgres.data) else str(data) for part in postgres.command()]
     command[command.index("-p") + 1] = str(port)
-    log = live.home.root / "standby.log"
+    command += ["-c", "hot_standby_feedback=on"] if slots else []
+    log = postgres.site.home.root / "standby.log"
 
     def answers() -> bool:
         try:

@@ -16,6 +16,24 @@ SchemaIds = dict[str, list[int]]
 
 
 @dataclass(frozen=True)
+class Past:
+    """An epoch that has ended: per partition the offset where the next began, and the records that it holds."""
+
+    epoch: int
+    positions: dict[int, int]
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {"epoch": self.epoch, "positions": _text_keys(self.positions), "records": self.records}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Past:
+        """From its JSON object."""
+        return cls(data["epoch"], _int_keys(data["positions"]), data["records"])
+
+
+@dataclass(frozen=True)
 class TopicState:
     """What a log has committed of one incarnation of one topic."""
 
@@ -32,6 +50,19 @@ class TopicState:
     """Per partition, the LSN of the newest initial snapshot seen: see spark.positions.postgresql."""
     schema_ids: SchemaIds | None = None
     """All that occur, in earlier incarnations too; None where that is not known."""
+    earlier: tuple[Past, ...] = ()
+    """The epochs before this one that ended in the same topic where the next began, oldest first: its source became
+    another one. Empty where the epoch began with another topic, or behind a hole."""
+
+    @property
+    def topic_epoch(self) -> int:
+        """The first epoch of which the records are in this topic."""
+        return self.earlier[0].epoch if self.earlier else self.epoch
+
+    @property
+    def topic_records(self) -> int:
+        """Records of all epochs in this topic."""
+        return self.records + sum(past.records for past in self.earlier)
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -46,6 +77,7 @@ class TopicState:
             "last_position": _text_keys(self.last_position),
             "snapshots": _text_keys(self.snapshots),
             **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
+            **({"earlier": [past.to_dict() for past in self.earlier]} if self.earlier else {}),
         }
 
     @classmethod
@@ -62,6 +94,7 @@ class TopicState:
             last_position=_int_keys(data.get("last_position", {})),
             snapshots=_int_keys(data.get("snapshots", {})),
             schema_ids=data.get("schema_ids"),
+            earlier=tuple(Past.from_dict(past) for past in data.get("earlier", ())),
         )
 
 
@@ -119,8 +152,11 @@ class TopicCommit:
     def after(self, state: TopicState | None) -> TopicState:
         """The topic's state once this append is added to it."""
         ids = merged_ids([{} if state is None else state.schema_ids, self.schema_ids])
-        if state is None or self.epoch > state.epoch:
+        if state is None:
             state = TopicState(self.table, self.topic_id, self.epoch, {})
+        elif self.epoch > state.epoch:
+            earlier = (*state.earlier, Past(state.epoch, state.positions, state.records)) if self._continues(state) else ()
+            state = TopicState(self.table, self.topic_id, self.epoch, {}, earlier=earlier)
         elif self.epoch < state.epoch:
             return state
         return replace(
@@ -133,6 +169,12 @@ class TopicCommit:
             snapshots=_highest(state.snapshots, self.snapshots),
             schema_ids=ids,
         )
+
+    def _continues(self, state: TopicState) -> bool:
+        """Whether this epoch begins in the same topic where the last one ended, and not in another, or behind a hole."""
+        if self.topic_id != state.topic_id:
+            return False
+        return all(self.ranges.get(p, (end, end))[0] == end for p, end in state.positions.items())
 
 
 def all_schema_ids(states: Iterable[TopicState]) -> SchemaIds | None:

@@ -3,6 +3,7 @@
     look      the ranges that bronze does not have, per topic; a topic that contradicts the log is a gap
     reopened  a gap is closed: the table is read whole again, and its topic goes on from its begin in the next epoch
     append    Spark appends the ranges, in batches
+    append_epochs  a source's server is another one: its topics to the end of the old epoch, and on in the new one
 
 The order of a reopening is what makes it safe: the rows are in the lake's topic before the epoch's first record is
 committed, so an epoch holds the whole table (spark.batch.Work.floor relies on that). A crash between the two costs a second
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import Ranges, batches, pending_ranges
 from cdc_assets.assets.record_form import record_form
 from cdc_assets.errors import TopicGapError
+from cdc_assets.incarnation.memory import Memory
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
@@ -58,6 +60,7 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
     states = platform.lake_kafka().states(list(topics))
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     found = Look(committed.topics if committed else {})
+    opening = Memory.of(source.name).opening
     for topic, table in topics.items():
         state, known = states.get(topic), found.before.get(topic)
         if state is None:
@@ -65,11 +68,46 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
             continue
         try:
             positions, topic_id = (known.positions, known.topic_id) if known else (None, None)
+            if opening is not None and (known is None or known.epoch < opening.epochs.get(topic, 0)):
+                state = _bounded(state, opening.bounds[topic])
             ranges = pending_ranges(state, positions=positions, topic_id=topic_id)
             found.slices[topic] = Slice(table, state, known.epoch if known else 0, ranges)
         except TopicGapError as error:
             found.gaps[topic] = f"{error}: cdc repair bronze {source.name} {names.table_name(table)}"
     return found
+
+
+def _bounded(state: TopicState, bounds: Mapping[int, int]) -> TopicState:
+    """What of the topic is of the epoch that ends; what its server has become is not to be read as its continuation."""
+    return replace(state, ranges={p: (min(begin, bounds[p]), bounds[p]) for p, (begin, _) in state.ranges.items() if p in bounds})
+
+
+def append_epochs(
+    platform: Platform, source: Source, epochs: Mapping[str, int], bounds: Mapping[str, Mapping[int, int]], say: Say
+) -> None:
+    """Bronze to the end of the old epoch, then the whole of the new one; what is there already is not appended again.
+
+    Records of the old epoch that are gone before bronze has read them are told: the new one begins with whole tables.
+
+    Raises:
+        TopicGapError: a topic does not exist.
+    """
+    found = look(platform, source, source.tables)
+    if found.missing:
+        raise TopicGapError("; ".join(found.missing.values()))
+    for gap in found.gaps.values():
+        say(gap)
+    append(platform, source, found, "epoch", say)
+    states = platform.lake_kafka().states(list(epochs))
+    after = look(platform, source, source.tables)
+    for table in source.tables:
+        topic = names.mirrored_topic(source, table)
+        known = after.before.get(topic)
+        if known is None or known.epoch < epochs[topic]:
+            starts = bounds[topic]
+            ranges = {p: (starts.get(p, begin), end) for p, (begin, end) in states[topic].ranges.items()}
+            after.slices[topic] = Slice(table, states[topic], epochs[topic], ranges)
+    append(platform, source, after, "epoch", say)
 
 
 def reopened(platform: Platform, source: Source, table: Table, known: TopicCommitted, say: Say) -> Slice:
@@ -94,8 +132,11 @@ def append(platform: Platform, source: BaseSource, found: Look, operation: str, 
     work = {topic: list(batches(each.ranges, max_records=source.batching.max_records)) for topic, each in found.slices.items()}
     for topic, each in found.slices.items():
         known = found.before.get(topic)
-        if (known is None or known.epoch < each.epoch) and not work[topic]:
-            work[topic] = [each.ranges]  # an empty topic is committed as such, so that silver makes an empty table
+        if known is None or known.epoch < each.epoch:
+            # The first commit of an epoch names every partition, also where it reads nothing: that is where each begins.
+            first = work[topic][0] if work[topic] else {}
+            begins = {p: (start, start) for p, (start, _) in each.ranges.items()}
+            work[topic] = [{**begins, **first}, *work[topic][1:]]
     seconds = 0.0
     for number in range(max((len(parts) for parts in work.values()), default=0)):
         parts = {topic: chunks[number] for topic, chunks in work.items() if number < len(chunks)}

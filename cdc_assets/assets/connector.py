@@ -4,6 +4,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.assets.capturable import refuse_uncapturable
+from cdc_assets.assets.epochs import as_declared
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.capture import capture_config, not_listed
@@ -20,6 +21,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
         connect, config = platform.core_connect(), capture_config(source)
         for line in difference(connect, config).lines():
             context.log.info("%s", line)
+        epochs = as_declared(platform, source, context.log.warning) if isinstance(source, Source) else {}
         if isinstance(source, Source):
             refuse_uncapturable(platform, source)
         late = not_listed(source, connect.config(config["name"]))
@@ -37,6 +39,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
                 "cdc/state": applied.status.state,
                 "cdc/tasks": ", ".join(applied.status.tasks),
                 "cdc/tables": len(source.tables),
+                **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
                 **names.capture_names(source),
                 "cdc/tables_to_onboard": late or "none",
                 "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
 from cdc_assets.backup.hour_object import HourObject
@@ -62,16 +62,20 @@ def backup_table(
         states = committed.of_table(table) if committed else {}
         if committed is None or not states:
             break
-        topic, state = _only_topic(states, f"{source}/{table}")
-        at = _continued(at, topic, state, f"{store.url}/{table_prefix(source, table)}")
+        topic, newest = _only_topic(states, f"{source}/{table}")
         since = oldest_timestamp(committed, topic, at.bronze_version)
         bronze = open_bronze(bronze_path, committed.version, topic, since=since)
-        copy = _Copy(store, bronze_path, bronze, source, topic, state, committed.version, max_records, max_bytes)
+        passed = {past.epoch for past in newest.earlier}
         try:
-            at = copy.all_batches(at, written)
+            for state in _epochs(newest, at.epoch):
+                if at.epoch in passed and at.epoch < state.epoch:
+                    at = replace(at, epoch=state.epoch, records=0)
+                at = _continued(at, topic, state, f"{store.url}/{table_prefix(source, table)}")
+                copy = _Copy(store, bronze_path, bronze, source, topic, state, newest, committed.version, max_records, max_bytes)
+                at = copy.all_batches(at, written)
+                copy.assert_complete(at.records)
         except _OvertakenError:
             continue  # by a backup that has seen a newer bronze: look at it again
-        copy.assert_complete(at.records)
         break
     if written:
         remember_newest(store, written[-1])
@@ -91,7 +95,7 @@ class _OvertakenError(Exception):
 
 @dataclass(frozen=True)
 class _Copy:
-    """One call's work on one topic."""
+    """One call's work on one epoch of one topic; `newest` is the epoch that bronze is in."""
 
     store: ObjectStore
     bronze_path: str
@@ -99,6 +103,7 @@ class _Copy:
     source: str
     topic: str
     state: TopicState
+    newest: TopicState
     version: int
     max_records: int
     max_bytes: int
@@ -137,7 +142,8 @@ class _Copy:
         return ranges if any(end > start for start, end in ranges.values()) else None
 
     def _planned(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> Plan:
-        complete = all(end == self.state.positions[p] for p, (_, end) in ranges.items())
+        ends = self.newest.positions
+        complete = self.state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
         plan = Plan(
             self.source, self.state.table, self.topic, self.state.topic_id, self.state.epoch, ranges, self.version, complete
         )
@@ -217,6 +223,12 @@ def _only_topic(states: dict[str, TopicState], what: str) -> tuple[str, TopicSta
         raise BackupError(f"{what}: bronze has records of several topics: {', '.join(sorted(states))}")
     ((topic, state),) = states.items()
     return topic, state
+
+
+def _epochs(newest: TopicState, done: int) -> list[TopicState]:
+    """The epochs to copy, from the one that the backup is in: those that the topic holds one behind the other."""
+    past = [TopicState(newest.table, newest.topic_id, p.epoch, p.positions, p.records) for p in newest.earlier]
+    return [state for state in (*past, newest) if state.epoch >= done]
 
 
 def _continued(at: BackupPosition, topic: str, state: TopicState, place: str) -> BackupPosition:

@@ -96,10 +96,12 @@ def _read_manifest(copies: KeptManifests, listed: StoredObject) -> Manifest | st
 def _chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
     """Each manifest begins where the one before it ended, and its totals are theirs and its own."""
     at: dict[int, int] = {}
-    epoch, epoch_records, total = -1, 0, 0
+    epoch, epoch_records, total, topic_id = -1, 0, 0, ""
     for manifest in manifests:
         if manifest.plan.epoch != epoch:
-            at, epoch, epoch_records = {}, manifest.plan.epoch, 0
+            # In the same topic an epoch begins where the one before it ended.
+            at = at if manifest.plan.topic_id == topic_id else {}
+            epoch, epoch_records, topic_id = manifest.plan.epoch, 0, manifest.plan.topic_id
         for partition, (start, _) in manifest.plan.ranges.items():
             expected = at.get(partition, 0)
             if start != expected:
@@ -155,12 +157,13 @@ def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
 
 def _against_bronze(what: str, table: str, manifests: list[Manifest], bronze_path: str) -> tuple[int, list[str]]:
     committed = bronze_committed(bronze_path)
-    records = sum(state.records for state in committed.of_table(table).values()) if committed else 0
+    records = sum(state.topic_records for state in committed.of_table(table).values()) if committed else 0
     if not manifests:
         return records, []
     newest = manifests[-1]
     rows = bronze_rows_below(bronze_path, newest.plan.topic, newest.positions)
-    if rows == newest.epoch_records:
-        return max(0, records - newest.epoch_records), []
-    text = f"{what}: the backup holds {newest.epoch_records} records up to {dict(newest.positions)}, bronze has {rows} rows there"
-    return max(0, records - newest.epoch_records), [text]
+    held = sum({m.plan.epoch: m.epoch_records for m in manifests if m.plan.topic_id == newest.plan.topic_id}.values())
+    if rows == held:
+        return max(0, records - held), []
+    text = f"{what}: the backup holds {held} records up to {dict(newest.positions)}, bronze has {rows} rows there"
+    return max(0, records - held), [text]

@@ -32,6 +32,7 @@ def apply(
     from cdc_assets.assets.capturable import refuse_uncapturable
     from cdc_assets.connectors.apply import apply_connector
     from cdc_assets.connectors.declared import declared_connectors
+    from cdc_assets.incarnation.watch import refuse_other
     from cdc_assets.mirroring.watch import refuse_one_cluster
     from cdc_assets.resources.platform import Platform
 
@@ -39,6 +40,7 @@ def apply(
     for declared in declared_connectors(chosen_sources(sources or ())):
         try:
             if isinstance(declared.source, Source) and declared.role == "capture":
+                refuse_other(platform, declared.source)
                 refuse_uncapturable(platform, declared.source)
             if declared.role == "mirror":
                 refuse_one_cluster(platform.core_kafka(), platform.lake_kafka())

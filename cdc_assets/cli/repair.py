@@ -1,9 +1,10 @@
-"""`cdc repair mirror`: a mirrored topic after a loss."""
+"""`cdc repair`: a mirrored topic or bronze after a loss, a source whose server was restored or promoted."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -84,3 +85,37 @@ def bronze(
         print(gap or f"{topic}: bronze has not lost anything")
         if gap:
             print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {epoch + dry_run}")
+
+
+@app.command("source")
+def source(
+    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name in the registry.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Where a source's server was restored or lost its slot: open a new epoch, with every table read again."""
+    from cdc_assets.assets.epochs import open_epoch
+    from cdc_assets.errors import IncarnationError
+    from cdc_assets.incarnation.opening import STEPS
+    from cdc_assets.incarnation.watch import look
+    from cdc_assets.registry.models import Database, Source
+    from cdc_assets.resources.platform import Platform
+
+    (declared,) = chosen_sources([name])
+    if not isinstance(declared, Source) or not isinstance(declared.database, Database):
+        raise IncarnationError(f"source {name} is no PostgreSQL database: its incarnations are not told (docs/incarnations.md)")
+    platform = Platform()
+    verdict = look(platform, declared).verdict
+    other = verdict.kind == "other"
+    epochs = {}
+    if other and not dry_run:
+        epochs = dict(open_epoch(platform, declared, verdict.reason, lambda text: print(text, file=sys.stderr)))
+    if output == "json":
+        steps = list(STEPS.values()) if other else []
+        print(json.dumps({"source": name, **asdict(verdict), "steps": steps, "epochs": epochs}, indent=2))
+        return
+    print(f"{name}: {verdict.reason or 'its server is the one that was read'}")
+    for number, step in enumerate(STEPS.values() if other and dry_run else (), 1):
+        print(f"{number} {step}")
+    for topic, epoch in sorted(epochs.items()):
+        print(f"{topic}: epoch {epoch}")

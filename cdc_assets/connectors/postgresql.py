@@ -33,6 +33,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "topic.prefix": source.name,
         "plugin.name": "pgoutput",
         "slot.name": names.slot_name(source),
+        # Version 17 and newer keep such a slot on standbys too, where the server is set up for it; older ones ignore it.
+        "slot.failover": "true",
         "publication.name": names.publication_name(source),
         "publication.autocreate.mode": "filtered",
         # The signal table may be made later: a pattern without a table is no error, and no table is made for it here.
@@ -76,6 +78,7 @@ def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int) ->
         **kept,
         "name": names.temporary(config["name"]),
         "slot.name": names.temporary(config["slot.name"]),
+        "slot.failover": "false",
         "publication.name": names.temporary(config["publication.name"]),
         "table.include.list": ",".join(table_pattern(*table.id) for table in tables),
         "snapshot.mode": "initial_only",

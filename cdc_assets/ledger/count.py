@@ -62,8 +62,8 @@ def behind(lake: str, source: BaseSource, table: Table) -> int:
     """Records that silver has folded and the ledger has not counted."""
     folded = silver_committed(names.silver_path(lake, source, table))
     place = counted(lake, source, table)
-    done = sum(state.records for state in place.folded.values()) if place else 0
-    return sum(state.records for state in folded.topics.values()) - done if folded else 0
+    done = sum(state.topic_records for state in place.folded.values()) if place else 0
+    return sum(state.topic_records for state in folded.topics.values()) - done if folded else 0
 
 
 def _range(source: BaseSource, table: Table, topic: str, states: Mapping[str, TopicState]) -> TopicRange:

@@ -10,7 +10,7 @@ from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.postgresql_slot import slot_findings
 from cdc_assets.preflight.sql_text import identifier, table_name
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Source, Table
 
 
 def findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
@@ -19,7 +19,7 @@ def findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     yield from slot_findings(source, facts)
     yield from _publication(source, facts)
     for table in source.tables:
-        yield from _table(source, table.id, facts)
+        yield from _table(table, facts)
 
 
 def _server(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
@@ -102,7 +102,8 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("publication_operations", "fail", name, f"leaves out {', '.join(lost)}", mend, safe=found["owned"])
 
 
-def _table(source: Source, table: TableId, facts: PostgresFacts) -> Iterator[Finding]:
+def _table(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
+    table = declared.id
     found, name, user = facts.tables.get(table), str(table), facts.server["user"]
     if found is None:
         yield Finding("table", "fail", name, "does not exist, or is no table", "correct its name in the registry, or create it")
@@ -120,6 +121,10 @@ def _table(source: Source, table: TableId, facts: PostgresFacts) -> Iterator[Fin
         )
     published = facts.publication is not None and [*table] in facts.publication["tables"]
     yield _identity(table, found, published=published)
+    if declared.without_key == "multiset" and found["identity"] != "f":
+        message = "is applied as a multiset, and its updates and deletes do not say by the whole row which one they take away"
+        mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY FULL"
+        yield Finding("whole_rows", "fail", name, message, mend, safe=bool(found["owned"]))
 
 
 def _identity(table: TableId, found: dict[str, object], *, published: bool) -> Finding:

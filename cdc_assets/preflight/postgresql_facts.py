@@ -26,7 +26,6 @@ SELECT jsonb_build_object(
   'keep_bytes', (SELECT CASE WHEN setting::bigint < 0 THEN NULL ELSE setting::bigint * 1048576 END
                  FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
   'standby', pg_is_in_recovery(),
-  'wal', pg_wal_lsn_diff(wal, '0/0'),
   'database', current_database(),
   'user', current_user,
   'superuser', r.rolsuper,
@@ -70,8 +69,7 @@ WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnes
 class PostgresFacts:
     """Answers of the queries above; `slot` and `publication` None: there is none of that name.
 
-    `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there. `reached` is the
-    log position in it.
+    `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there.
     """
 
     server: dict[str, Any]
@@ -79,13 +77,12 @@ class PostgresFacts:
     publication: dict[str, Any] | None
     tables: dict[TableId, dict[str, Any]]
     captured: bool
-    reached: int = 0
 
 
 def read_facts(
     connection: Any, *, slot: str, publication: str, tables: Sequence[TableId], offsets: Sequence[Any]
 ) -> PostgresFacts:
-    """Ask the server; `offsets` are the connector's, read before: the log only grows."""
+    """Ask the server; `offsets` are the connector's."""
 
     def one(query: str, *parameters: Any) -> Any:
         row = connection.execute(query, parameters or None).fetchone()
@@ -98,5 +95,4 @@ def read_facts(
         one(PUBLICATION, publication),
         {TableId(schema, table): about for schema, table, about in rows},
         bool(offsets),
-        max((int(each["offset"].get("lsn") or 0) for each in offsets if each.get("offset")), default=0),
     )

@@ -18,14 +18,13 @@ WARN_SAFE_PART = 0.2
 def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     """Missing, taken by others, invalidated and why, near its limit, holding back too much, not on a standby."""
     name, slot = names.slot_name(source), facts.slot
-    again = f"cdc stop {names.connector_name(source)} && cdc offsets reset {names.connector_name(source)}, then cdc apply"
-    yield from _ahead(source, facts)
+    again = f"cdc repair source {source.name}: a new epoch, with every table read again"
     if slot is None:
         if facts.captured:
             message = (
                 "is gone, and with it every change since the connector's last offset (it was dropped, or a failover lost it)"
             )
-            yield Finding("slot", "fail", name, message, f"{again} {source.name}: a new snapshot")
+            yield Finding("slot", "fail", name, message, again)
         else:
             yield Finding("slot", "ok", name, "does not exist yet; the connector makes it at its first start")
             yield from _failover(name, facts, failover=False)
@@ -38,30 +37,11 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     reason = slot.get("invalidation_reason")
     if reason or slot.get("wal_status") == "lost":
         message = f"is invalidated ({reason or 'wal_removed'}): changes since its position are lost"
-        yield Finding(
-            "slot", "fail", name, message, f"SELECT pg_drop_replication_slot('{name}'); {again} {source.name}: a new snapshot"
-        )
+        yield Finding("slot", "fail", name, message, again if facts.captured else f"SELECT pg_drop_replication_slot('{name}')")
         return
     yield _health(name, slot, facts)
     yield from _retained(name, slot)
     yield from _failover(name, facts, failover=bool(slot.get("failover")))
-
-
-def _ahead(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
-    """A server that was restored, or promoted without its last transactions, has less log than the connector has read."""
-    here = int(facts.server.get("wal") or 0)
-    if facts.reached > here > 0:
-        name = names.connector_name(source)
-        message = (
-            f"the connector has read up to {_lsn(facts.reached)}, the server's log ends at {_lsn(here)}: it was restored, or is "
-            "another one. Changes up to that position are skipped without a word, and positions start again below those known"
-        )
-        mend = f"cdc stop {name} now; then capture the server under another source name (docs/preflight.md)"
-        yield Finding("incarnation", "fail", "server", message, mend)
-
-
-def _lsn(position: int) -> str:
-    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
 def _foreign(slot: dict[str, object], facts: PostgresFacts) -> str:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.incarnation.watch import Look, refusal, safely
 from cdc_assets.preflight.finding import Finding, Report, sorted_findings
-from cdc_assets.registry.models import Source
+from cdc_assets.preflight.sql_text import identifier
+from cdc_assets.registry.models import Database, Source
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 
 if TYPE_CHECKING:
@@ -41,8 +43,22 @@ def preflight(platform: Platform, source: Source) -> Report:
     figures = {"slot_retained_bytes": retained} if facts.slot else {}
     if facts.slot and facts.slot.get("safe_wal_size") is not None:
         figures["slot_safe_wal_bytes"] = int(facts.slot["safe_wal_size"])
-    found = list(postgresql.findings(source, facts))
+    found = [*postgresql.findings(source, facts), _incarnation(source, safely(platform, source))]
     return Report(source.name, database.place, sorted_findings(found), figures)
+
+
+def _incarnation(source: Source, found: Look | CdcAssetsError) -> Finding:
+    if isinstance(found, CdcAssetsError):
+        return Finding("incarnation", "warn", "server", f"cannot be told: {found}", "mend that first")
+    if found.verdict.kind == "other":
+        return Finding("incarnation", "fail", "server", refusal(source, found.verdict), f"cdc repair source {source.name}")
+    if not found.witnessed:
+        message = "takes no witness from us: once restored and written to for long enough, it cannot be told from what it was"
+        database = source.database.dbname if isinstance(source.database, Database) else ""
+        mend = f"GRANT CREATE ON DATABASE {identifier(database)} TO the role of the connector"
+        return Finding("incarnation", "warn", "server", message, mend)
+    said = found.verdict.reason or f"is the one that was read: {found.facts.system}, timeline {found.facts.timeline}"
+    return Finding("incarnation", "ok", "server", said)
 
 
 def _of_mariadb(database: MariaDbDatabase, source: Source) -> Report:

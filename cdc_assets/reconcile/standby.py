@@ -8,11 +8,13 @@ primary says how far it must have replayed: in a round, the second look at a sus
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from cdc_assets.errors import DatabaseError
+from cdc_assets import names, settings
+from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.registry.models import Database, Source, Table
 from cdc_assets.resources.databases.cuts import RowsNow
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
@@ -43,6 +45,25 @@ def compare(
     catalogue = primary.tables([t.id for t in tables])
     now = RowsNow(where, STATEMENT_TIMEOUT)
     return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue)
+
+
+def as_declared(
+    platform: Platform,
+    source: Source,
+    tables: Sequence[Table],
+    *,
+    shares: Mapping[str, exact.Share] | None = None,
+    timeout: float = 300.0,
+) -> dict[str, TableResult]:
+    """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
+    declared = source.reconciliation.standby
+    if declared is None:
+        return exact.compare(platform, source, tables, shares=shares, timeout=timeout)
+    try:
+        return compare(platform, source, tables, standby=settings.resolve(declared), timeout=timeout)
+    except CdcAssetsError as error:
+        names_ = [names.table_name(table) for table in tables]
+        return {n: TableResult(f"{source.name}/{n}", NOT_COMPARED, reason=str(error), method="two-step") for n in names_}
 
 
 def standby_of(source: Source, place: str) -> PostgresDatabase:

@@ -118,11 +118,13 @@ class Reconciliation(Declared):
     """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
 
     A difference fails the check, or warns only. A table of more than `max_rows` rows is compared one share of its keys
-    at a time, all of it in as many runs.
+    at a time, all of it in as many runs. `standby` (host:port, of the source; PostgreSQL) is read instead of the primary, by
+    the two-step method and whole tables.
     """
 
     on_difference: Literal["fail", "warn"] = "fail"
     max_rows: int = Field(default=2_000_000, ge=1)
+    standby: str | EnvRef | None = None
 
 
 class Freshness(Declared):
@@ -180,6 +182,12 @@ class Table(Rows):
         lost = sorted(set(self.keys or ()) & set(self.except_column_list))
         if lost:
             raise ValueError(f"key column(s) {', '.join(lost)} cannot be in except_column_list")
+        return self
+
+    @model_validator(mode="after")
+    def _standby_is_the_sources(self) -> Table:
+        if self.reconciliation and self.reconciliation.standby:
+            raise ValueError("reconciliation.standby is of the whole source: declare it there")
         return self
 
     @model_validator(mode="after")

@@ -55,7 +55,7 @@ def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
 def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tuple[str, int], int]:
     """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata.
 
-    Of the topics in `epochs` only those of that epoch, and those without a position, are counted.
+    Of the topics in `epochs` only those of that epoch or a later one, and those without a position, are counted.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds

@@ -6,6 +6,8 @@ stays so until the connector runs: `cdc restart` or a new config.
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 
 import dagster as dg
 
@@ -14,6 +16,7 @@ from cdc_assets.checks.volumetry import check_key
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decide
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.incarnation.watch import refuse_other
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.platform import Platform
@@ -46,7 +49,8 @@ def evaluate(
     for name in declared_names([source]):
         connect = platform.core_connect() if name == names.connector_name(source) else platform.lake_connect()
         try:
-            known[name], line, alert = _one(connect, name, known.get(name, RestartState()), now)
+            guard = partial(refuse_other, platform, source) if name == names.connector_name(source) else None
+            known[name], line, alert = _one(connect, name, known.get(name, RestartState()), now, guard)
         except CdcAssetsError as error:
             lines.append(str(error))
             continue
@@ -71,13 +75,17 @@ def evaluate(
     )
 
 
-def _one(connect: ConnectClient, name: str, state: RestartState, now: float) -> tuple[RestartState, str, bool]:
+def _one(
+    connect: ConnectClient, name: str, state: RestartState, now: float, guard: Callable[[], None] | None
+) -> tuple[RestartState, str, bool]:
     status = connect.status(name)
     if status is None:
         return state, "", False
     action, after = decide(state, failed=status.failed, running=status.running, now=now)
     reason = "; ".join(status.trace) or status.state
     if action == "restart":
+        if guard is not None:
+            guard()  # its offset may be of a server that was restored since
         connect.restart_failed(name)
         return after, f"{name} has failed, restarted ({after.restarts} of {MAX_RESTARTS}): {reason}", False
     if action == "wait":

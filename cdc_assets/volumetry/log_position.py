@@ -49,12 +49,22 @@ def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float) ->
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     until = time.monotonic() + deadline
-    database, core, lake = platform.database_if_any(source), platform.core_kafka(), platform.lake_kafka()
-    topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
+    database, core = platform.database_if_any(source), platform.core_kafka()
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
         lsn = _carry_to_core(source, marker, database, core, platform.core_connect(), until)
+    return LogPosition(marker, lsn, topics_to_lake(platform, source, until))
+
+
+def topics_to_lake(platform: Platform, source: BaseSource, until: float) -> Offsets:
+    """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
+
+    Raises:
+        CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic).
+    """
+    core, lake = platform.core_kafka(), platform.lake_kafka()
+    topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
     if names.is_mirrored(source):
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
         _await_mirror(source, core, platform.lake_connect(), bounds, until)
@@ -69,7 +79,7 @@ def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float) ->
         until,
         f"{source.name}: a transaction stays open in the lake's cluster at {lake.bootstrap}",
     )
-    return LogPosition(marker, lsn, written)
+    return written
 
 
 def await_in_core(

@@ -21,7 +21,7 @@ def measure_transport(
     """Topic = mirror = bronze, by short table name; an error where a table cannot be counted."""
     path = names.bronze_path(platform.lake, source)
     committed = bronze_committed(path)
-    epochs = {topic: state.epoch for topic, state in committed.topics.items() if state.epoch} if committed else {}
+    epochs = {topic: state.topic_epoch for topic, state in committed.topics.items() if state.topic_epoch} if committed else {}
     rows = bronze_rows(path, committed.version, epochs) if committed else {}
     lake = platform.lake_kafka()
     core = platform.core_kafka() if names.is_mirrored(source) else lake

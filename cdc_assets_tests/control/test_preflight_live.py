@@ -122,7 +122,7 @@ def test_a_slot_that_is_gone_under_a_connector(cdc: Cdc, database: psycopg.Conne
     finding = found(cdc, "slot")
     assert finding["level"] == "fail"
     assert "every change since the connector's last offset" in str(finding["message"])
-    assert "cdc offsets reset flight-capture" in str(finding["mend"])
+    assert "cdc repair source flight" in str(finding["mend"])
     cdc.live.connect.delete("flight-capture")
 
 

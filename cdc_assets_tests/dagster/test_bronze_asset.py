@@ -9,7 +9,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets.assets import bronze
-from cdc_assets.assets.bronze_append import Slice
+from cdc_assets.assets.bronze_append import Slice, append_epochs, look
+from cdc_assets.incarnation.memory import Memory, Opening
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.dagster.delta_logs import append_bronze
@@ -77,6 +78,25 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     told = {m.asset_key.path[-1]: m.metadata for m in run.asset_materializations_for_node("bronze_shop")}
     assert told["orders"]["cdc/epoch"].value == 1
     assert "was recreated" in str(told["orders"]["cdc/read_again_after"].value)
+
+
+def test_an_epoch_that_opens_ends_the_old_one_at_its_bound(
+    source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server was restored: what it sends behind the bound is not of the log before it. Every partition begins there."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    lake_kafka.topics[ORDERS] = FakeTopic("id-before", {0: [(b"k", b"{}")] * 9, 1: [(b"k", b"{}")] * 3})
+    bounds, epochs = {ORDERS: {0: 4, 1: 3}, LINES: {0: 5}}, {ORDERS: 1, LINES: 1}
+    memory = Memory.of("shop")
+    memory.opening = Opening("restored", ["stop", "bound"], bounds, epochs)
+    memory.save()
+    found = look(whole, source, source.tables)
+    assert {topic: (each.epoch, each.ranges) for topic, each in found.slices.items()} == {
+        ORDERS: (0, {0: (2, 4), 1: (0, 3)}),
+        LINES: (0, {0: (0, 5)}),
+    }
+    append_epochs(whole, source, epochs, bounds, print)
+    assert spark.read == {ORDERS: (1, {0: (4, 9), 1: (3, 3)}), LINES: (1, {0: (5, 5)})}
 
 
 def test_a_topic_that_is_not_there_yet_is_no_gap(

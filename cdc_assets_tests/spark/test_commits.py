@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from spark.commits import Committed, Folded, TopicCommit, bronze_metadata, fold, fold_silver, silver_metadata, surviving
 from spark.errors import CommitMetadataError, HistoryTooShortError
+from spark.topic_state import Past, TopicState
 
 TOPICS = ("a", "b", "c")
 
@@ -65,6 +67,21 @@ def test_a_higher_epoch_starts_again() -> None:
     second = bronze_metadata("y", fold([(0, first)]), {"a": share("a", 0, 7, epoch=1)})
     state = fold([(0, first), (1, second)]).topics["a"]
     assert (state.epoch, state.topic_id, state.positions, state.records) == (1, "id-1", {0: 7}, 7)
+
+
+def test_an_epoch_that_begins_where_the_last_one_ended_keeps_it() -> None:
+    """The source became another one: the topic is the same, and its offsets go on."""
+    first = bronze_metadata("x", fold([]), {"a": share("a", 0, 50)})
+    known = fold([(0, first)])
+
+    def then(start: int, topic_id: str) -> TopicState:
+        new = replace(share("a", start, 57, epoch=1), topic_id=topic_id)
+        return fold([(0, first), (1, bronze_metadata("y", known, {"a": new}))]).topics["a"]
+
+    state = then(50, "id-0")
+    assert (state.earlier, state.topic_epoch, state.records, state.topic_records) == ((Past(0, {0: 50}, 50),), 0, 7, 57)
+    assert TopicState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+    assert [(s.earlier, s.topic_epoch) for s in (then(50, "another"), then(52, "id-0"))] == [((), 1), ((), 1)]
 
 
 @pytest.mark.parametrize("orphan_end", [5, 9])

@@ -22,6 +22,11 @@ FORM = ("debezium-json", "mariadb")
 COLUMNS = (Column("id", "int(11)", False, dialect="mariadb"), Column("v", "varchar(20)", dialect="mariadb"))
 
 
+def located(source: dict[str, Any]) -> BinlogPosition:
+    """Where the change with this source block lies."""
+    return BinlogPosition.of(source["file"], source["pos"])
+
+
 def test_positions_are_in_the_order_of_the_log(mariadb: LiveMariaDb, session: SparkSession, tmp_path: Path) -> None:
     own = mariadb.renamed("mariaplaces")
     server = own.server
@@ -61,10 +66,10 @@ def test_positions_are_in_the_order_of_the_log(mariadb: LiveMariaDb, session: Sp
     assert len({found[len(events) - i].tx_id for i in range(2, len(events))}) == 2
     assert all(re.fullmatch(r"0-1-\d+", found[len(events) - i].tx_id) for i in range(2, len(events)))
     # What a consistent snapshot saw, and what it did not.
-    assert not any(before.sees_event(event["source"]) for _, event in events[2:])
+    assert not any(located(event["source"]) < before for _, event in events[2:])
     with own.database(own.source(["places.t"])) as database:
         after, counted = database.counts([own.source(["places.t"]).tables[0].id])
-    assert all(after.sees_event(event["source"]) for _, event in events)
+    assert all(located(event["source"]) < after for _, event in events)
     lake = Lake(session, tmp_path, form=FORM)
     lake.put("t", *records)
     lake.append(lake.all_of("t"))
@@ -79,5 +84,5 @@ def test_file_numbers_go_beyond_six_digits() -> None:
     files: list[tuple[str, Any]] = [("binlog.000009", 990), ("binlog.000010", 4), ("binlog.999999", 9), ("binlog.1000000", 4)]
     places = [BinlogPosition.of(*place) for place in files]
     assert places == sorted(places)
-    assert places[3].sees_event({"file": "binlog.999999", "pos": 2**32})
-    assert not places[3].sees_event({"file": "binlog.1000000", "pos": 4})
+    assert BinlogPosition.of("binlog.999999", 2**32) < places[3]
+    assert not BinlogPosition.of("binlog.1000000", 4) < places[3]

@@ -69,13 +69,13 @@ def test_a_good_source(source: Source) -> None:
     assert bad(source, None) == {}
 
 
-def test_a_server_that_has_less_log_than_was_read(source: Source) -> None:
-    facts = PostgresFacts({**SERVER, "wal": 0x2_0000_0010}, SLOT, None, {}, captured=True, reached=0x2_0000_0011)
-    found = next(f for f in findings(source, facts) if f.check == "incarnation")
-    assert found.level == "fail"
-    assert "has read up to 2/11, the server's log ends at 2/10: it was restored" in found.message
-    same = PostgresFacts({**SERVER, "wal": 0x2_0000_0011}, SLOT, None, {}, captured=True, reached=0x2_0000_0011)
-    assert all(f.check != "incarnation" for f in findings(source, same))
+def test_a_multiset_needs_whole_rows(source: Source) -> None:
+    declared = {"name": "public.orders", "without_key": "multiset"}
+    multiset = Source.model_validate({**source.model_dump(include={"database"}), "source": "shop", "tables": [declared]})
+    found = bad(multiset, SLOT, {"identity": "i"})["fail whole_rows"]
+    assert (found.mend, found.safe) == ('ALTER TABLE "public"."orders" REPLICA IDENTITY FULL', True)
+    assert "fail whole_rows" not in bad(multiset, SLOT, {"identity": "f"})
+    assert "fail whole_rows" not in bad(source, SLOT, {"identity": "i"})
 
 
 def test_no_slot_or_sender_is_free(source: Source) -> None:

@@ -188,3 +188,10 @@ def test_durations_without_a_unit_are_refused(value: object) -> None:
 def test_what_a_table_cannot_be_at_once(tmp_path: Path, more: str, said: str) -> None:
     found = findings(write(tmp_path, GOOD.replace("{name: sales.order_line}", f"{{name: sales.order_line, {more}}}")))
     assert any(said in finding for finding in found), found
+
+
+def test_a_standby_is_of_the_whole_source(tmp_path: Path) -> None:
+    whole = write(tmp_path, GOOD + "    reconciliation: {standby: 'replica:5432'}\n")
+    assert load_source(whole).reconciliation.standby == "replica:5432"  # type: ignore[union-attr]
+    one = GOOD.replace("{name: public.orders}", "{name: public.orders, reconciliation: {standby: 'replica:5432'}}")
+    assert "reconciliation.standby is of the whole source" in " ".join(findings(write(tmp_path, one)))

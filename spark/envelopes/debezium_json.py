@@ -54,17 +54,23 @@ class DebeziumJson(Envelope):
         """The names under `after` or `before`."""
         return sf.json_object_keys(sf.get_json_object(self.text(value), f"{self.root}.{image}"))
 
+    def record_key(self, spec: SilverSpec) -> Expression | None:
+        """The record's own key."""
+        return self._key(spec)
+
+    def _key(self, spec: SilverSpec) -> Expression:
+        return self.payload(sf.from_json(sf.col("key").cast("string"), self.wrapped(texts(key_columns(spec)))))
+
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""
         keys = texts(key_columns(spec))
         rows = StructType([StructField("before", keys), StructField("after", texts(spec.columns))])
-        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
-        parsed = events.withColumns({"value": document(self.text(sf.col("value")), self.wrapped(rows)), "row_key": key})
+        value = document(self.text(sf.col("value")), self.wrapped(rows))
+        parsed = events.withColumns({"value": value, "row_key": self._key(spec)})
         payload = self.payload(sf.col("value"))
         return parsed.withColumns(
             {
                 "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}"),
-                "row_key": self.payload(sf.col("row_key")),
                 "row_before": payload["before"],
                 "row_after": payload["after"],
                 "present": sf.lit(None).cast("array<boolean>"),

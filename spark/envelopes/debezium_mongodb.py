@@ -44,6 +44,10 @@ class DebeziumMongodb(DebeziumJson):
     form = "a Debezium envelope of MongoDB in JSON"
     written_times = True
 
+    def record_key(self, spec: SilverSpec) -> Expression | None:
+        """The key is JSON inside JSON: left to `images`."""
+        return None
+
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows from full documents, or partial ones from what an update names."""
         key = sf.from_json(sf.col("key").cast("string"), self.wrapped(StructType([StructField("id", TEXT)])))

@@ -73,6 +73,10 @@ class Envelope(ABC):
         """The names of the fields that an event's image (after or before) has; null where the format does not tell."""
         return sf.lit(None).cast("array<string>")
 
+    def record_key(self, spec: SilverSpec) -> Expression | None:
+        """The row's key as texts, from the column `key` alone; None where that takes the value too, or a schema."""
+        return None
+
     @abstractmethod
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Events (bronze rows) with the table's rows as texts, in these columns more:

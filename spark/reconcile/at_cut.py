@@ -13,6 +13,7 @@ key is hidden with it. A row of a full snapshot says nothing about the cut: whil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,8 +30,10 @@ from spark.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.fold import POSITION, after_truncate, carried, judged
 from spark.identifiers import quoted
+from spark.positions.layout import epoch_prefix
 from spark.problems import PROBLEM
 from spark.reconcile.cut import AnyCut
+from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
 from spark.silver_table import DELETED
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
@@ -97,8 +100,18 @@ class AtCut:
         return self._marked(rows).localCheckpoint()
 
     def _marked(self, rows: DataFrame) -> DataFrame:
+        return decoded(rows, self.spec).withColumn("hidden", self._hidden())
+
+    def _hidden(self) -> Expression:
+        """What the cut does not see. Positions and transactions of an earlier epoch are of another log: all of it lies before."""
         hidden = self.cut.hides(sf.col("_cdc_tx_id"), sf.col(POSITION), sf.col("_cdc_op"))
-        return decoded(rows, self.spec).withColumn("hidden", hidden)
+        return hidden & (sf.col(POSITION) >= self._epoch) if self._epoch else hidden
+
+    @property
+    def _epoch(self) -> str | None:
+        """Where positions of the newest epoch begin; None while there was no other. What has no event in it is gone."""
+        epoch = max((state.epoch for state in self.base.committed.of_table(self.spec.table).values()), default=0)
+        return epoch_prefix(epoch) if epoch else None
 
     def _undecided(self) -> Expression:
         """Rows of a full snapshot that bronze did not have before the cut."""
@@ -145,8 +158,9 @@ class AtCut:
         silver = self.silver
         if self.truncated is not None:
             silver = silver.where(sf.col(POSITION) > self.truncated)
-        hidden = self.cut.hides(sf.col("_cdc_tx_id"), sf.col(POSITION), sf.col("_cdc_op"))
-        silver = silver.withColumn("hidden", hidden)
+        if self._epoch is not None:
+            silver = silver.where(sf.col(POSITION) > self._epoch)
+        silver = silver.withColumn("hidden", self._hidden())
         if not self.spec.keys:
             silver = silver.where(~sf.col("hidden"))
         if not self._facts[0]:
@@ -167,23 +181,26 @@ class AtCut:
 
     def _seen(self) -> DataFrame:
         """The events that the cut sees and that can be folded, in the columns of changes."""
-        limit = self.truncated if self.spec.truncate in ("apply", "soft") else None
+        truncated = self.truncated if self.spec.truncate in ("apply", "soft") else None
+        limit = max(filter(None, (truncated, self._epoch)), default=None)
         return _less_hidden(after_truncate(self.events, limit), self.spec).where(sf.col("problem").isNull())
 
-    def from_bronze(self, keys: DataFrame) -> DataFrame:
-        """The rows of these keys (`key`: texts) folded from everything that bronze and the topic hold, up to the cut.
+    def from_bronze(self, keys: Sequence[str]) -> DataFrame:
+        """The rows of these keys (texts) folded from everything that bronze and the topic hold, up to the cut.
 
         `hides`: the key has events that the cut does not see.
         """
         everything = table_events(self.session, self.spec, self.base.committed.version).select(*COLUMNS)
+        everything = of_keys(everything, self.row_text, keys)
         tail = self._tail()
         rows = everything if tail is None else everything.unionByName(tail)
         changes = self._marked(rows)
         if self.base.folded.quarantined:
             changes = quarantine.without_dropped(self.session, self.spec, changes)
-        limit = max(filter(None, (self.base.folded.truncated, self.truncated)), default=None)
+        limit = max(filter(None, (self.base.folded.truncated, self.truncated, self._epoch)), default=None)
         own = after_truncate(changes, limit).withColumn("key", self.row_text.key())
-        own = own.join(sf.broadcast(keys.select("key").distinct()), "key", "left_semi").localCheckpoint()
+        wanted = self.session.createDataFrame([(key,) for key in sorted(set(keys))], "key string")
+        own = own.join(sf.broadcast(wanted), "key", "left_semi").localCheckpoint()
         seen = judged(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
         folded = carried(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))

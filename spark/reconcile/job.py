@@ -77,7 +77,7 @@ def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str
     """These keys, by bronze and by silver."""
     at = AtCut(session, task.spec, task.base, task.cut)
     wanted = session.createDataFrame([(k,) for k in keys], "key string")
-    bronze = at.from_bronze(wanted)
+    bronze = at.from_bronze(keys)
     absent = sf.col(slot(0)).isNull() & sf.col("_cdc_op").isNull()
     told = bronze.select(
         "key", sf.coalesce("hides", sf.lit(False)).alias("hides"), sf.when(~absent, at.row_text.hash()).alias("hash"), *_texts(at)
@@ -119,7 +119,7 @@ def _settled(at: AtCut) -> DataFrame:
     if not keys:
         return rows.select(*columns)
     held = at.session.createDataFrame([(k,) for k in keys], "key string")
-    again = at.from_bronze(held).where(sf.col("_cdc_op").isNotNull())
+    again = at.from_bronze(keys).where(sf.col("_cdc_op").isNotNull())
     rest = rows.select(*columns).join(sf.broadcast(held), "key", "left_anti")
     return rest.unionByName(again.select(*columns))
 

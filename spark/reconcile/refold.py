@@ -21,6 +21,7 @@ from spark.conflicts import retried
 from spark.delta_log import silver_folded
 from spark.fold import after_truncate, carried, judged
 from spark.identifiers import quoted
+from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
 from spark.schema.evolution import aligned
 from spark.specs import SilverSpec
@@ -46,7 +47,7 @@ def _run(session: SparkSession, asked: Refold) -> int:
     spec = aligned(session, asked.spec, after=before.highest)
     text = RowText(spec)
     wanted = session.createDataFrame([(k,) for k in asked.keys], "key string")
-    events = decoded(table_events(session, spec, before.bronze_version), spec)
+    events = decoded(of_keys(table_events(session, spec, before.bronze_version), text, asked.keys), spec)
     if before.quarantined:
         events = quarantine.without_dropped(session, spec, events)
     if spec.truncate == "apply":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -24,7 +22,3 @@ class BinlogPosition:
     def text(self) -> str:
         """`binlog.000042:990`."""
         return f"{self.file}:{self.position}"
-
-    def sees_event(self, source: Mapping[str, Any]) -> bool:
-        """Does the change with this source block lie before it? A transaction's changes lie all on one side."""
-        return BinlogPosition.of(source["file"], source["pos"]) < self

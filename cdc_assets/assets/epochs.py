@@ -1,0 +1,38 @@
+"""A source whose server is another incarnation: refused, or read again in a new epoch, as the registry says (`on_gap`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from cdc_assets.assets.bronze_append import append_epochs
+from cdc_assets.errors import IncarnationError
+from cdc_assets.incarnation.opening import opened
+from cdc_assets.incarnation.watch import look, refusal, stopped
+from cdc_assets.registry.models import Database, Source
+from cdc_assets.resources.platform import Platform
+
+Say = Callable[[str], None]
+
+
+def as_declared(platform: Platform, source: Source, say: Say) -> Mapping[str, int]:
+    """The epochs that were opened by topic; empty where the server is the one that was read.
+
+    Raises:
+        IncarnationError: it is another one, and the source is declared to wait for a person; its connector is stopped by now.
+    """
+    if not isinstance(source.database, Database):
+        return {}
+    verdict = look(platform, source).verdict
+    if verdict.kind != "other":
+        return {}
+    stopped(platform, source)
+    if source.topics.on_gap == "fail":
+        raise IncarnationError(refusal(source, verdict))
+    say(refusal(source, verdict))
+    return open_epoch(platform, source, verdict.reason, say)
+
+
+def open_epoch(platform: Platform, source: Source, reason: str, say: Say) -> Mapping[str, int]:
+    """Open it, with bronze in it."""
+    return opened(platform, source, reason, partial(append_epochs, say=say), say)

@@ -1,0 +1,81 @@
+"""Which incarnation a source was at the last look, and an epoch that is being opened: one JSON file per source under CDC_HOME.
+
+    $CDC_HOME/incarnations/<source>.json  {"known": {…} | null, "opening": {…} | null}
+
+`tokens` are the witness's last row and the one that is about to be written: a crash between the two is no restore.
+`bounds` are the ends of the old epoch, once they are known: {topic: {partition: offset}}, `epochs` the new epoch of each topic.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cdc_assets import settings
+
+Bounds = dict[str, dict[int, int]]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The server that was read: its identifier and timeline, the witness, and when that was (UTC)."""
+
+    system: str
+    timeline: int
+    tokens: tuple[str, ...]
+    at: str
+
+
+@dataclass
+class Opening:
+    """A new epoch on its way; `done` are its steps."""
+
+    reason: str
+    done: list[str] = field(default_factory=list)
+    bounds: Bounds = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Memory:
+    """The file of one source."""
+
+    path: Path
+    known: Known | None = None
+    opening: Opening | None = None
+
+    @classmethod
+    def of(cls, source: str) -> Memory:
+        """Read, or empty where there is none."""
+        path = settings.home() / "incarnations" / f"{source}.json"
+        if not path.is_file():
+            return cls(path)
+        data = json.loads(path.read_text(encoding="utf-8"))
+        known, opening = data["known"], data["opening"]
+        return cls(
+            path,
+            Known(**{**known, "tokens": tuple(known["tokens"])}) if known else None,
+            Opening(**{**opening, "bounds": _numbered(opening["bounds"])}) if opening else None,
+        )
+
+    def save(self) -> None:
+        """Replace the file; it is whole, old or new, after a crash at any moment."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = {
+            "known": asdict(self.known) if self.known else None,
+            "opening": asdict(self.opening) if self.opening else None,
+        }
+        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(data, stream, indent=1)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(self.path)
+
+
+def _numbered(bounds: dict[str, dict[str, Any]]) -> Bounds:
+    return {topic: {int(p): end for p, end in ends.items()} for topic, ends in bounds.items()}

@@ -1,0 +1,116 @@
+"""One look at a source: which incarnation it is, and whether that is the one that has been read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from dataclasses import dataclass, replace
+
+from cdc_assets import names
+from cdc_assets.errors import CdcAssetsError, IncarnationError
+from cdc_assets.incarnation.facts import Facts, IncarnationDatabase
+from cdc_assets.incarnation.judge import Verdict, judged
+from cdc_assets.incarnation.memory import Known, Memory
+from cdc_assets.registry.models import BaseSource, Database, Source
+from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
+from spark.commits import Committed
+
+
+@dataclass(frozen=True)
+class Look:
+    """`witnessed`: a witness could be written, so that a restore will show however long the log has grown."""
+
+    facts: Facts
+    verdict: Verdict
+    reached: int
+    witnessed: bool = True
+
+
+def look(platform: Platform, source: Source) -> Look:
+    """Ask the server, judge, and remember what is as it was; another incarnation is remembered when its epoch is open.
+
+    Nothing is written to a server of which nothing has been read yet.
+
+    Raises:
+        CdcAssetsError: the server, Connect or the lake cannot be asked.
+    """
+    # Two looks at once would take each other's witness for an older one.
+    with table_lock("incarnation", source.name, "server"):
+        return _look(platform, source)
+
+
+def _look(platform: Platform, source: Source) -> Look:
+    assert isinstance(source.database, Database), source.database.kind
+    database, memory = IncarnationDatabase(source.database), Memory.of(source.name)
+    offsets = platform.core_connect().offsets(names.connector_name(source))
+    # Before the server is asked: its log only grows.
+    at = max((int(each["offset"].get("lsn") or 0) for each in offsets if each.get("offset")), default=0)
+    at = max(at, _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    facts = database.facts(names.slot_name(source), names.witness_table(source))
+    verdict = judged(memory.known, facts, reached=at, captured=bool(offsets))
+    if memory.opening is not None:
+        verdict = Verdict("other", memory.opening.reason)
+    if verdict.kind == "other" or not offsets:
+        return Look(facts, verdict, at)
+    return Look(facts, verdict, at, witnessed=remember(database, source, memory, facts))
+
+
+def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: Facts) -> bool:
+    """Take this server for the one that is read, with a new witness; False where it may not be written."""
+    token, table = uuid.uuid4().hex, names.witness_table(source)
+    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    before = () if facts.witness is None else (facts.witness,)
+    memory.known = Known(facts.system, facts.timeline, (*before, token), now)
+    memory.save()
+    written = facts.writable and database.write_witness(table, token)
+    memory.known = replace(memory.known, tokens=(token,) if written else ())
+    memory.save()
+    return written
+
+
+def refuse_other(platform: Platform, source: BaseSource) -> None:
+    """Before a connector is let run.
+
+    Raises:
+        IncarnationError: its server is another incarnation; the connector is stopped by now.
+    """
+    if not isinstance(source, Source) or not isinstance(source.database, Database):
+        return
+    found = look(platform, source)
+    if found.verdict.kind != "other":
+        return
+    stopped(platform, source)
+    raise IncarnationError(refusal(source, found.verdict))
+
+
+def stopped(platform: Platform, source: Source) -> None:
+    """Its connector reads nothing more."""
+    connect, name = platform.core_connect(), names.connector_name(source)
+    if connect.status(name) is not None:
+        connect.stop(name)
+
+
+def refusal(source: Source, verdict: Verdict) -> str:
+    """What is wrong, and the command that mends it."""
+    return (
+        f"the server of source {source.name} is not the one that was read: {verdict.reason}. Its connector must not go on from "
+        f"its offset: cdc repair source {source.name} opens a new epoch, with every table read again"
+    )
+
+
+def safely(platform: Platform, source: Source) -> Look | CdcAssetsError:
+    """The look, or what stands in its way."""
+    try:
+        return look(platform, source)
+    except CdcAssetsError as error:
+        return error
+
+
+def _in_bronze(source: Source, committed: Committed | None) -> int:
+    """The highest log position among bronze's events; `epoch.anchor.kind.lsn.offset`, see spark.positions.postgresql."""
+    topics = committed.topics if committed else {}
+    states = [topics[topic] for table in source.tables if (topic := names.mirrored_topic(source, table)) in topics]
+    parts = [position.split(".") for state in states for position in state.max_position.values()]
+    return max((int(part, 16) for _, anchor, _, lsn, _ in parts for part in (anchor, lsn)), default=0)

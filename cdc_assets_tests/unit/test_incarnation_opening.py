@@ -1,0 +1,64 @@
+"""An epoch that is being opened, killed at each step: half a reading is begun anew, a whole one is not repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import IncarnationError
+from cdc_assets.incarnation import opening
+from cdc_assets.incarnation.memory import Memory
+from cdc_assets.registry.models import Source
+
+SOURCE = Source.model_validate(
+    {
+        "source": "shop",
+        "database": {"kind": "postgresql", "host": "h", "dbname": "d", "user": "u", "password": {"secret": "s"}},
+        "tables": [{"name": "public.a"}],
+    }
+)
+STEPS = ["stop", "bound", "forget", "read", "append"]
+
+
+class KilledError(Exception):
+    """In the middle of a step."""
+
+
+@pytest.mark.parametrize("killed", STEPS)
+def test_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    done: list[str] = []
+    dying = [killed]
+
+    def step(name: str) -> Any:
+        def run(*_: Any) -> None:
+            if dying == [name]:
+                dying.clear()
+                raise KilledError(name)
+            done.append(name)
+
+        return run
+
+    def adopted(source: Source, memory: Memory) -> dict[str, int]:
+        memory.opening = None
+        memory.save()
+        return {"topic": 1}
+
+    monkeypatch.setattr(opening, "_RUN", {name: step(name) for name in STEPS[:-1]})
+    monkeypatch.setattr(opening, "_adopted", adopted)
+    with pytest.raises(KilledError):
+        opening.opened(None, SOURCE, "restored", step("append"), print)  # type: ignore[arg-type]
+    assert Memory.of("shop").opening is not None
+    assert opening.opened(None, SOURCE, "another word", step("append"), print) == {"topic": 1}  # type: ignore[arg-type]
+    before = STEPS[: STEPS.index(killed)]
+    assert done == [*before, *(["append"] if killed == "append" else STEPS)]
+    assert Memory.of("shop").opening is None
+
+
+def test_a_source_without_a_reading_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    never = SOURCE.model_copy(update={"capture": SOURCE.capture.model_copy(update={"snapshot": "no_data"})})
+    with pytest.raises(IncarnationError, match="no_data"):
+        opening.opened(None, never, "restored", lambda *_: None, print)  # type: ignore[arg-type]
