@@ -47,7 +47,11 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cdc-bench-") as folder:
         with spark_connect(Path(folder) / "spark", optimize=True) as (remote, _):
-            return measure(chosen, connect(remote), Path(folder))
+            session = connect(remote)
+            try:
+                return measure(chosen, session, Path(folder))
+            finally:
+                session.stop()
 
 
 def measure(chosen: argparse.Namespace, session: SparkSession, folder: Path) -> int:
