@@ -90,6 +90,12 @@ class Work:
         return max(filter(None, (self.before.truncated if self.before else None, *began)), default=None)
 
     @property
+    def first_floor(self) -> str | None:
+        """Of a table made anew from all of bronze, the begin of its newest epoch: what the epoch took away stays away."""
+        newest = max((state.epoch for state in self.committed.of_table(self.spec.table).values()), default=0)
+        return epoch_prefix(newest) if self.before is None and newest else None
+
+    @property
     def must_look(self) -> bool:
         """Whether a part of a row must be compared with the table before the MERGE, and not only when that fails."""
         return self.before is not None and bool(self.before.quarantined or self.before.truncated or soft(self.spec))

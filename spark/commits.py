@@ -149,6 +149,10 @@ class Folded:
     """Records ever put into quarantine; 0 saves looking there."""
     grown: str | None = None
     """What had been folded when partitions came to the topics, while not all of them are past it: see spark.late."""
+    settled: int = 0
+    """Histories: the newest mark in the quarantine that is heeded (spark.quarantine.settled)."""
+    waiting: tuple[str, ...] = ()
+    """Histories: the writes of creates whose row under the old key is not known yet (spark.moves.unresolved)."""
 
     @property
     def highest(self) -> str:
@@ -170,6 +174,8 @@ def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]
             "truncated": folded.truncated,
             "quarantined": folded.quarantined,
             "grown": folded.grown,
+            "settled": folded.settled,
+            "waiting": folded.waiting,
             "counts": dict(counts),
         }
     )
@@ -189,6 +195,8 @@ def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
                 truncated=data.get("truncated"),
                 quarantined=data.get("quarantined", 0),
                 grown=data.get("grown"),
+                settled=data.get("settled", 0),
+                waiting=tuple(data.get("waiting", ())),
             )
     return None
 

@@ -13,6 +13,7 @@ record between is in quarantine. Once the delete is there, or the record is re-d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column as Expression
@@ -74,6 +75,24 @@ def waiting(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> Data
     writes = held.select(write_of(sf.col("position"), spec.connector).alias("write"))
     deletes = changes.where("_cdc_op = 'd' AND problem IS NULL").withColumn("write", write_of(sf.col(POSITION), spec.connector))
     return None if deletes.join(sf.broadcast(writes), "write", "left_semi").isEmpty() else held
+
+
+def unresolved(own: DataFrame, done: DataFrame, known: Sequence[str], spec: SilverSpec) -> tuple[str, ...]:
+    """The writes of the creates that still wait for the row under the old key: of `known` those that are not among `own`, and
+    those that `completed` could not complete (`done`)."""
+    write = write_of(sf.col(POSITION), spec.connector)
+    looked_at = own.where(write.isin(list(known))).select(write.alias("write")).distinct().collect() if known else []
+    left = set(known) - {row["write"] for row in looked_at}
+    # `completed` gives back what it was given where nothing lacks anything.
+    missing = done.where(sf.col("problem.error_class") == MOVED)
+    waits = missing.select(write.alias("write")).distinct().collect() if done is not own else []
+    return tuple(sorted(left | {row["write"] for row in waits}))
+
+
+def deleted_by(rows: DataFrame, writes: Sequence[str], spec: SilverSpec) -> DataFrame:
+    """The keys that these writes took a row away from."""
+    gone = rows.where("_cdc_op = 'd' AND problem IS NULL")
+    return gone.where(write_of(sf.col(POSITION), spec.connector).isin(list(writes))).select(*key_slots(spec))
 
 
 def followed(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataFrame:

@@ -39,6 +39,7 @@ IDENTITY = (*PLACE, "epoch")
 COLUMNS = tuple(part.split()[0] for part in SCHEMA.split(", "))
 UPDATED = ("row_key", "error_class", "column", "message", "behind", "built_on", "redriven_at")
 OPEN = "redriven_at IS NULL AND dropped_at IS NULL"
+_SETTLED = "unix_micros(greatest(redriven_at, dropped_at))"
 PROPERTIES = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "false"}
 
 
@@ -225,6 +226,26 @@ def holes(session: SparkSession, spec: SilverSpec) -> DataFrame:
     """Per key, the position of its newest record that is in quarantine."""
     open_ = table(session, spec).where(OPEN).where(sf.col("row_key").isNotNull())
     return open_.groupBy("row_key").agg(sf.max("behind").alias("hole"))
+
+
+def doubts(session: SparkSession, spec: SilverSpec) -> DataFrame:
+    """Per key with open records, `until`: the position from which on none of them leaves its row in doubt."""
+    _grow(session, spec)
+    open_ = table(session, spec).where(f"{OPEN} AND row_key IS NOT NULL")
+    return open_.groupBy("row_key").agg(sf.max(sf.coalesce("superseded_by", sf.lit("~"))).alias("until"))
+
+
+def settled(session: SparkSession, spec: SilverSpec) -> int:
+    """When a record was last re-driven or given up, in microseconds since 1970; 0 when none was."""
+    if not exists(session, spec):
+        return 0
+    newest = table(session, spec).agg(sf.max(sf.expr(_SETTLED))).first()
+    return int(newest[0] or 0) if newest else 0
+
+
+def settled_after(session: SparkSession, spec: SilverSpec, at: int) -> DataFrame:
+    """The records that were re-driven or given up after this."""
+    return table(session, spec).where(f"{_SETTLED} > {at}")
 
 
 def without_dropped(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> DataFrame:

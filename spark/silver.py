@@ -63,7 +63,8 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
 def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
     with batch.newest(work, late.late(work.before), records) as found:
         truncated = batch.truncated(work, found.facts)
-        begun = generation.begun(work.events, work.spec, work.before.truncated) if work.before else None
+        begun = generation.begun(work.events, work.spec, work.before.truncated if work.before else None)
+        begun = max(filter(None, (begun, work.first_floor)), default=None)
         if begun is not None and begun > (truncated or ""):
             work, found, truncated = *_renewed(work, found, begun), begun
         try:

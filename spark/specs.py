@@ -168,8 +168,8 @@ class SilverSpec:
     before-image which row they take away.
     `ignore_null_updates` are the columns in which NULL means "as it was", `columns_to_update` is the column that lists which
     columns an event is about (NULL: all): such parts of rows make a row where there is none.
-    `generation` is the table's number in the source's catalogue, which a table dropped and made again does not keep; `renewed`
-    is the job's own (spark.schema.generation).
+    `generation` is what a table dropped and made again does not keep: its number in the source's catalogue, or the place in the
+    log of its last DROP or CREATE (all of these places are `drops`); `renewed` is the job's own (spark.schema.generation).
     """
 
     source: str
@@ -194,6 +194,7 @@ class SilverSpec:
     ignore_null_updates: tuple[str, ...] = ()
     columns_to_update: str = ""
     generation: str = ""
+    drops: tuple[str, ...] = ()
     renewed: str = ""
     schema_ids: dict[str, list[int]] | None = None
 
@@ -243,7 +244,7 @@ class SilverSpec:
         data = dict(_decode(cls, text))
         data["columns"] = tuple(Column.from_dict(c) for c in data.get("columns", ()))
         data["keys"] = tuple(data.get("keys", ()))
-        for name in ("track_history", "ignore_null_updates"):
+        for name in ("track_history", "ignore_null_updates", "drops"):
             data[name] = tuple(data.get(name, ()))
         return _build(cls, data)
 

@@ -22,7 +22,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.schema_ledger import last_known
+from cdc_assets.resources.schema_ledger import last_known, ledger_of
 from cdc_assets.resources.table_lock import table_lock
 from spark.specs import Column, JobResult, SilverSpec
 
@@ -90,6 +90,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         keys=() if table.without_key == "multiset" else table.keys or found.primary_key,
         without_key=table.without_key,
         generation=found.generation,
+        drops=found.drops,
         ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
         columns_to_update=table.columns_to_update or "",
         unavailable=UNAVAILABLE_VALUE,
@@ -133,6 +134,7 @@ def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) 
         "cdc/history_delta_version": -1 if result.version is None else result.version,
         "cdc/history_versions_added": result.rows_inserted,
         "cdc/history_versions_changed": result.rows_updated + result.rows_deleted,
+        "cdc/history_keys_folded_again": result.detail.get("refolded_keys", 0),
         "cdc/history_seconds": round(result.seconds, 3),
     }
 
@@ -145,11 +147,14 @@ def _keys(table: Table, found: CatalogueTable) -> str:
 
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     bronze = dg.AssetKey(names.asset_key("bronze", source, table))
-    columns = [c for c in found.columns if c.name not in table.except_column_list]
+    path = names.silver_path(lake, source, table)
+    ledger = ledger_of(path)
+    # As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out.
+    columns = ledger.columns if ledger else source_columns(source, table, found)
     return {
-        "dagster/row_count": silver_rows(names.silver_path(lake, source, table)) or 0,
+        "dagster/row_count": silver_rows(path) or 0,
         "dagster/column_schema": dg.TableSchema(
-            [dg.TableColumn(c.name, c.type, constraints=dg.TableColumnConstraints(nullable=c.nullable)) for c in columns]
+            [dg.TableColumn(c.name, c.source_type, constraints=dg.TableColumnConstraints(nullable=c.nullable)) for c in columns]
         ),
         "dagster/column_lineage": dg.TableColumnLineage(
             {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}

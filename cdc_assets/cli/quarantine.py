@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -110,7 +111,7 @@ def drop(
 
 def _run(chosen: str, job: Any) -> Any:
     from cdc_assets.assets.record_form import catalogue_of
-    from cdc_assets.assets.silver import silver_spec
+    from cdc_assets.assets.silver import history_spec, silver_spec
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
 
@@ -120,7 +121,21 @@ def _run(chosen: str, job: Any) -> Any:
     if table.id not in catalogue:
         raise typer.BadParameter(f"{chosen}: the source has no table {table.name} any more")
     with table_lock("silver", source.name, names.table_name(table)):
-        return platform.spark().run(job, silver_spec(platform.lake, source, table, catalogue[table.id]))
+        spec = silver_spec(platform.lake, source, table, catalogue[table.id])
+        done = platform.spark().run(job, spec)
+        if table.history == "scd2":
+            _history_again(platform, history_spec(platform.lake, source, table, spec), spec.path)
+        return done
+
+
+def _history_again(platform: Any, spec: Any, silver: str) -> None:
+    """The history heeds what was decided, up to where silver is: nothing else asks for a run until new events come."""
+    from cdc_assets.resources.delta_log import silver_committed
+    from spark import history
+
+    folded = silver_committed(silver)
+    if folded is not None:
+        platform.spark().run(history.run, replace(spec, folded_limit=folded.bronze_version))
 
 
 def _found(chosen: str | None, error_class: str | None, partition: int | None, offset: int | None, **more: bool) -> list[Held]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,17 @@ def test_a_partition_more_may_hold_the_delete_of_what_an_old_one_has_still_to_br
     assert lake.fold(spec).detail["positions_remembered"] == 2
     lake.append(lake.all_of("t"))
     assert lake.fold(spec).detail["late_events"] == 0
+
+
+def test_what_an_epoch_took_away_stays_away_when_silver_is_made_anew(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", sent(0, 0, 1, "a", None, "c"), sent(1, 1, 2, "deleted in the hole", None, "c"))
+    lake.append(lake.all_of("t"))
+    lake.epoch, lake.topic_id, lake.log = 1, "another", {"t": {0: [sent(0, 9, 1, "b", None, "r")]}}
+    lake.append(lake.all_of("t"))
+    spec = replace(lake.spec("t", COLUMNS), truncate="ignore")
+    lake.fold(spec)
+    assert values(spec.path) == [{"id": 1, "v": "b", "note": None}]
 
 
 def test_what_is_remembered_does_not_grow_with_deletes() -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
@@ -58,20 +56,13 @@ def versions(path: str) -> list[tuple[Any, ...]]:
     return [(row["id"], row["v"], row["note"], place(row["_valid_from"]), place(row["_valid_to"])) for row in found]
 
 
-@pytest.mark.parametrize(
-    "batches",
-    [
-        [[0, 1, 2, 3, 4, 5, 6, 7, 8]],
-        # Late: 1 splits a version, 4 closes one, 7 ends what was there before it came.
-        [[0, 3, 5, 6], [8, 1, 2], [4, 7]],
-    ],
-)
-def test_versions(session: SparkSession, tmp_path: Path, batches: list[list[int]]) -> None:
+def test_versions(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     whole = replace(lake.spec("t", COLUMNS), path=str(tmp_path / "history"))
     tracked = replace(whole, path=str(tmp_path / "tracked"), track_history=("v",))
     offset = 0
-    for batch in batches:
+    # Late: 1 splits a version, 4 closes one, 7 ends what was there before it came.
+    for batch in ([0, 3, 5, 6], [8, 1, 2], [4, 7]):
         for number in batch:
             lake.put("t", sent(offset, *EVENTS[number]))
             offset += 1

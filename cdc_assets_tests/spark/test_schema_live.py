@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,8 @@ from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.live_source import LiveSource
-from cdc_assets_tests.spark.lake import Lake, values
+from cdc_assets_tests.spark.lake import Lake, rows, values
+from spark import history
 from spark.errors import SchemaMismatchError
 from spark.schema.ledger import PROPERTY, Ledger, diff
 from spark.specs import Column
@@ -22,6 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLE = "public.shape"
+AUDIT = """
+CREATE TABLE shape_audit (number bigserial, id int, seen jsonb);
+CREATE FUNCTION shape_audit() RETURNS trigger LANGUAGE plpgsql AS
+  'BEGIN INSERT INTO shape_audit (id, seen) VALUES (coalesce(NEW.id, OLD.id), to_jsonb(NEW)); RETURN NULL; END';
+CREATE TRIGGER shape_audit AFTER INSERT OR UPDATE OR DELETE ON shape FOR EACH ROW EXECUTE FUNCTION shape_audit()
+"""
 STEPS: list[tuple[str, str, set[str]]] = [
     (
         "a column with a default, which no event tells of",
@@ -33,13 +42,14 @@ STEPS: list[tuple[str, str, set[str]]] = [
     (
         "wider types, a rename",
         """ALTER TABLE shape ALTER i TYPE bigint, ALTER n TYPE numeric(9,3); ALTER TABLE shape RENAME v TO w;
-           INSERT INTO shape (id, i, n, w) VALUES (4, 3000000000, 123456.789, 'four')""",
+           INSERT INTO shape (id, i, n, w) VALUES (4, 3000000000, 123456.789, 'four'), (5, 5, 5, 'five');
+           UPDATE shape SET id = id WHERE id = 2""",
         set(),
     ),
     (
         "a rename without an event, a drop, a back-fill",
         """ALTER TABLE shape RENAME plain TO bare; ALTER TABLE shape DROP gone; INSERT INTO shape (id) VALUES (6);
-           UPDATE shape SET d = d + id, w = NULL WHERE id < 3""",
+           UPDATE shape SET d = d + id, w = NULL WHERE id < 3; DELETE FROM shape WHERE id = 5""",
         set(),
     ),
     (
@@ -80,10 +90,13 @@ def test_silver_follows_the_schema(live: LiveSource, session: SparkSession, tmp_
     own, lake = replace(live, name="shapes"), Lake(session, tmp_path / "stepwise")
     with own.connection() as connection:
         connection.execute("CREATE TABLE shape (id int PRIMARY KEY, v text, n numeric(6,2), i int, gone text)")
+        connection.execute(AUDIT)
         connection.execute("INSERT INTO shape VALUES (1, 'one', 1.5, 1, 'a'), (2, 'two', 2.25, 2, 'b')")
     own.capture([TABLE])
     put(lake, own)
     lake.fold(lake.spec("shape", catalogue(own)))
+    past = Past(session, lake, str(tmp_path / "history"))
+    past.go_on(catalogue(own))
     for what, sql, without in STEPS:
         with own.connection() as connection:
             connection.execute(sql.encode())
@@ -91,19 +104,22 @@ def test_silver_follows_the_schema(live: LiveSource, session: SparkSession, tmp_
         lake.fold(lake.spec("shape", catalogue(own)))
         wanted = truth(own)
         assert shown(lake, wanted, without) == {i: _only(row, without) for i, row in wanted.items()}, what
-    rows = {row["id"]: row for row in values(lake.spec("shape").path)}
-    assert {i: (str(row["n"]) if row["n"] is not None else None, row["n__string"]) for i, row in rows.items()} == {
+        past.go_on(catalogue(own))
+        assert past.told() == audited(own), what
+    assert past.refolded == 0
+    found = {row["id"]: row for row in values(lake.spec("shape").path)}
+    assert {i: (str(row["n"]) if row["n"] is not None else None, row["n__string"]) for i, row in found.items()} == {
         **{1: (None, "1.500 EUR"), 2: ("2.250", None), 3: (None, None), 4: (None, "123456.789")},
         **{6: (None, None), 7: (None, "ten EUR"), 8: (None, "8")},
     }
-    history = _ledger(lake, "shape").history
-    assert [sorted(line.split(" (")[0] for line in diff(entry)) for entry in history[1:]] == [
+    entries = _ledger(lake, "shape").history
+    assert [sorted(line.split(" (")[0] for line in diff(entry)) for entry in entries[1:]] == [
         ["+ at timestamp with time zone", "+ d integer", "+ plain text", "+ tags text[]"],
         ["~ i integer -> bigint", "~ n numeric(6,2) -> numeric(9,3)", "~ w v -> w"],
         ["- gone text", "~ bare plain -> bare"],
         ["+ gone text -> text", "~ n numeric(9,3) -> text"],
     ]
-    assert sorted({entry.after for entry in history}) == [entry.after for entry in history]
+    assert sorted({entry.after for entry in entries}) == [entry.after for entry in entries]
 
     at_once = Lake(session, tmp_path / "at_once")
     put(at_once, own)
@@ -112,6 +128,60 @@ def test_silver_follows_the_schema(live: LiveSource, session: SparkSession, tmp_
     wanted = truth(own)
     # What was dropped and added again, or changed in place, has no event that says so.
     assert shown(at_once, wanted, {"n", "gone"}) == {i: _only(row, {"n", "gone"}) for i, row in wanted.items()}
+
+
+@dataclass
+class Past:
+    """The history beside silver. It is not told the columns' numbers: it knows of renames because they are declared."""
+
+    session: SparkSession
+    lake: Lake
+    path: str
+    refolded: int = 0
+
+    def go_on(self, columns: tuple[Column, ...]) -> None:
+        unnumbered = [replace(c, number=None) for c in columns]
+        spec = replace(self.lake.spec("shape", unnumbered), path=self.path, renamed={"v": "w", "plain": "bare"})
+        self.refolded += history.run(self.session, spec).detail.get("refolded_keys", 0)
+
+    def told(self) -> dict[int, list[dict[str, Any] | None]]:
+        """Per key what its row was, one after the other; None where it was gone."""
+        found: dict[int, list[dict[str, Any] | None]] = defaultdict(list)
+        ended: dict[int, str | None] = {}
+        for row in sorted(rows(self.path), key=lambda row: row["_valid_from"]):
+            key = row["id"]
+            assert ended.get(key, "") is not None
+            if key in found and ended[key] != row["_valid_from"]:
+                found[key].append(None)
+            if not found[key] or found[key][-1] != _told(row):
+                found[key].append(_told(row))
+            ended[key] = row["_valid_to"]
+        for key, end in ended.items():
+            found[key] += [] if end is None else [None]
+        return dict(found)
+
+
+def audited(live: LiveSource) -> dict[int, list[dict[str, Any] | None]]:
+    """The same from a trigger in the database itself, under the names that columns have now."""
+    past: dict[int, list[dict[str, Any] | None]] = defaultdict(list)
+    with live.connection() as connection:
+        for key, row in connection.execute("SELECT id, seen FROM shape_audit ORDER BY number").fetchall():
+            now = None if row is None else _told(row)
+            if not past[key] or past[key][-1] != now:
+                past[key].append(now)
+    return dict(past)
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """What both sides have: a column that did not exist yet counts with the default that it brought."""
+    number = row.get("n__string", row.get("n"))
+    number = row["n"] if number is None else number
+    return {
+        "w": row.get("w") or row.get("v"),
+        "n": None if number is None else Decimal(str(number).removesuffix(" EUR").replace("ten", "10")),
+        **{"i": row["i"], "d": row.get("d", 7), "bare": row.get("bare") or row.get("plain")},
+        "tags": row.get("tags", []),
+    }
 
 
 def _only(row: dict[str, Any], without: set[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def at_birth(spec: SilverSpec) -> SilverSpec:
             formerly.append(old)
             old = spec.renamed_from(old)
         columns.append(replace(column, formerly=tuple(formerly)) if formerly else column)
-    return replace(spec, columns=tuple(columns))
+    return generation.at_birth(replace(spec, columns=tuple(columns)))
 
 
 def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpec:

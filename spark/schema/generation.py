@@ -1,9 +1,12 @@
 """A table that was dropped and made again at the source: the same name, another table.
 
-The log does not tell: PostgreSQL decodes no DDL, and an event names its table only by name. The catalogue does, by the table's
-number there (pg_class.oid). Rows of the old table get no deletes, so where the policy is `evolve` they go when the new table is
-read whole: a full snapshot holds everything up to its place, and whatever lies below that is of the old table or in the snapshot.
-A table made anew must be read whole anyway: what was written before it was published is nowhere in the log.
+An event names its table only by name, and rows of the old table get no deletes. Two kinds of generations tell them apart:
+
+- PostgreSQL decodes no DDL; the catalogue tells, by the table's number there (pg_class.oid). Where the policy is `evolve`, old
+  rows go when the new table is read whole: a full snapshot holds everything up to its place, and whatever lies below that is of
+  the old table or in the snapshot. A table made anew must be read whole anyway: what was written before it was published is
+  nowhere in the log;
+- MariaDB's log tells, and the generation is the place of the last DROP: with `evolve`, what lies below it goes at once.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.errors import SchemaMismatchError
-from spark.positions.layout import snapshot_of
-from spark.schema.ledger import Change, Ledger
+from spark.positions.layout import epoch_prefix, snapshot_of
+from spark.schema.ledger import Change, Ledger, place_of
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChanges
 from spark.specs import SilverSpec
 
@@ -40,17 +43,39 @@ def noticed(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, li
         )
     # Numbers of the old table's columns say nothing about the new one's.
     columns = tuple(replace(c, number=None) if c.number is not None and c.number > 0 else c for c in ledger.columns)
-    renewed = after if choice == EVOLVE else ledger.renewed
+    renewed = (place_of(spec.generation, after) or after) if choice == EVOLVE else ledger.renewed
     now = replace(ledger, columns=columns, generation=spec.generation, renewed=renewed)
-    done = "rows from before go with the next full snapshot" if choice == EVOLVE else "rows from before are kept"
+    gone = "are gone" if place_of(spec.generation, after) else "go with the next full snapshot"
+    done = f"rows from before {gone if choice == EVOLVE else 'are kept'}"
     told = Change(KIND, spec.table, ledger.generation, spec.generation, done)
     return now, [] if choice == IGNORE else [told]
 
 
+def at_birth(spec: SilverSpec) -> SilverSpec:
+    """The spec of a table that does not exist yet, made from all of bronze: where the log tells of a DROP, the old rows go.
+
+    Of a DROP in a higher epoch it is not known which; the epoch's begin has taken away what was below that.
+    """
+    place = place_of(spec.generation, epoch_prefix(0))
+    evolves = place is not None and SchemaChanges.of(spec.schema_changes).drop_table == EVOLVE
+    return replace(spec, renewed=place) if evolves and place is not None else spec
+
+
+def drops(spec: SilverSpec, *, after: str = "") -> list[str]:
+    """The places above `after` at which the log tells of a DROP that the table obeys, lowest first."""
+    if SchemaChanges.of(spec.schema_changes).drop_table != EVOLVE:
+        return []
+    places = (place_of(at, spec.renewed or epoch_prefix(0)) for at in spec.drops)
+    return [place for place in places if place is not None and after < place <= (spec.renewed or place)]
+
+
 def begun(events: DataFrame, spec: SilverSpec, truncated: str | None) -> str | None:
-    """Where the new table begins, once its full snapshot is among the events (bronze rows); None while there is nothing new."""
+    """Where the new table begins; None while there is nothing new. Where the log does not tell, that is known once its full
+    snapshot is among the events (bronze rows)."""
     if not spec.renewed or (truncated is not None and truncated > spec.renewed):
         return None
+    if place_of(spec.generation, spec.renewed):
+        return spec.renewed if truncated != spec.renewed else None
     whole = (sf.col("op") == "r") & ~sf.col("snapshot").eqNullSafe("incremental") & (sf.col("position") > spec.renewed)
     found = events.where(whole).agg(sf.max(snapshot_of(sf.col("position")))).first()
     return None if found is None else found[0]

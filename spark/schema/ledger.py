@@ -15,7 +15,17 @@ from spark.errors import CommitMetadataError, SpecError
 from spark.specs import Column
 
 PROPERTY = "cdc.schema"
+_STREAMED = "1"
 _DEFAULTS = {f.name: f.default for f in fields(Column)}
+
+
+def place_of(generation: str, position: str) -> str | None:
+    """The position at which the table of this generation begins, in the epoch of `position`; None for a catalogue's number.
+
+    A snapshot's rows at the place itself were read before the DROP.
+    """
+    epoch = position.partition(".")[0]
+    return f"{epoch}.{generation}.{_STREAMED}." if "." in generation else None
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,8 @@ class Ledger:
         return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}
 
     def renewals(self) -> list[str]:
-        """The positions after which the source's table became another one."""
-        return [e.after for e in self.history for c in e.changes if c.kind == "drop_table"]
+        """Per time that the source's table became another one, a position that only rows of the old one are at or below."""
+        return [place_of(c.now, e.after) or e.after for e in self.history for c in e.changes if c.kind == "drop_table"]
 
     def of_source(self) -> tuple[Column, ...]:
         """The columns that the source had when it was last asked, under its names."""

@@ -34,14 +34,16 @@ class CatalogueColumn:
 class CatalogueTable:
     """A table's columns in order, and its primary key's columns in key order (empty: no key).
 
-    `generation` is the table's own number, which a table dropped and made again does not keep; empty where the database has
-    none that only then changes.
+    `generation` is what a table dropped and made again does not keep: its number in the catalogue, or the place in the log of its
+    last DROP or CREATE; empty where neither is known. `drops` are all such places, lowest
+    first.
     """
 
     id: TableId
     columns: tuple[CatalogueColumn, ...]
     primary_key: tuple[str, ...]
     generation: str = ""
+    drops: tuple[str, ...] = ()
 
 
 class SourceSnapshot(Protocol):
