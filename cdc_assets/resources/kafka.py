@@ -214,10 +214,18 @@ class KafkaCluster:
         return found
 
     def _list_offsets(self, request: Mapping[Any, Any], isolation: Any) -> dict[tuple[str, int], int]:
-        futures = self._call(
-            lambda: self._admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
-        )
-        return {(tp.topic, tp.partition): self._call(future.result).offset for tp, future in futures.items()}
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                futures = self._admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
+                return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+            except KafkaException as error:
+                # A partition that was just made, or moves, has its leader a moment later.
+                if error.args[0].name() not in _LEADER_SOON or time.monotonic() > until:
+                    raise KafkaError(f"Kafka at {self.bootstrap}: {error.args[0].str()}") from error
+            time.sleep(0.1)
 
     def _call(self, action: Callable[[], Any]) -> Any:
         from confluent_kafka import KafkaException
@@ -250,6 +258,9 @@ class KafkaCluster:
                 "log_level": 0,
             }
         )
+
+
+_LEADER_SOON = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE")
 
 
 def _next_messages(consumer: Any) -> list[Any]:

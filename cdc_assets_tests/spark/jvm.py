@@ -68,6 +68,11 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+# A few rows each, and a thousand plans: generating and compiling code for each takes a third of the time. The end-to-end test
+# and the histories of benchmarks/ run compiled, as the product does.
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @contextmanager
 def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
     """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: with Java's second compiler."""
@@ -82,6 +87,7 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **({} if optimize else _INTERPRETED),
     }
     command = java_command(
         "org.apache.spark.deploy.SparkSubmit",
