@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-LIVE, SPARK, REST = "live", "spark", "rest"
-"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the whole stack, endpoints, units."""
-PARTS = (LIVE, SPARK, REST)
+LIVE, SPARK, STACK, REST = "live", "spark", "stack", "rest"
+"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the folder `stack`; the rest, end to end too."""
+PARTS = (LIVE, SPARK, STACK, REST)
 
 
 def part_of(item: pytest.Item) -> str:
-    """By the fixtures that it asks for, itself or through others."""
+    """By its folder, or the fixtures that it asks for, itself or through others."""
+    if item.path.parent.name == STACK:
+        return STACK
     fixtures = getattr(item, "fixturenames", ())
     if LIVE in fixtures:
         return LIVE

@@ -22,8 +22,8 @@ _LINT = (
     ("mypy", [_PYTHON, "-m", "mypy"]),
 )
 _PYTEST = [_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--durations=15"]
-# Side by side (cdc_assets_tests/parts.py); of the first, the longest, the output is seen as it comes.
-_PARTS = (("spark",), ("live", "rest"))
+# Side by side (cdc_assets_tests/parts.py), of like length; of the first the output is seen as it comes.
+_PARTS = (("spark", "stack"), ("live", "rest"))
 
 
 def test(context: typer.Context) -> None:

@@ -260,7 +260,8 @@ class KafkaCluster:
         )
 
 
-_LEADER_SOON = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE")
+# Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 5, 6, 74, 75.
+_LEADER_SOON = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
 
 
 def _next_messages(consumer: Any) -> list[Any]:

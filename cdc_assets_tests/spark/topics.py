@@ -13,6 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from spark.specs import TopicRange
 
+_NOT_YET = (
+    *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART),
+    *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),
+)
+
 
 @dataclass(frozen=True)
 class Broker:
@@ -40,7 +45,7 @@ class Broker:
             for partition in found.partitions:
                 self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
         except KafkaException as error:
-            if error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            if error.args[0].code() in _NOT_YET:
                 return False
             raise
         return True
