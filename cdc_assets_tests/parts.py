@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 LIVE, SPARK, STACK, REST = "live", "spark", "stack", "rest"
-"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the folder `stack`; the rest, end to end too."""
+"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the folder `stack`; all the rest."""
 PARTS = (LIVE, SPARK, STACK, REST)
 
 
