@@ -9,13 +9,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cdc_assets import settings
+from cdc_assets.resources.durable_json import replace_json
 
 Bounds = dict[str, dict[int, int]]
 
@@ -64,17 +63,11 @@ class Memory:
 
     def save(self) -> None:
         """Replace the file; it is whole, old or new, after a crash at any moment."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         data = {
             "known": asdict(self.known) if self.known else None,
             "opening": asdict(self.opening) if self.opening else None,
         }
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(data, stream, indent=1)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(self.path)
+        replace_json(self.path, data)
 
 
 def _numbered(bounds: dict[str, dict[str, Any]]) -> Bounds:

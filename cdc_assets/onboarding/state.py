@@ -9,8 +9,6 @@ repetition. It is local, as the locks are: whoever goes on with an onboarding do
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cdc_assets import settings
+from cdc_assets.resources.durable_json import replace_json
 from cdc_assets.resources.table_lock import table_lock
 
 Route = Literal["incremental", "blocking", "temporary", "offboard"]
@@ -65,14 +64,8 @@ class Journal:
 
     def save(self) -> None:
         """Replace the file; it is whole, old or new, after a crash at any moment."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         data = {"running": None if self.running is None else asdict(self.running), "finished": self.finished}
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(data, stream, indent=2)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(self.path)
+        replace_json(self.path, data)
 
 
 @contextmanager
