@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets import settings
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Database
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 
 _SLOT = """
@@ -51,10 +49,6 @@ class Facts:
 
 class IncarnationDatabase(PostgresDatabase):
     """A source's database, asked who it is."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._declared = database
 
     def facts(self, slot: str, witness: TableId) -> Facts:
         """All of them; nothing is changed.
@@ -93,18 +87,7 @@ class IncarnationDatabase(PostgresDatabase):
         import psycopg
         from psycopg import pq
 
-        declared = self._declared
-        conninfo = psycopg.conninfo.make_conninfo(
-            host=settings.resolve(declared.host),
-            port=int(settings.resolve(declared.port)),
-            dbname=declared.dbname,
-            user=settings.resolve(declared.user),
-            password=settings.secret(declared.password),
-            sslmode=declared.sslmode,
-            connect_timeout=10,
-            application_name="cdc_assets",
-            replication="database",
-        )
+        conninfo = psycopg.conninfo.make_conninfo(**self._login(), replication="database")
         # psycopg's own connection speaks the extended protocol, which a walsender refuses.
         raw = pq.PGconn.connect(conninfo.encode())
         try:

@@ -160,23 +160,26 @@ class PostgresDatabase:
         """A connection; what psycopg raises in the block becomes a DatabaseError."""
         import psycopg
 
-        database = self._database
         try:
-            with psycopg.connect(
-                host=settings.resolve(database.host),
-                port=int(settings.resolve(database.port)),
-                dbname=database.dbname,
-                user=settings.resolve(database.user),
-                password=settings.secret(database.password),
-                sslmode=database.sslmode,
-                connect_timeout=10,
-                application_name="cdc_assets",
-                autocommit=autocommit,
-            ) as connection:
+            with psycopg.connect(**self._login(), autocommit=autocommit) as connection:
                 yield connection
         except psycopg.Error as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise DatabaseError(f"PostgreSQL at {self.place}: {reason}") from error
+
+    def _login(self) -> dict[str, Any]:
+        """libpq's parameters, the password among them."""
+        database = self._database
+        return {
+            "host": settings.resolve(database.host),
+            "port": int(settings.resolve(database.port)),
+            "dbname": database.dbname,
+            "user": settings.resolve(database.user),
+            "password": settings.secret(database.password),
+            "sslmode": database.sslmode,
+            "connect_timeout": 10,
+            "application_name": "cdc_assets",
+        }
 
 
 def _single(cursor: Any) -> Any:
