@@ -12,17 +12,16 @@ import os
 import random
 import statistics
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.full_semantics import Feed, timed
-from benchmarks.spark_jobs import COLUMNS
+from benchmarks.full_semantics import Feed
+from benchmarks.spark_jobs import COLUMNS, timed
 from cdc_assets_tests.spark.jvm import spark_connect
-from cdc_assets_tests.spark.lake import Lake
 from spark import history
 from spark.session import connect
+from spark.specs import SilverSpec
 
 CHUNK = 100_000
 
@@ -42,12 +41,13 @@ def main() -> None:
 
 def measure(chosen: argparse.Namespace, session: SparkSession, folder: Path, bronze: int) -> None:
     """One size of bronze: every key is inserted once and updated evenly after that."""
-    feed = Feed(Lake(session, folder))
+    folder.mkdir()
+    feed = Feed(session, folder)
     for start in range(0, bronze, CHUNK):
         count = min(CHUNK, bronze - start)
         keys = [(start + i) % chosen.keys for i in range(count)]
         feed.send("c" if start + count <= chosen.keys else "u", keys)
-    spec = replace(feed.lake.spec("accounts", COLUMNS, ("aid",)), path=str(folder / "history"))
+    spec = SilverSpec("bench", "accounts", feed.bronze, str(folder / "history"), COLUMNS, ("aid",))
     first = timed(lambda: history.run(session, spec))
     events = session.read.format("delta").load(spec.bronze_path)
     plain = timed(lambda: events.write.format("noop").mode("overwrite").save())
@@ -64,7 +64,8 @@ def measure(chosen: argparse.Namespace, session: SparkSession, folder: Path, bro
 def show(what: str, bronze: int, batch: int, taken: list[float], plain: float) -> None:
     figures = {"bronze": bronze, "batch": batch, "seconds": [round(x, 2) for x in taken]}
     median = round(statistics.median(taken), 2)
-    print(json.dumps({"what": what, **figures, "median": median, "bronze_read": round(plain, 2), "load": os.getloadavg()[0]}))
+    told = {"what": what, **figures, "median": median, "bronze_read": round(plain, 2), "load": round(os.getloadavg()[0], 1)}
+    print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
