@@ -25,7 +25,7 @@ from spark.specs import BronzeSpec, JobResult, TopicRange
 SCHEMA = (
     "table string, topic string, partition int, offset bigint, timestamp timestamp, "
     "headers array<struct<key: string, value: binary>>, key binary, value binary, "
-    "op string, position string, tx_id string, source_ts timestamp, snapshot string"
+    "op string, position string, tx_id string, source_ts timestamp, snapshot string, epoch int"
 )
 COLUMNS = tuple(part.split()[0] for part in SCHEMA.split(", ") if not part.startswith("value: "))
 TABLE_PROPERTIES = {
@@ -111,8 +111,8 @@ def _commit(
         rows = rows.coalesce(1)
     writer = rows.sortWithinPartitions("table", "partition", "offset").write.format("delta").mode("append")
     writer = writer.option("userMetadata", bronze_metadata(spec.operation_id, committed, shares))
-    if committed.version < 0:
-        writer = writer.options(**TABLE_PROPERTIES)
+    # A log that was begun without the column `epoch` gets it.
+    writer = writer.options(**TABLE_PROPERTIES) if committed.version < 0 else writer.option("mergeSchema", "true")
     writer.save(spec.path)
     commit = commit_of(session, spec.path, spec.operation_id, rows=records)
     return _result(commit.version, shares, todo, started)

@@ -21,7 +21,7 @@ from spark.delta_log import commit_of
 from spark.envelopes.envelope import kind
 from spark.identifiers import literal
 
-IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "value")
+IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "value", "epoch")
 
 
 def heal(session: SparkSession, path: str, committed: Committed) -> Committed:

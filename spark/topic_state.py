@@ -17,20 +17,25 @@ SchemaIds = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class Past:
-    """An epoch that has ended: per partition the offset where the next began, and the records that it holds."""
+    """An epoch that has ended: per partition the offset where it did, and the records that it holds.
+
+    `topic_id` is named by the first epoch of a topic, or behind a hole; None: it went on where the one before it ended.
+    """
 
     epoch: int
     positions: dict[int, int]
     records: int
+    topic_id: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
-        return {"epoch": self.epoch, "positions": _text_keys(self.positions), "records": self.records}
+        said = {"epoch": self.epoch, "positions": _text_keys(self.positions), "records": self.records}
+        return said if self.topic_id is None else {**said, "topic_id": self.topic_id}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Past:
         """From its JSON object."""
-        return cls(data["epoch"], _int_keys(data["positions"]), data["records"])
+        return cls(data["epoch"], _int_keys(data["positions"]), data["records"], data.get("topic_id"))
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,13 @@ class TopicState:
     earlier: tuple[Past, ...] = ()
     """The epochs before this one that ended in the same topic where the next began, oldest first: its source became
     another one. Empty where the epoch began with another topic, or behind a hole."""
+    before: tuple[Past, ...] = ()
+    """The epochs before those: of topics that were made again since, or in front of a hole. Oldest first."""
+
+    @property
+    def all_records(self) -> int:
+        """Records of all epochs that are known."""
+        return self.topic_records + sum(past.records for past in self.before)
 
     @property
     def topic_epoch(self) -> int:
@@ -78,6 +90,7 @@ class TopicState:
             "snapshots": _text_keys(self.snapshots),
             **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
             **({"earlier": [past.to_dict() for past in self.earlier]} if self.earlier else {}),
+            **({"before": [past.to_dict() for past in self.before]} if self.before else {}),
         }
 
     @classmethod
@@ -95,6 +108,7 @@ class TopicState:
             snapshots=_int_keys(data.get("snapshots", {})),
             schema_ids=data.get("schema_ids"),
             earlier=tuple(Past.from_dict(past) for past in data.get("earlier", ())),
+            before=tuple(Past.from_dict(past) for past in data.get("before", ())),
         )
 
 
@@ -155,8 +169,7 @@ class TopicCommit:
         if state is None:
             state = TopicState(self.table, self.topic_id, self.epoch, {})
         elif self.epoch > state.epoch:
-            earlier = (*state.earlier, Past(state.epoch, state.positions, state.records)) if self._continues(state) else ()
-            state = TopicState(self.table, self.topic_id, self.epoch, {}, earlier=earlier)
+            state = self._opened(state)
         elif self.epoch < state.epoch:
             return state
         return replace(
@@ -169,6 +182,14 @@ class TopicCommit:
             snapshots=_highest(state.snapshots, self.snapshots),
             schema_ids=ids,
         )
+
+    def _opened(self, state: TopicState) -> TopicState:
+        """The new epoch, still empty, and those before it."""
+        ended = (*state.earlier, Past(state.epoch, state.positions, state.records))
+        if self._continues(state):
+            return TopicState(self.table, self.topic_id, self.epoch, {}, earlier=ended, before=state.before)
+        first = replace(ended[0], topic_id=state.topic_id)
+        return TopicState(self.table, self.topic_id, self.epoch, {}, before=(*state.before, first, *ended[1:]))
 
     def _continues(self, state: TopicState) -> bool:
         """Whether this epoch begins in the same topic where the last one ended, and not in another, or behind a hole."""

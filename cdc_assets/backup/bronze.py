@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets.backup.layout import Ranges
 from cdc_assets.backup.lines import Lines, hour_folder
 from cdc_assets.errors import BackupError
+from cdc_assets.resources.delta_log import of_epoch
 from spark.commits import Committed
 
 # Offsets per window of the first pass: batches end where a window ends.
@@ -27,10 +28,11 @@ Windows = Mapping[int, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True)
 class BronzeSlice:
-    """The rows of one topic; `since` (microseconds) lets files be skipped by the timestamps in their statistics."""
+    """The rows of one epoch of a topic; `since` (microseconds) lets files be skipped by the timestamps in their statistics."""
 
     dataset: Any
     topic: str
+    epoch: int = 0
     since: int | None = None
 
     def windows(self, ranges: Ranges) -> Windows:
@@ -99,17 +101,21 @@ class BronzeSlice:
         for partition, (first, end) in ranges.items():
             if end > first:
                 anywhere |= (ds.field("partition") == partition) & (offset >= first) & (offset < end)
-        wanted = (ds.field("topic") == self.topic) & anywhere
+        epoch = of_epoch(self.dataset, self.epoch)
+        if "epoch" in self.dataset.schema.names:
+            # Of a log that was begun without the column: what the offsets alone tell.
+            epoch |= ds.field("epoch").is_null()
+        wanted = (ds.field("topic") == self.topic) & anywhere & epoch
         if self.since is not None:
             wanted &= ds.field("timestamp") >= pa.scalar(self.since, pa.timestamp("us", "UTC"))
         return wanted
 
 
 def open_bronze(path: str, version: int, topic: str, *, since: int | None = None) -> BronzeSlice:
-    """The slice of a topic at a version."""
+    """The slice of a topic at a version, of epoch 0."""
     from deltalake import DeltaTable
 
-    return BronzeSlice(DeltaTable(path, version=version).to_pyarrow_dataset(), topic, since)
+    return BronzeSlice(DeltaTable(path, version=version).to_pyarrow_dataset(), topic, since=since)
 
 
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:

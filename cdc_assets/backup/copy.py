@@ -65,13 +65,14 @@ def backup_table(
         topic, newest = _only_topic(states, f"{source}/{table}")
         since = oldest_timestamp(committed, topic, at.bronze_version)
         bronze = open_bronze(bronze_path, committed.version, topic, since=since)
-        passed = {past.epoch for past in newest.earlier}
+        epochs = _epochs(newest)
         try:
-            for state in _epochs(newest, at.epoch):
-                if at.epoch in passed and at.epoch < state.epoch:
-                    at = replace(at, epoch=state.epoch, records=0)
-                at = _continued(at, topic, state, f"{store.url}/{table_prefix(source, table)}")
-                copy = _Copy(store, bronze_path, bronze, source, topic, state, newest, committed.version, max_records, max_bytes)
+            for before, state in zip([None, *epochs], epochs, strict=False):
+                if state.epoch < at.epoch:
+                    continue
+                at = _continued(_opened(at, before, state), topic, state, f"{store.url}/{table_prefix(source, table)}")
+                own = replace(bronze, epoch=state.epoch)
+                copy = _Copy(store, bronze_path, own, source, topic, state, newest, committed.version, max_records, max_bytes)
                 at = copy.all_batches(at, written)
                 copy.assert_complete(at.records)
         except _OvertakenError:
@@ -225,10 +226,23 @@ def _only_topic(states: dict[str, TopicState], what: str) -> tuple[str, TopicSta
     return topic, state
 
 
-def _epochs(newest: TopicState, done: int) -> list[TopicState]:
-    """The epochs to copy, from the one that the backup is in: those that the topic holds one behind the other."""
-    past = [TopicState(newest.table, newest.topic_id, p.epoch, p.positions, p.records) for p in newest.earlier]
-    return [state for state in (*past, newest) if state.epoch >= done]
+def _epochs(newest: TopicState) -> list[TopicState]:
+    """Those that bronze knows of, oldest first; `earlier` of each is empty where it begins at its topic's begin."""
+    first = [replace(past, topic_id=newest.topic_id) for past in newest.earlier[:1]]
+    found: list[TopicState] = []
+    for past in (*newest.before, *first, *newest.earlier[1:]):
+        topic_id = past.topic_id or found[-1].topic_id
+        earlier = () if past.topic_id else (*found[-1].earlier, past)
+        found.append(TopicState(newest.table, topic_id, past.epoch, past.positions, past.records, earlier=earlier))
+    return [*found, newest]
+
+
+def _opened(at: BackupPosition, before: TopicState | None, state: TopicState) -> BackupPosition:
+    """In the epoch after the one that the backup has all of: behind it in the same topic, or at the begin of another."""
+    if before is None or (at.epoch, at.topic_id) != (before.epoch, before.topic_id):
+        return at
+    positions = at.positions if state.earlier else {}
+    return replace(at, epoch=state.epoch, topic_id=state.topic_id, positions=positions, records=0)
 
 
 def _continued(at: BackupPosition, topic: str, state: TopicState, place: str) -> BackupPosition:

@@ -99,8 +99,9 @@ def _chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
     epoch, epoch_records, total, topic_id = -1, 0, 0, ""
     for manifest in manifests:
         if manifest.plan.epoch != epoch:
-            # In the same topic an epoch begins where the one before it ended.
-            at = at if manifest.plan.topic_id == topic_id else {}
+            # Of the same topic an epoch begins where the one before it ended; behind a hole at 0, as that of another topic.
+            goes_on = manifest.plan.topic_id == topic_id and any(start for start, _ in manifest.plan.ranges.values())
+            at = at if goes_on else {}
             epoch, epoch_records, topic_id = manifest.plan.epoch, 0, manifest.plan.topic_id
         for partition, (start, _) in manifest.plan.ranges.items():
             expected = at.get(partition, 0)
@@ -157,12 +158,13 @@ def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
 
 def _against_bronze(what: str, table: str, manifests: list[Manifest], bronze_path: str) -> tuple[int, list[str]]:
     committed = bronze_committed(bronze_path)
-    records = sum(state.topic_records for state in committed.of_table(table).values()) if committed else 0
+    records = sum(state.all_records for state in committed.of_table(table).values()) if committed else 0
     if not manifests:
         return records, []
     newest = manifests[-1]
-    rows = bronze_rows_below(bronze_path, newest.plan.topic, newest.positions)
-    held = sum({m.plan.epoch: m.epoch_records for m in manifests if m.plan.topic_id == newest.plan.topic_id}.values())
+    last = {manifest.plan.epoch: manifest for manifest in manifests}
+    rows = bronze_rows_below(bronze_path, newest.plan.topic, {epoch: m.positions for epoch, m in last.items()})
+    held = sum(manifest.epoch_records for manifest in last.values())
     if rows == held:
         return max(0, records - held), []
     text = f"{what}: the backup holds {held} records up to {dict(newest.positions)}, bronze has {rows} rows there"

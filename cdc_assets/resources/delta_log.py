@@ -150,15 +150,30 @@ def _commits(table: Any, limit: int) -> tuple[list[tuple[int, str | None]], bool
             return surviving(entries), len(entries) < limit
 
 
-def bronze_rows_below(path: str, topic: str, positions: Mapping[int, int]) -> int:
-    """Rows of a topic below the given offsets, counted in the data of the newest version."""
+def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, int]]) -> int:
+    """Rows of a topic below the given offsets of each of its epochs, counted in the data of the newest version."""
     table = open_table(path)
-    if table is None:
+    if table is None or not epochs:
         return 0
     import pyarrow.dataset as ds
 
     dataset = table.to_pyarrow_dataset()
-    return sum(
-        int(dataset.count_rows(filter=(ds.field("topic") == topic) & (ds.field("partition") == p) & (ds.field("offset") < end)))
+    below = [(of_epoch(dataset, epoch), positions) for epoch, positions in epochs.items()]
+    if "epoch" in dataset.schema.names:
+        below.append((ds.field("epoch").is_null(), epochs[max(epochs)]))
+    else:
+        below = [(of_epoch(dataset, 0), epochs[max(epochs)])]
+    wanted = [
+        epoch & (ds.field("topic") == topic) & (ds.field("partition") == p) & (ds.field("offset") < end)
+        for epoch, positions in below
         for p, end in positions.items()
-    )
+    ]
+    return sum(int(dataset.count_rows(filter=each)) for each in wanted)
+
+
+def of_epoch(dataset: Any, epoch: int) -> Any:
+    """A filter for bronze's rows of an epoch; all of them where the log does not say."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    return ds.field("epoch") == epoch if "epoch" in dataset.schema.names else pc.scalar(True)

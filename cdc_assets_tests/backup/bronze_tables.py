@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         ("value", pa.binary()),
         ("op", pa.string()),
         ("position", pa.string()),
+        ("epoch", pa.int32()),
     ]
 )
 
@@ -60,11 +61,14 @@ class Bronze:
     topic_id: str = "topic-id-1"
     rows: dict[str, list[Rec]] = field(default_factory=dict)
 
-    def append(self, table: str, records: Sequence[Rec], *, ends: dict[int, int] | None = None, epoch: int = 0) -> None:
-        """One commit with these records; `ends` where a range ends behind its last record (markers)."""
+    def append(
+        self, table: str, records: Sequence[Rec], *, ends: dict[int, int] | None = None, epoch: int = 0, begins: bool = False
+    ) -> None:
+        """One commit with these records; `ends` where a range ends behind its last record (markers); `begins`: at offset 0."""
         topic = topic_of(table)
         committed = fold(self._commits())
-        at = committed.topics[topic].positions if topic in committed.topics else {}
+        known = committed.topics.get(topic)
+        at = known.positions if known is not None and not begins else {}
         ranges = {}
         for partition in {*(r.partition for r in records), *(ends or {})}:
             last = max((r.offset + 1 for r in records if r.partition == partition), default=0)
@@ -78,10 +82,10 @@ class Bronze:
             by_op=dict(Counter(r.kind for r in records)),
             min_timestamp=min((r.timestamp * 1000 for r in records), default=None),
         )
-        self.write(table, records, bronze_metadata(str(uuid.uuid4()), committed, {topic: share}))
+        self.write(table, records, bronze_metadata(str(uuid.uuid4()), committed, {topic: share}), epoch)
         self.rows.setdefault(table, []).extend(records)
 
-    def write(self, table: str, records: Sequence[Rec], metadata: str | None = None) -> None:
+    def write(self, table: str, records: Sequence[Rec], metadata: str | None = None, epoch: int | None = 0) -> None:
         """Rows, whether a commit of ours says so or not."""
         rows = [
             {
@@ -95,6 +99,7 @@ class Bronze:
                 "value": r.value,
                 "op": r.op,
                 "position": None,
+                "epoch": epoch,
             }
             for r in records
         ]

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.resources.object_store import open_store
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.topics import Broker
@@ -21,6 +24,7 @@ from spark import bronze
 from spark.commits import fold
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
+from spark.topic_state import Past
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,6 +118,31 @@ def test_records_that_are_gone_are_named(session: SparkSession, broker: Broker, 
     with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 0\.\.5"):
         bronze.run(session, spec(broker, path, broker.range(topic)))
     assert not Path(path, "_delta_log").exists()
+
+
+def test_each_row_says_its_epoch_and_the_backup_follows(session: SparkSession, tmp_path: Path) -> None:
+    """A topic made again begins at offset 0 with the same records; tombstones have no position to tell them by."""
+    store = open_store(BackupStore(kind="local", bucket=str(tmp_path / "bucket")))
+    store.create_bucket()
+    lake = Lake(session, tmp_path)
+    lake.put("t", *[Record(n, f'{{"id":{n}}}', None if n % 2 else '{"op":"c"}') for n in range(6)])
+
+    def saved() -> int:
+        return backup_table(store, source="source", table="t", bronze_path=lake.bronze_path).records
+
+    lake.append(lake.ranges("t", {0: 4}))
+    assert saved() == 4
+    lake.append(lake.ranges("t", {0: 6}))
+    lake.epoch, lake.topic_id = 1, "made again"
+    lake.append(lake.ranges("t", {0: 5}))
+    assert saved() == 7
+    assert sorted((row["epoch"], row["offset"]) for row in rows(lake.bronze_path)) == [
+        *((0, n) for n in range(6)),
+        *((1, n) for n in range(5)),
+    ]
+    report = verify_backup(store, source="source", table="t", bronze_path=lake.bronze_path, deep=True)
+    assert (report.differences, report.records, report.behind) == ((), 11, 0)
+    assert committed(lake.bronze_path).topics["core.source.public.t"].before == (Past(0, {0: 6}, 6, "topic-id"),)
 
 
 def test_a_hole_another_topic_and_own_options_are_refused(session: SparkSession, broker: Broker, path: str) -> None:

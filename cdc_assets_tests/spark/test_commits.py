@@ -81,7 +81,10 @@ def test_an_epoch_that_begins_where_the_last_one_ended_keeps_it() -> None:
     state = then(50, "id-0")
     assert (state.earlier, state.topic_epoch, state.records, state.topic_records) == ((Past(0, {0: 50}, 50),), 0, 7, 57)
     assert TopicState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
-    assert [(s.earlier, s.topic_epoch) for s in (then(50, "another"), then(52, "id-0"))] == [((), 1), ((), 1)]
+    for begun in (then(50, "another"), then(52, "id-0")):
+        assert (begun.earlier, begun.topic_epoch, begun.before) == ((), 1, (Past(0, {0: 50}, 50, "id-0"),))
+        assert begun.all_records == begun.topic_records + 50
+        assert TopicState.from_dict(json.loads(json.dumps(begun.to_dict()))) == begun
 
 
 @pytest.mark.parametrize("orphan_end", [5, 9])
