@@ -96,6 +96,18 @@ def test_many_topics_in_one_commit(session: SparkSession, broker: Broker, path: 
     assert [state[topic].records for topic in topics] == [1, 2, 3, 0]
 
 
+def test_topics_compressed_by_every_codec(session: SparkSession, broker: Broker, path: str) -> None:
+    values = [f"the same words {n}" for n in range(50)]
+    topics = {codec: broker.topic() for codec in ("gzip", "snappy", "lz4", "zstd")}
+    for codec, topic in topics.items():
+        broker.send(topic, [(None, value) for value in values], codec=codec)
+    bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics.values()]))
+    found = rows(path)
+    assert {topic: [r["value"].decode() for r in found if r["topic"] == topic] for topic in topics.values()} == dict.fromkeys(
+        topics.values(), values
+    )
+
+
 def test_an_open_transaction_holds_the_range_end_back(session: SparkSession, broker: Broker, path: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["a"])

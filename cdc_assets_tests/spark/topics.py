@@ -56,11 +56,18 @@ class Broker:
         return self.send(topic, keyed, end=end, partition=partition)
 
     def send(
-        self, topic: str, records: Sequence[tuple[str | None, str | None]], *, end: str = "commit", partition: int = 0
+        self,
+        topic: str,
+        records: Sequence[tuple[str | None, str | None]],
+        *,
+        end: str = "commit",
+        partition: int = 0,
+        codec: str = "none",
     ) -> Producer:
         """The same of keys and values."""
         start = self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": uuid.uuid4().hex})
+        own = {"transactional.id": uuid.uuid4().hex, "compression.type": codec}
+        producer = Producer({"bootstrap.servers": self.bootstrap, **own})
         producer.init_transactions(20)
         producer.begin_transaction()
         for key, value in records:

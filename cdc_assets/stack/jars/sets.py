@@ -49,8 +49,10 @@ SETS: dict[str, JarSet] = {
             f"org.apache.kafka:connect-json:{KAFKA}",
             # Kafka logs through slf4j 1.7 and leaves the binding to its distribution; without it there is no log.
             "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
-            # Byte for byte the one in the pyspark wheel, where Kafka would have the next release of the same zstd 1.5.6.
+            # Byte for byte those in the pyspark wheel, where Kafka would have the next release of the same zstd 1.5.6, and a
+            # Scala 2.13 that is compatible in both directions with every other 2.13.
             "com.github.luben:zstd-jni:1.5.6-9",
+            "org.scala-lang:scala-library:2.13.16",
         ),
         # For macros at compile time; for XML rules of commons-validator, of which Kafka calls two plain classes.
         without=("org.scala-lang:scala-reflect:", "commons-beanutils:", "commons-collections:", "commons-digester:"),
@@ -74,6 +76,7 @@ SETS: dict[str, JarSet] = {
             # The line of 4.0.4 lacks this one artifact on Central's mirrors; 4.0.0 has the same classes.
             "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
             "org.apache.spark:spark-avro_2.13:4.0.2",
+            # Not the brokers' 4.x: Spark 4.0 calls DescribeTopicsResult.all(), which went with Kafka 4.0.
             "org.apache.kafka:kafka-clients:3.9.1",
             "org.apache.commons:commons-pool2:2.12.0",
         ),
@@ -84,6 +87,8 @@ SETS: dict[str, JarSet] = {
     "s3proxy": JarSet(
         (
             "org.gaul:s3proxy:4.1.0",
+            # Byte for byte the one in the pyspark wheel.
+            "com.google.guava:guava:33.4.0-jre",
             # What it brings is too old for the jackson 3 that it brings as well.
             "com.fasterxml.jackson.core:jackson-annotations:2.22",
         ),
