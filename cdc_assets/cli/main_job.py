@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from cdc_assets import settings
-from cdc_assets.cli.progress import console
+from cdc_assets.cli.progress import console, status
 from cdc_assets.main_job.run import run_main_job
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.stack.examples.burst import burst
@@ -34,7 +34,9 @@ def run(stands: Stands) -> None:
     examples = {"world", "bank"} & {source.name for source in load_sources(settings.sources_folder())}
     # The counts are data: to stdout, and as wide as they are where no terminal sets a width.
     tables = Console(width=None if sys.stdout.isatty() else 120)
-    passed = run_main_job(console, tables=tables, burst=lambda: burst(examples), stands=lambda say: stands(_said(say)))
+    passed = run_main_job(
+        console, status=status, tables=tables, burst=lambda: burst(examples), stands=lambda say: stands(_said(say))
+    )
     console.print(f"Dagster   {settings.address('CDC_DAGSTER_URL')}")
     console.print(f"lake      {settings.lake()}")
     console.print("more      ./cdc status, ./cdc traffic --rate 50 --seconds 60, ./cdc down")

@@ -14,6 +14,7 @@ from rich.table import Table
 from cdc_assets.stack.state import FAILED, HEALTHY, ComponentState, StackState
 
 console = Console(stderr=True, highlight=False)
+_LINE_SECONDS = 5.0
 _COLOURS = {HEALTHY: "green", FAILED: "red", "starting": "yellow", "restarting": "red", "unhealthy": "red"}
 
 
@@ -30,6 +31,25 @@ def download_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"downloading {what}", total=total)
         yield lambda count: progress.update(task, advance=count)
+
+
+@contextmanager
+def status(first: str) -> Iterator[Callable[[str], None]]:
+    """What is being waited for: beside a spinner on a terminal, elsewhere a line now and then when it has changed."""
+    if console.is_terminal:
+        with console.status(first) as shown:
+            yield shown.update
+        return
+    console.print(first)
+    last, at = first, time.monotonic()
+
+    def say(text: str) -> None:
+        nonlocal last, at
+        if text != last and time.monotonic() > at + _LINE_SECONDS:
+            last, at = text, time.monotonic()
+            console.print(text, soft_wrap=True)
+
+    yield say
 
 
 class Components:

@@ -19,6 +19,7 @@ from cdc_assets.errors import CdcAssetsError
 
 if TYPE_CHECKING:
     import dagster as dg
+    from dagster._utils.error import SerializableErrorInfo
 
 
 class RunFailedError(CdcAssetsError):
@@ -62,14 +63,15 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True) -> Outcome
 
 
 def _reasons(result: dg.ExecuteInProcessResult) -> list[str]:
-    reasons = []
-    for event in result.filter_events(lambda event: event.is_step_failure):
-        error = event.step_failure_data.error
-        while error is not None and error.cause is not None:
-            error = error.cause
-        said = error.message.strip() if error else "no reason given"
-        reasons.append(f"{event.step_key}: {said}")
-    return reasons
+    failures = result.filter_events(lambda event: event.is_step_failure)
+    return [f"{event.step_key}: {root_message(event.step_failure_data.error)}" for event in failures]
+
+
+def root_message(error: SerializableErrorInfo | None) -> str:
+    """What was raised first, in its own words."""
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return error.message.strip() if error else "no reason given"
 
 
 @contextmanager

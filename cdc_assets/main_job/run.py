@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
 from cdc_assets.main_job.dagster_runs import run_job
+from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import line_of, print_table
 from cdc_assets.names import table_name
 from cdc_assets.registry.loader import load_sources
@@ -24,28 +26,37 @@ _CATCH_UP_TIMEOUT = 900.0
 
 
 def run_main_job(
-    console: Console, *, tables: Console, burst: Callable[[], None], stands: Callable[[Callable[[str], None]], None]
+    console: Console,
+    *,
+    status: Callable[[str], AbstractContextManager[Callable[[str], None]]],
+    tables: Console,
+    burst: Callable[[], None],
+    stands: Callable[[Callable[[str], None]], None],
 ) -> bool:
     """Carry, count, print; True when every check of every table passed.
 
     Args:
         console: where progress goes.
+        status: shows there what is being waited for, and is told when that changes.
         tables: where the counts go.
         burst: writes a burst of live changes into the sources.
         stands: waits until all of the stack is there, which transport does not need; says what it waits for.
 
     Raises:
-        CdcAssetsError: naming the link that did not follow.
+        CdcAssetsError: naming the link that did not follow, or the step that goes on failing.
     """
+    import dagster as dg
+
     settings.export_stack_environment()
     sources = load_sources(settings.sources_folder())
     platform = Platform()
-    with console.status("connectors, topics and mirrors") as status:
+    with status("connectors, topics and mirrors") as say, dg.DagsterInstance.get() as instance:
         run_job(TRANSPORT_JOB, console=console)
-        status.update("a burst of live changes")
+        failed = FailedRuns(instance, console.print)
+        say("a burst of live changes")
         burst()
         started = time.monotonic()
-        stands(status.update)
+        stands(say)
         reached: dict[tuple[str, str], float] = {}
         everything = [(source.name, table_name(table)) for source in sources for table in source.tables]
 
@@ -55,10 +66,12 @@ def run_main_job(
                 if key not in late:
                     reached.setdefault(key, time.monotonic() - started)
             left = ", ".join(f"{b.layer}/{b.source}/{b.table}" for b in behind)
-            status.update(f"waiting for silver and backup, {len(late)} of {len(everything)} tables to go: {left}")
+            say(f"waiting for silver and backup, {len(late)} of {len(everything)} tables to go: {left}")
+            if behind:
+                failed.look()
 
         wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
-        status.update("counting every link of every chain")
+        say("counting every link of every chain")
         outcomes = run_job(VOLUMETRY_JOB, console=console, must_succeed=False)
     passed = True
     for source in sources:
