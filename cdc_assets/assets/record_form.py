@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from cdc_assets import names
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
+from cdc_assets.resources.dropped_tables import with_generations
 from cdc_assets.resources.platform import Platform
 
 _NOT_NULL = " not null"
@@ -35,7 +37,10 @@ def record_form(source: BaseSource, table: Table) -> RecordForm:
 def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
     """The tables that there are, with their columns."""
     if isinstance(source, Source):
-        return platform.database(source).tables([table.id for table in tables])
+        found = platform.database(source).tables([table.id for table in tables])
+        if not names.has_schema_history(source):
+            return found
+        return with_generations(platform.core_kafka(), names.schema_history_topic(source), found)
     return {table.id: declared(table) for table in tables if isinstance(table, DeclaredTable)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ import pytest
 from cdc_assets import names
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.checks.schema import schema_result
+from cdc_assets.errors import TableFailuresError
 from cdc_assets.registry.models import Source
+from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.lake import rows, values
@@ -72,6 +75,20 @@ def test_the_new_table_takes_the_place_of_the_old(live: LiveSource, remote: str,
         assert in_silver(chain, "kept_again") == {1: "last w", 3: "third w", 4: "old w", 9: "new seen"}
         # Row 1 changed after the last fold that saw the old table: only its place tells, and that is not known.
         assert "at least 1 rows are of the one before" in str(checked(chain, "kept_again").description)
+        gone_for_good(chain)
+
+
+def gone_for_good(chain: SmallChain) -> None:
+    """The source has no such table any more: what was captured of it arrives all the same, unless the policy is halt."""
+    run(chain.live, "INSERT INTO kept_again VALUES ('w', 5, 'fifth')", "DROP TABLE kept_again")
+    chain.advance(fold=False)
+    tables = [chain.source.table("kept_again").model_copy(update={"schema_changes": SchemaChanges(drop_table="halt")})]
+    halting = chain.source.model_copy(update={"tables": tuple(tables)})
+    with pytest.raises(TableFailuresError, match=r"source again has no table public\.kept_again any more"):
+        dg.materialize([build_silver_assets(halting)], resources={"platform": chain.platform})
+    # Of one partition, however many rows were deleted.
+    assert advance(chain)["cdc/positions_remembered"].value == 1
+    assert in_silver(chain, "kept_again") == {1: "last w", 3: "third w", 4: "old w", 5: "fifth w", 9: "new seen"}
 
 
 def run(live: LiveSource, *statements: str) -> None:
@@ -92,14 +109,15 @@ def history_path(chain: SmallChain) -> str:
     return names.history_path(str(chain.root), chain.source, chain.source.table("made_again"))
 
 
-def advance(chain: SmallChain) -> None:
-    """Into bronze, and into silver and its history by Dagster's assets."""
+def advance(chain: SmallChain) -> Mapping[str, Any]:
+    """Into bronze, and into silver and its history by Dagster's assets; what is told of the table without a history."""
     chain.advance(fold=False)
     result = dg.materialize([build_silver_assets(chain.source)], resources={"platform": chain.platform})
     assert result.success
     made = {m.asset_key.path[-1]: m.metadata for m in result.asset_materializations_for_node("silver_again")}
     assert made["made_again"]["cdc/history_versions"].value == len(rows(history_path(chain)))
     assert "cdc/history_versions" not in made["kept_again"]
+    return made["kept_again"]
 
 
 def read_whole(chain: SmallChain) -> None:

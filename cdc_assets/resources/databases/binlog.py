@@ -22,3 +22,8 @@ class BinlogPosition:
     def text(self) -> str:
         """`binlog.000042:990`."""
         return f"{self.file}:{self.position}"
+
+    @property
+    def in_positions(self) -> str:
+        """As the lake's positions have it, less their epoch: what lies before it sorts below (spark.positions.mysql)."""
+        return f"{self.number:010d}.{self.position:016x}"

@@ -35,7 +35,7 @@ class CatalogueTable:
     """A table's columns in order, and its primary key's columns in key order (empty: no key).
 
     `generation` is what a table dropped and made again does not keep: its number in the catalogue, or the place in the log of its
-    last DROP or CREATE; empty where neither is known. `drops` are all such places, lowest
+    last DROP or CREATE (cdc_assets.resources.dropped_tables); empty where neither is known. `drops` are all such places, lowest
     first.
     """
 
