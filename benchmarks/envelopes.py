@@ -1,10 +1,10 @@
 """What an envelope costs: bronze and silver of the same changes in each form, as ratios to plain Debezium JSON.
 
-    python -m benchmarks.envelopes [--events 100000] [--rounds 3]
+    python -m benchmarks.envelopes [--events 60000] [--rounds 4] [--warm-up 3]
 
 Records lie in a Parquet file instead of Kafka, so that only decoding and writing differ. Seconds, and seconds of processor time,
 which neighbours hardly change. The best of the rounds counts, since they only ever make a round slower; forms take turns in who
-comes first.
+comes first. Exit 1 where decoding or the jobs of both layers cost more processor time than AT_MOST times those of plain JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ from spark.changes import decoded
 from spark.session import connect
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
+AT_MOST = {"debezium-json-schema": 1.6, "debezium-avro": 0.8}
 COLUMNS = (
     Column("aid", "integer", False),
     Column("bid", "integer"),
@@ -143,10 +145,12 @@ def write(file: Path, topic: str, events: int, encode: Encode) -> None:
     pq.write_table(pa.table(columns), file, compression="none")
 
 
-def main() -> None:
+def main() -> int:
+    """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--events", type=int, default=60_000)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--warm-up", type=int, default=3, help="rounds that do not count: Java compiles meanwhile")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="cdc-bench-"))
     try:
@@ -155,7 +159,7 @@ def main() -> None:
             forms = encoders(*ids)
             for name, encode in forms.items():
                 write(folder / f"{name}.parquet", name, chosen.events, encode)
-            show(chosen.events, measure(chosen, folder, list(forms), (schemas.url, ids)))
+            return show(chosen.events, measure(chosen, folder, list(forms), (schemas.url, ids)))
     finally:
         shutil.rmtree(folder)
 
@@ -166,19 +170,19 @@ Schemas = tuple[str, tuple[int, int]]
 
 
 def measure(chosen: argparse.Namespace, folder: Path, forms: Sequence[str], schemas: Schemas) -> Seconds:
-    """Seconds by step, form and round; a first round warms up and does not count."""
+    """Seconds by step, form and round."""
     with spark_connect(folder / "spark", optimize=True) as (remote, _):
         return _rounds(connect(remote), chosen, folder, forms, schemas)
 
 
 def _rounds(session: SparkSession, chosen: argparse.Namespace, folder: Path, forms: Sequence[str], schemas: Schemas) -> Seconds:
     taken: Seconds = {}
-    for number in range(chosen.rounds + 1):
+    for number in range(chosen.warm_up + chosen.rounds):
         turn = number % len(forms)
         for name in (*forms[turn:], *forms[:turn]):
             lake = folder / f"{name}-{number}"
             for step, one in _timed(session, folder / f"{name}.parquet", lake, name, schemas, chosen.events):
-                if number:
+                if number >= chosen.warm_up:
                     taken.setdefault(step, {}).setdefault(name, []).append(one)
             shutil.rmtree(lake)
     return taken
@@ -212,21 +216,25 @@ def _timed(session: SparkSession, file: Path, lake: Path, form: str, schemas: Sc
         yield step, took(work)
 
 
-def show(events: int, taken: Seconds) -> None:
-    """The best round, and ratios to the plain JSON; decoding and jobs summed over both layers."""
+def show(events: int, taken: Seconds) -> int:
+    """The best round, and ratios to the plain JSON; decoding and jobs summed over both layers. The exit code."""
     sums = {"decode, both": ("decode for bronze", "decode for silver"), "jobs, both": ("bronze", "silver, first load")}
     for total, steps in sums.items():
         taken[total] = {
             form: [_sum(both) for both in zip(*(taken[s][form] for s in steps), strict=True)] for form in taken[steps[0]]
         }
+    dear = 0
     for step, by_form in taken.items():
         wall, cpu = _best(by_form["debezium-json"])
         for form, times in sorted(by_form.items()):
             best = _best(times)
             rate = f"{events / best.wall:>9,.0f} events/s"
             shown = f"{best.wall:6.2f} s x{best.wall / wall:.2f} {rate}   processor {best.cpu:6.2f} s x{best.cpu / cpu:.2f}"
-            print(f"{step:<20} {form:<22} {shown}")
+            missed = step in sums and best.cpu / cpu > AT_MOST.get(form, 1)
+            dear |= missed
+            print(f"{step:<20} {form:<22} {shown}{f'   more than x{AT_MOST[form]}' if missed else ''}")
     print(f"load {os.getloadavg()[0]:.1f}")
+    return int(dear)
 
 
 def _sum(both: Sequence[Took]) -> Took:
@@ -238,4 +246,4 @@ def _best(times: Sequence[Took]) -> Took:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,7 @@ from spark.identifiers import table_at
 
 T = TypeVar("T")
 FIRST_LOOK = 20
+JUST_WRITTEN = 2
 FIELDS = ("version", "operation", "operationParameters", "userMetadata", "operationMetrics")
 NOT_A_TABLE = (
     "DELTA_TABLE_ONLY_OPERATION",
@@ -88,15 +89,16 @@ def folded_history(
 def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:
     """The commit that carries our operation id: a write that returned is believed only once it is in the log."""
     marker = f'"operation_id":"{operation_id}"'
-    for commit in history(session, path, FIRST_LOOK):
-        if commit.user_metadata and marker in commit.user_metadata:
-            written = commit.count("numOutputRows")
-            if rows is not None and written != rows:
-                raise CommitNotFoundError(
-                    f"{path} version {commit.version}: {written} rows written, {rows} read (operation {operation_id}); "
-                    "do not run it again before the difference is understood"
-                )
-            return commit
+    for limit in (JUST_WRITTEN, FIRST_LOOK):
+        for commit in history(session, path, limit):
+            if commit.user_metadata and marker in commit.user_metadata:
+                written = commit.count("numOutputRows")
+                if rows is not None and written != rows:
+                    raise CommitNotFoundError(
+                        f"{path} version {commit.version}: {written} rows written, {rows} read (operation {operation_id}); "
+                        "do not run it again before the difference is understood"
+                    )
+                return commit
     raise CommitNotFoundError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
 
 

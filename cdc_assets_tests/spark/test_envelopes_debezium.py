@@ -73,7 +73,9 @@ def test_with_schemas(session: SparkSession) -> None:
     key, other = {"schema": SCHEMA, "payload": {"id": 7}}, {**SCHEMA, "name": 'a \u20ac,"payload":{"op":'}
     values = [value for _, value in EVENTS]
     texts = [written(SCHEMA, values[0]), written(other, values[1]), json.dumps({"schema": SCHEMA, "payload": values[2]})]
-    records = [Sent(text, key) for text in (*texts, json.dumps({"payload": values[3], "schema": SCHEMA}))]
+    keys = [written(SCHEMA, {"id": 7}), written(other, {"id": 7}), key, json.dumps({"payload": {"id": 7}, "schema": SCHEMA})]
+    told = [*texts, json.dumps({"payload": values[3], "schema": SCHEMA})]
+    records = [Sent(text, key) for text, key in zip(told, keys, strict=True)]
     unfit = [Sent('{"payload": null}', "{}"), Sent("[1]", "{}"), Sent("{", "{}"), Sent(values[1], {"id": 7})]
     unfit += [Sent(written(SCHEMA, values[1])[:-2], key), Sent(written(SCHEMA, None), key), Sent(texts[0][:40], key)]
     found = leaves_of(session, ("debezium-json-schema", "postgresql"), COLUMNS, ["id"], [*records, *unfit])

@@ -31,6 +31,10 @@ class DebeziumJson(Envelope):
         """A value's document, to be parsed."""
         return value.cast("string")
 
+    def key_text(self, key: Expression) -> Expression:
+        """A key's."""
+        return key.cast("string")
+
     def wrapped(self, payload: StructType) -> StructType:
         """The document that has these fields in its payload."""
         return payload
@@ -59,7 +63,7 @@ class DebeziumJson(Envelope):
         return self._key(spec)
 
     def _key(self, spec: SilverSpec) -> Expression:
-        return self.payload(sf.from_json(sf.col("key").cast("string"), self.wrapped(texts(key_columns(spec)))))
+        return self.payload(sf.from_json(self.key_text(sf.col("key")), self.wrapped(texts(key_columns(spec)))))
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""

@@ -48,6 +48,10 @@ class DebeziumUnwrapped(Envelope):
         """A value's document, to be parsed."""
         return value.cast("string")
 
+    def key_text(self, key: Expression) -> Expression:
+        """A key's."""
+        return key.cast("string")
+
     def wrapped(self, payload: StructType) -> StructType:
         """The document that holds this row."""
         return payload
@@ -73,7 +77,7 @@ class DebeziumUnwrapped(Envelope):
     def rows(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """With `row` (all columns), `row_key`, `present`, and `corrupt boolean`."""
         keys = texts(key_columns(spec))
-        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(keys))
+        key = sf.from_json(self.key_text(sf.col("key")), self.wrapped(keys))
         parsed = events.withColumns(
             {"value": document(self.text(sf.col("value")), self.wrapped(texts(spec.columns))), "row_key": key}
         )

@@ -1,13 +1,13 @@
 """Documents of the JSON converter with `schemas.enable=true`: `{"schema": …, "payload": …}`, in keys and values alike.
 
 The schema only repeats what the payload is, in four fifths of the bytes. The converter writes it first and writes the same
-bytes for every record of one schema: a few values are looked at for what stands before their payload, and records that
+bytes for every record of one schema: a few records are looked at for what stands before their payload, and those that
 begin with the same bytes are parsed from there on. Any other record is parsed as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from json import JSONDecodeError, JSONDecoder
 
 from pyspark.sql import Column as Expression
@@ -23,26 +23,25 @@ SCHEMA, PAYLOAD = '{"schema":', ',"payload":'
 
 
 class UnderPayload(Envelope):
-    """For an envelope whose document is under `payload`; `heads` are what values begin with up to there."""
+    """For an envelope whose document is under `payload`; `heads` are what values begin with up to there, `key_heads` keys."""
 
     root = "$.payload"
 
-    def __init__(self, heads: Sequence[bytes] = ()) -> None:
-        self.heads = heads
+    def __init__(self, heads: Sequence[bytes] = (), key_heads: Sequence[bytes] = ()) -> None:
+        self.heads, self.key_heads = heads, key_heads
 
     def prepared(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """With the heads of some of the records."""
-        seen = records.select("value").where(sf.col("value").isNotNull()).limit(LOOKED_AT).collect()
-        return type(self)(sorted({head for row in seen if (head := head_of(bytes(row.value)))}))
+        seen = records.select("value", "key").where(sf.col("value").isNotNull()).limit(LOOKED_AT).collect()
+        return type(self)(*[_heads(row[part] for row in seen) for part in ("value", "key")])
 
     def text(self, value: Expression) -> Expression:
         """The document, without the schema where that is known."""
-        short = value
-        for head in self.heads:
-            # In bytes: finding a place in a text counts its characters.
-            rest = sf.concat(sf.lit(b'{"payload":'), sf.substring(value, len(head) + 1, 1 << 30))
-            short = sf.when(sf.startswith(value, sf.lit(head)), rest).otherwise(short)
-        return short.cast("string")
+        return _without(self.heads, value)
+
+    def key_text(self, key: Expression) -> Expression:
+        """The same of a key."""
+        return _without(self.key_heads, key)
 
     def wrapped(self, payload: StructType) -> StructType:
         """The document that has these fields under `payload`."""
@@ -51,6 +50,19 @@ class UnderPayload(Envelope):
     def payload(self, document: Expression) -> Expression:
         """What is under `payload`; null where nothing is."""
         return document["payload"]
+
+
+def _heads(seen: Iterable[bytearray | None]) -> list[bytes]:
+    return sorted({head for data in seen if data is not None and (head := head_of(bytes(data)))})
+
+
+def _without(heads: Sequence[bytes], data: Expression) -> Expression:
+    short = data
+    for head in heads:
+        # In bytes: finding a place in a text counts its characters.
+        rest = sf.concat(sf.lit(b'{"payload":'), sf.substring(data, len(head) + 1, 1 << 30))
+        short = sf.when(sf.startswith(data, sf.lit(head)), rest).otherwise(short)
+    return short.cast("string")
 
 
 def head_of(value: bytes) -> bytes | None:
