@@ -6,7 +6,6 @@ A recording is what Debezium really sent: the oracle of the fold is then Postgre
 from __future__ import annotations
 
 import base64
-import json
 import subprocess
 import time
 import uuid
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -25,7 +24,6 @@ from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres, ensure_database, ensure_role
 from cdc_assets.stack.errors import NotReadyError
@@ -34,6 +32,7 @@ from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.jars.sets import TEST_PLUGINS
 from cdc_assets.stack.ports import HOST, assign
 from cdc_assets.stack.site import Site
+from cdc_assets_tests import apicurio
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.jvm import locked_jars
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     import psycopg
 
 NAME = "live"
-PLUGINS = ("debezium-postgres", "debezium-mariadb", *(f"debezium-{kind}" for kind in TEST_PLUGINS))
+PLUGINS = ("debezium-postgres", "debezium-mariadb", *(f"debezium-{kind}" for kind in TEST_PLUGINS), apicurio.PLUGIN)
 
 
 class Part:
@@ -168,9 +167,7 @@ class LiveSource:
                             read[topic, message.partition() or 0] = message.offset() or 0
                         continue
                     if topic == f"{self.name}.message":
-                        document = json.loads(value or b"{}")
-                        content = document.get("payload", document).get("message", {}).get("content") or ""
-                        if not marked and content in _forms(mark.encode()):
+                        if not marked and any(form in (value or b"") for form in _forms(mark.encode())):
                             # Whatever was committed before the mark lies before the last stable offsets of now.
                             marked = True
                             self._assign(consumer, keep=True)
@@ -178,8 +175,7 @@ class LiveSource:
                         continue
                     key = message.key()
                     headers = {name: text.decode() for name, text in message.headers() or () if text is not None}
-                    texts = (key.decode() if key else None, value.decode() if value else None)
-                    record = Record(message.offset() or 0, *texts, headers)
+                    record = Record(message.offset() or 0, _text(key), _text(value), headers)
                     found.setdefault(topic, {}).setdefault(message.partition() or 0, []).append(record)
             return found
         finally:
@@ -198,9 +194,14 @@ class LiveSource:
             consumer.incremental_assign(new)
 
 
-def _forms(content: bytes) -> tuple[str, ...]:
-    """A message's content under each binary.handling.mode."""
-    return base64.b64encode(content).decode(), base64.urlsafe_b64encode(content).decode(), content.hex()
+def _text(content: bytes | None) -> Any:
+    """JSON as its text, Avro as the bytes that it is."""
+    return content if not content or content[0] == 0 else content.decode()
+
+
+def _forms(content: bytes) -> tuple[bytes, ...]:
+    """A message's content in Avro, and in JSON under each binary.handling.mode."""
+    return content, base64.b64encode(content), base64.urlsafe_b64encode(content), content.hex().encode()
 
 
 @contextmanager
@@ -212,7 +213,7 @@ def live_source(folder: Path) -> Iterator[LiveSource]:
     folder.chmod(0o755)
     names = ("postgres", "core-kafka", "core-kafka-controller", "core-connect")
     site = Site(home, assign(names, {}), plugins=PLUGINS)
-    postgres, broker, worker = Postgres(site), KafkaBroker(site, "core", 1), ConnectWorker(site, "core")
+    postgres, broker, worker = Postgres(site), KafkaBroker(site, "core", 1), apicurio.WorkerWithAvro(site, "core")
     postgres.prepare()
     with (postgres.data / "postgresql.auto.conf").open("a") as settings:
         settings.write("max_prepared_transactions = 4\n")

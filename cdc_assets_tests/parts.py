@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-LIVE, SPARK, STACK, REST = "live", "spark", "stack", "rest"
-"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the folder `stack`; all the rest."""
-PARTS = (LIVE, SPARK, STACK, REST)
+LIVE, SPARK, E2E, STACK, REST = "live", "spark", "e2e", "stack", "rest"
+"""PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone; the folders `e2e` and `stack`; the rest."""
+PARTS = (LIVE, SPARK, E2E, STACK, REST)
 
 
 def part_of(item: pytest.Item) -> str:
     """By its folder, or the fixtures that it asks for, itself or through others."""
-    if item.path.parent.name == STACK:
-        return STACK
+    if item.path.parent.name in (E2E, STACK):
+        return item.path.parent.name
     fixtures = getattr(item, "fixturenames", ())
     if LIVE in fixtures:
         return LIVE

@@ -6,8 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -16,14 +19,17 @@ from cdc_assets.cli.progress import console
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = sys.executable
-_LINT = (
+_PYTEST = [_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--durations=15"]
+Step = tuple[str, list[str]]
+_LINT: tuple[Step, ...] = (
     ("ruff format --check", [_PYTHON, "-m", "ruff", "format", "--check", "."]),
     ("ruff check", [_PYTHON, "-m", "ruff", "check", "."]),
+)
+# By cdc_assets_tests/parts.py, longest first: two at a time.
+_STEPS: tuple[Step, ...] = (
+    *((f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in ("spark", "live", "e2e", "stack", "rest")),
     ("mypy", [_PYTHON, "-m", "mypy"]),
 )
-_PYTEST = [_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--durations=15"]
-# Side by side (cdc_assets_tests/parts.py), of like length; of the first the output is seen as it comes.
-_PARTS = (("spark", "stack"), ("live", "rest"))
 
 
 def test(context: typer.Context) -> None:
@@ -44,7 +50,7 @@ def _environment(folders: ExitStack) -> Mapping[str, str]:
     return {**clean, "CDC_HOME": folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-"))}
 
 
-def _one_by_one(steps: Sequence[tuple[str, list[str]]], environment: Mapping[str, str]) -> list[str]:
+def _one_by_one(steps: Iterable[Step], environment: Mapping[str, str]) -> list[str]:
     failed = []
     for name, command in steps:
         console.rule(name)
@@ -54,23 +60,33 @@ def _one_by_one(steps: Sequence[tuple[str, list[str]]], environment: Mapping[str
 
 
 def _side_by_side(folders: ExitStack) -> list[str]:
-    first, *others = [
-        (" ".join(["pytest", *chosen]), [*_PYTEST, *chosen]) for chosen in ([f"--part={p}" for p in ps] for ps in _PARTS)
-    ]
-    folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
-    beside = []
-    for number, (name, command) in enumerate(others):
-        output = folder / str(number)
-        with output.open("wb") as file:
-            process = subprocess.Popen(command, cwd=_ROOT, env=_environment(folders), stdout=file, stderr=file)
-        # Ctrl-C reaches it by itself, and it stops what it has started.
-        folders.callback(process.wait)
-        beside.append((name, process, output))
-    failed = _one_by_one([first], _environment(folders))
-    for name, process, output in beside:
-        console.print(f"waiting for {name}")
-        if process.wait():
-            failed.append(name)
-        console.rule(name)
-        console.file.write(output.read_text(errors="replace"))
+    """Two at a time, the next when one has ended; what this thread runs is seen as it comes, the rest in the end."""
+    waiting = deque(_STEPS)
+    first, folder = waiting.popleft(), Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
+    environments = [_environment(folders) for _ in range(2)]
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(lambda: [(name, *_kept(command, folder, environments[0])) for name, command in _taken(waiting)])
+        try:
+            failed = _one_by_one(chain([first], _taken(waiting)), environments[1])
+        finally:
+            # Ctrl-C reaches the processes by themselves, and they stop what they have started; none may begin any more.
+            waiting.clear()
+        console.print("waiting for what runs beside")
+        for name, code, output in beside.result():
+            console.rule(name)
+            console.file.write(output.read_text(errors="replace"))
+            failed += [name] if code else []
     return failed
+
+
+def _taken(waiting: deque[Step]) -> Iterator[Step]:
+    with suppress(IndexError):
+        while True:
+            yield waiting.popleft()
+
+
+def _kept(command: list[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, Path]:
+    """Its exit code, and the file with its output."""
+    output = folder / str(len([*folder.iterdir()]))
+    with output.open("wb") as file:
+        return subprocess.run(command, cwd=_ROOT, env=environment, stdout=file, stderr=file, check=False).returncode, output

@@ -23,7 +23,7 @@ from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.histories.play import SESSIONS, Player, kind_of
 from cdc_assets_tests.histories.snapshots import SIGNALS, restart, signal
-from cdc_assets_tests.live_source import NAME, LiveSource
+from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.capture import Record
 from spark.specs import Column
 
@@ -63,17 +63,10 @@ def record(live: LiveSource, *, kinds: Sequence[str], worlds: int, steps: int, s
     with live.connection() as connection, ExitStack() as stack:
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute(f"CREATE TABLE IF NOT EXISTS {SIGNALS} (id text PRIMARY KEY, type text, data text)")
-        players = []
-        for name in [f"{kind}_{i}" for i, kind in enumerate(kinds)]:
-            _create(connection, name)
-            sessions = [stack.enter_context(live.connection(autocommit=False)) for _ in range(SESSIONS)]
-            for session in sessions:
-                session.execute("SET lock_timeout = '5ms'")
-                session.commit()
-            columns = partial(catalogue, live, name)
-            players.append(Player(name, kind_of(name), worlds, random.Random(choice.random()), sessions, columns))
+        names = [f"{kind}_{i}" for i, kind in enumerate(kinds)]
+        players = [player_of(live, connection, stack, name, worlds, random.Random(choice.random())) for name in names]
         _play(players, worlds * steps // 4)
-        _capture(live, choice, players)
+        capture(live, choice, players)
         parts = PARTS * -(-worlds // WORLDS)
         for part in range(parts):
             _play(players, worlds * steps * 3 // (4 * parts))
@@ -81,8 +74,23 @@ def record(live: LiveSource, *, kinds: Sequence[str], worlds: int, steps: int, s
         _play(players, worlds)
         for player in players:
             player.finish()
-        delivered = live.delivered(seconds=240)
-        return [_recorded(connection, player, delivered) for player in players]
+        return recorded(live, connection, players)
+
+
+def recorded(live: LiveSource, connection: Any, players: Sequence[Player]) -> list[Recorded]:
+    """All that the connector has sent of them, and what their tables hold; no transaction may be open."""
+    delivered = live.delivered(seconds=240)
+    return [_recorded(connection, player, delivered.get(f"{live.name}.public.{player.name}", {})) for player in players]
+
+
+def player_of(live: LiveSource, connection: Any, stack: ExitStack, name: str, worlds: int, choice: random.Random) -> Player:
+    """A new table and its sessions, which end with `stack`."""
+    _create(connection, name)
+    sessions = [stack.enter_context(live.connection(autocommit=False)) for _ in range(SESSIONS)]
+    for session in sessions:
+        session.execute("SET lock_timeout = '5ms'")
+        session.commit()
+    return Player(name, kind_of(name), worlds, choice, sessions, partial(catalogue, live, name))
 
 
 def _create(connection: Any, name: str) -> None:
@@ -95,7 +103,7 @@ def _create(connection: Any, name: str) -> None:
         connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(sql.Identifier(name)))
 
 
-def _capture(live: LiveSource, choice: random.Random, players: list[Player]) -> None:
+def capture(live: LiveSource, choice: random.Random, players: list[Player]) -> None:
     """The connector's first snapshot, while transactions come and go."""
     # The slot waits for transactions that are open when it is made, and the snapshot then meets others.
     for player in players:
@@ -151,12 +159,11 @@ def _play(players: list[Player], steps: int) -> None:
             player.step()
 
 
-def _recorded(connection: Any, player: Player, delivered: dict[str, Log]) -> Recorded:
+def _recorded(connection: Any, player: Player, log: Log) -> Recorded:
     names = [c.name for c in player.definition.now]
     shown = ", ".join(f'"{n}"::text' if n not in player.kind.large else f'md5("{n}"::text)' for n in names)
     rows = connection.execute(f'SELECT {shown} FROM "{player.name}" ORDER BY id').fetchall()
-    log, definition = delivered.get(f"{NAME}.public.{player.name}", {}), player.definition
-    kept = [list(row) for row in rows]
+    definition, kept = player.definition, [list(row) for row in rows]
     return Recorded(player.name, log, kept, player.worlds, player.acts, definition.columns, definition.since)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Servers restored and promoted under the whole chain take some minutes: CDC_TEST_INCARNATIONS=1 asks for them.
 collect_ignore = [] if os.environ.get("CDC_TEST_INCARNATIONS") else ["test_incarnations.py"]
+# A history and its connector take half a minute each: CDC_TEST_STATEFUL=20 asks for so many.
+collect_ignore += [] if os.environ.get("CDC_TEST_STATEFUL") else ["test_stateful_histories.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,10 +1,15 @@
-"""The same changes of a live PostgreSQL in each of Debezium's JSON forms: whole, with schemas, flattened; all say the same."""
+"""The changes of a live PostgreSQL in each of Debezium's forms: whole, with schemas, flattened, in Avro: all say the same."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from cdc_assets_tests.apicurio import Apicurio, apicurio
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.records import Sent, leaves_of
 from spark.specs import Column
@@ -12,7 +17,13 @@ from spark.specs import Column
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = (Column("id", "integer", False), Column("na.me", "text"), Column("n", "numeric"), Column("at", "timestamp"))
+COLUMNS = (
+    Column("id", "integer", False),
+    Column("na.me", "text"),
+    Column("n", "numeric"),
+    Column("at", "timestamp"),
+    Column("more", "bigint"),
+)
 SCHEMAS = {"key__converter__schemas__enable": "true", "value__converter__schemas__enable": "true"}
 FLAT = {
     "transforms": "unwrap",
@@ -27,20 +38,31 @@ FORMS = {
     "fields": ("debezium-unwrapped", {**FLAT, **FIELDS}),
     "headers": ("debezium-unwrapped", {**FLAT, **HEADERS}),
     "both": ("debezium-unwrapped-schema", {**FLAT, **FIELDS, **SCHEMAS}),
+    "avro": ("debezium-avro", {}),
+    "flatavro": ("debezium-unwrapped-avro", {**FLAT, **FIELDS}),
 }
 
 
-def test_all_forms_say_the_same(session: SparkSession, live: LiveSource) -> None:
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Apicurio]:
+    with apicurio(tmp_path / "registry") as found:
+        yield found
+
+
+def test_all_forms_say_the_same(session: SparkSession, live: LiveSource, registry: Apicurio) -> None:
     with live.connection() as connection:
         connection.execute('CREATE TABLE forms (id int PRIMARY KEY, "na.me" text, n numeric(9,2), at timestamp)')
         connection.execute("INSERT INTO forms VALUES (1, 'snapshot', 1.50, '2024-02-29 12:00:00.000001'), (2, NULL, NULL, NULL)")
     captured = {name: replace(live, name=f"form{name}") for name in FORMS}
-    for name, (_, overrides) in FORMS.items():
-        captured[name].capture(["public.forms"], **overrides)
+    for name, (form, overrides) in FORMS.items():
+        avro = {k.replace(".", "__"): v for k, v in registry.converters().items()} if "avro" in form else {}
+        captured[name].capture(["public.forms"], **overrides, **avro)
         captured[name].delivered()
     with live.connection(autocommit=False) as connection:
         connection.execute("INSERT INTO forms VALUES (3, 'quo\"te', -0.01, NULL)")
         connection.commit()
+        # From here on another writer's schema.
+        connection.execute("ALTER TABLE forms ADD more bigint")
         connection.execute("UPDATE forms SET \"na.me\" = 'again' WHERE id = 1")
         connection.execute("UPDATE forms SET id = 4 WHERE id = 2")
         connection.execute("DELETE FROM forms WHERE id = 3")
@@ -49,7 +71,9 @@ def test_all_forms_say_the_same(session: SparkSession, live: LiveSource) -> None
     for name, (form, _) in FORMS.items():
         (records,) = captured[name].delivered()[f"form{name}.public.forms"].values()
         sent = [Sent(record.value, record.key, record.headers) for record in records if record.value is not None]
-        found = leaves_of(session, (form, "postgresql"), COLUMNS, ["id"], sent)
+        if form == "debezium-avro":
+            assert len({record.value[:5] for record in sent}) == 2, "one writer's schema before the ALTER, another behind it"
+        found = leaves_of(session, (form, "postgresql"), COLUMNS, ["id"], sent, registry.url)
         facts = ("unreadable", "op", "source_ts", "tx_id", "row")
         said[name] = [(*(repr(event[fact]) for fact in facts), event["position"][:-17]) for event in found]
     assert [event[1] for event in said["whole"]] == [repr(op) for op in ("r", "r", "c", "u", "d", "c", "d")]

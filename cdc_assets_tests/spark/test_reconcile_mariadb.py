@@ -76,7 +76,7 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
             while not stop.is_set():
                 number += 1
                 try:
-                    cursor.execute(f"UPDATE rec.ledger SET amount = amount + 1 WHERE id % 97 = {number % 97}")
+                    cursor.execute(f"UPDATE rec.ledger SET amount = amount + 1 WHERE id % 997 = {number % 997}")
                     cursor.execute(f"DELETE FROM rec.ledger WHERE id = {number % 3000}")
                     cursor.execute(f"INSERT INTO rec.ledger VALUES ({number}, 1.5, 'x', NOW(3))")
                     cursor.execute(f"UPDATE rec.person SET number = {number} WHERE number = {number - 1}")
@@ -85,7 +85,7 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
                     connection.rollback() if number % 5 == 0 else connection.commit()
                 except pymysql.err.MySQLError:
                     connection.rollback()
-                time.sleep(0.02)
+                time.sleep(0.05)
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
     with server.connect(autocommit=False) as held, held.cursor() as cursor:

@@ -24,7 +24,8 @@ NAMED = {
 # Jars run unchanged, in processes of their own: what Apache's policy calls category B (weak copyleft in binary form) is fine.
 # https://www.apache.org/legal/resolved.html
 ACCEPTED_OF_JARS = re.compile(
-    ACCEPTED.pattern + r"|^EPL[ -]2\.0$|^EDL 1\.0$|eclipse distribution|^CDDL|\(CDDL\)|^Go License$", re.IGNORECASE
+    ACCEPTED.pattern + r"|^public domain$|^EPL[ -]2\.0$|^EDL 1\.0$|eclipse distribution|^CDDL|\(CDDL\)|^Go License$",
+    re.IGNORECASE,
 )
 
 

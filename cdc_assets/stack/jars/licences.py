@@ -19,7 +19,7 @@ def licence_of(gav: str, fetch: Fetch) -> str:
     """The names of the declared licences, joined by " | ".
 
     Args:
-        gav: `group:artifact:version`.
+        gav: `group:artifact:version`, with or without packaging and classifier before the version.
         fetch: the text of a file of the repository.
     """
     for _ in range(_GENERATIONS):
@@ -35,5 +35,5 @@ def licence_of(gav: str, fetch: Fetch) -> str:
 
 
 def _pom(gav: str) -> PurePosixPath:
-    group, artifact, version = gav.split(":")
+    group, artifact, *_, version = gav.split(":")
     return PurePosixPath(*group.split("."), artifact, version, f"{artifact}-{version}.pom")

@@ -17,23 +17,34 @@ from cdc_assets.stack.jars.sets import SETS, JarSet
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
+    from jgo.parse import Coordinate
 
 
 def resolve(jar_set: JarSet, context: MavenContext, pom: Fetch) -> list[Jar]:
     """The files of one set, hashed, with the licence that each declares."""
-    # "!" is jgo's raw: without it each coordinate's own dependencyManagement would rule the versions of all others.
-    wanted = [context.create_dependency(f"{coordinate}!") for coordinate in jar_set.coordinates]
+    wanted = [context.create_dependency(_parsed(coordinate)) for coordinate in jar_set.coordinates]
     inputs, transitive = context.resolver.resolve(wanted) if jar_set.transitive else (wanted, [])
     jars = {}
     for dependency in [*inputs, *transitive]:
-        gav = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
+        packed = f"{dependency.type}:{dependency.classifier}:" if dependency.classifier else ""
+        gav = f"{dependency.groupId}:{dependency.artifactId}:{packed}{dependency.version}"
         named = f"{dependency.groupId}:{dependency.artifactId}:"
         scope_left_out = dependency.scope in ("provided", "system", "test") or dependency.optional
-        if dependency.type != "jar" or scope_left_out or any(named.startswith(p) for p in jar_set.without):
+        is_jar = dependency.type == "jar" and not dependency.classifier
+        if not (is_jar or dependency in inputs) or scope_left_out or any(named.startswith(p) for p in jar_set.without):
             continue
         content = Path(dependency.artifact.resolve()).read_bytes()
         jars[gav] = Jar(gav, hashlib.sha256(content).hexdigest(), len(content), licence_of(gav, pom))
     return list(jars.values())
+
+
+def _parsed(text: str) -> Coordinate:
+    from jgo.parse import Coordinate
+
+    group, artifact, *other, version = text.split(":")
+    packaging, classifier = other or (None, None)
+    # Raw: otherwise each coordinate's own dependencyManagement would rule the versions of all others.
+    return Coordinate(group, artifact, version=version, packaging=packaging, classifier=classifier, raw=True)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ _JAR = re.compile(r'\{ gav = "([^"]+)", sha256 = "([0-9a-f]{64})", size = (\d+),
 
 @dataclass(frozen=True)
 class Jar:
-    """One locked file."""
+    """One locked file; `gav` is `group:artifact:version`, of what is no jar `group:artifact:packaging:classifier:version`."""
 
     gav: str
     sha256: str
@@ -28,8 +28,9 @@ class Jar:
     @property
     def path(self) -> PurePosixPath:
         """Its place in a Maven repository, and in our cache."""
-        group, artifact, version = self.gav.split(":")
-        return PurePosixPath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
+        group, artifact, *other, version = self.gav.split(":")
+        packaging, suffix = (other[0], f"-{other[1]}") if other else ("jar", "")
+        return PurePosixPath(*group.split("."), artifact, version, f"{artifact}-{version}{suffix}.{packaging}")
 
 
 @dataclass(frozen=True)

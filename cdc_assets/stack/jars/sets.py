@@ -19,6 +19,7 @@ class JarSet:
 
 
 KAFKA = "4.3.1"
+APICURIO = "2.6.13.Final"
 _WORKERS_OWN = ("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:")
 # The tests ask each whether our config for it is valid. `up` fetches those of declared kinds without a vendor's driver.
 # Central's mirrors lack these four of 3.7.0.
@@ -64,6 +65,9 @@ SETS: dict[str, JarSet] = {
     "debezium-mariadb": JarSet(("io.debezium:debezium-connector-mariadb:3.5.0.Final",), without=_WORKERS_OWN),
     # For the tests: Strimzi's own generator makes the CRDs from its own classes, and these the schemas of what we render.
     "strimzi": JarSet(("io.strimzi:crd-generator:1.2.0", "io.strimzi:api:1.2.0"), transitive=False),
+    # For the tests: a schema registry, and the converter that writes through it.
+    "apicurio": JarSet((f"io.apicurio:apicurio-registry-app:tar.gz:all:{APICURIO}",), transitive=False),
+    "apicurio-converter": JarSet((f"io.apicurio:apicurio-registry-utils-converter:{APICURIO}",), without=_WORKERS_OWN),
     # Besides the jars in the pyspark wheel. Named one by one: transitively they would bring half of Hadoop again.
     "spark": JarSet(
         (
