@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from cdc_assets_tests.histories.comparison import difference
-from cdc_assets_tests.histories.recording import capture, player_of, recorded
+from cdc_assets_tests.histories.recording import capture, player_of, recorded, save
 from cdc_assets_tests.histories.replay import fold
 from cdc_assets_tests.histories.snapshots import SIGNALS, restart, signal
 from cdc_assets_tests.histories.tables import KINDS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLES = int(os.environ.get("CDC_TEST_STATEFUL", "1"))
+KEPT = Path(tempfile.gettempdir())
 WORLDS = 2
 _numbers = count(1)
 _seeds = st.integers(0, 2**32)
@@ -102,7 +104,10 @@ class Histories(RuleBasedStateMachine):
         lake = Lake(self.session, self.folder / str(self.number))
         specs = fold(lake, found, str(self.number), remote=self.remote, batches=3)
         self.played.append({act: sum(r.acts.get(act, 0) for r in found) for r in found for act in r.acts})
-        assert [difference(lake, specs[table.table], table) for table in found] == [None] * len(found)
+        differing = [text for table in found if (text := difference(lake, specs[table.table], table))]
+        if differing:
+            save(KEPT / f"{self.number}.json.gz", found)
+        assert not differing, f"{differing}; fold it again: python -m benchmarks.histories --load {KEPT}/{self.number}.json.gz"
 
 
 @pytest.fixture(scope="module")
