@@ -5,6 +5,7 @@ https://www.mongodb.com/docs/manual/changeStreams/
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,8 +45,8 @@ def findings(
         elif found.get("type") == "view":
             yield Finding("collection", "fail", str(table), "is a view: it has no change stream", "declare what it is made of")
         elif pre_images and not found.get("options", {}).get("changeStreamPreAndPostImages", {}).get("enabled"):
-            name = table.table.replace("\\", "\\\\").replace('"', '\\"')
-            mend = f'db.runCommand({{collMod: "{name}", changeStreamPreAndPostImages: {{enabled: true}}}})'
+            place, name = (json.dumps(part, ensure_ascii=False) for part in table)
+            mend = f"db.getSiblingDB({place}).runCommand({{collMod: {name}, changeStreamPreAndPostImages: {{enabled: true}}}})"
             yield Finding("pre_images", "fail", str(table), "keeps no pre-images, which images: with_pre_image needs", mend)
         else:
             yield Finding("collection", "ok", str(table), "exists")

@@ -16,7 +16,8 @@ Rows = Sequence[Sequence[Any]]
 
 # {name: query}; `tables` and `keys` take the databases' names.
 QUERIES = {
-    "variables": "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format', 'binlog_row_image', 'server_id', "
+    "variables": "SHOW GLOBAL VARIABLES WHERE Variable_name IN "
+    "('log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'server_id', "
     "'binlog_expire_logs_seconds', 'expire_logs_days', 'gtid_mode', 'enforce_gtid_consistency', 'gtid_domain_id')",
     "grants": "SHOW GRANTS",
     "tables": "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_schema IN ({databases})",
@@ -26,6 +27,11 @@ QUERIES = {
 }
 # A connector that was down for a weekend must find its position again.
 LEAST_RETENTION_SECONDS = 3 * 86400
+# A server goes from OFF to ON by one step at a time, each taken by all servers of the topology.
+_GTID = "; ".join(
+    f"SET GLOBAL {step}"
+    for step in ("enforce_gtid_consistency = ON", *(f"gtid_mode = {mode}" for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")))
+)
 
 
 def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, user: str = "cdc") -> Iterator[Finding]:
@@ -42,12 +48,13 @@ def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, user: st
             yield Finding(
                 name, "fail", "server", f"{name} is {found}: rows are not in the log whole", f"SET GLOBAL {name} = '{value}'"
             )
+    if variables.get("binlog_row_value_options"):
+        message = f"binlog_row_value_options is {variables['binlog_row_value_options']}: only parts of JSON values are in the log"
+        yield Finding("binlog_row_value_options", "fail", "server", message, "SET GLOBAL binlog_row_value_options = ''")
     yield _retention(variables)
     if "gtid_mode" in variables and variables["gtid_mode"].upper() != "ON":
         message = "gtid_mode is off: after a failover the connector cannot find its position on another server"
-        yield Finding(
-            "gtid", "warn", "server", message, "SET GLOBAL enforce_gtid_consistency = ON; then gtid_mode step by step to ON"
-        )
+        yield Finding("gtid", "warn", "server", message, _GTID)
     granted = " ".join(str(row[0]) for row in answers["grants"]).upper()
     needed = ("SELECT", "RELOAD", "REPLICATION SLAVE", ("REPLICATION CLIENT", "BINLOG MONITOR"))
     missing = [one for one in needed if not _granted(granted, one)]

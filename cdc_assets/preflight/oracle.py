@@ -23,6 +23,7 @@ QUERIES = {
     "redo": "SELECT COUNT(*), MIN(bytes) / 1048576 FROM v$log",
 }
 LEAST_ARCHIVED_HOURS = 72
+_KEEP = "CONFIGURE RETENTION POLICY TO RECOVERY WINDOW OF 7 DAYS"
 # Below, logs switch so often that each switch costs the miner more than what it reads (Debezium's own advice).
 LEAST_REDO_MB = 400
 LONGEST_NAME = 30
@@ -41,11 +42,11 @@ def findings(tables: Sequence[TableId], answers: Mapping[str, Rows]) -> Iterator
         yield Finding("supplemental_minimal", "fail", "database", "has no minimal supplemental logging", mend)
     if hours is not None and hours < LEAST_ARCHIVED_HOURS:
         message = f"archived logs go back {hours} h: a connector that is down for longer loses its position"
-        yield Finding("retention", "warn", "database", message, "keep them longer (RMAN retention, archive destination)")
+        yield Finding("retention", "warn", "database", message, f"RMAN> {_KEEP}")
     groups, size = answers["redo"][0]
     if size is not None and size < LEAST_REDO_MB:
         message = f"its {groups} redo logs have {size:.0f} MB: they switch often, and mining slows down"
-        yield Finding("redo_size", "warn", "database", message, "ALTER DATABASE ADD LOGFILE GROUP … SIZE 1G")
+        yield Finding("redo_size", "warn", "database", message, "ALTER DATABASE ADD LOGFILE SIZE 1G, once for each group")
     keys = {TableId(owner, table): key for owner, table, key in answers["tables"]}
     logged = {TableId(owner, table) for owner, table, kind in answers["log_groups"] if kind == "ALL COLUMN LOGGING"}
     for wanted in tables:
@@ -64,7 +65,11 @@ def _table(table: TableId, key: int | None, *, everything: bool) -> Iterator[Fin
         yield Finding("supplemental_table", "fail", name, "logs only what changes: an update's other columns would be NULL", mend)
     elif not key:
         yield Finding(
-            "key", "warn", name, "has no primary key: its rows are appended", "add one, or declare keys in the registry"
+            "key",
+            "warn",
+            name,
+            "has no primary key: its rows are appended",
+            f"ALTER TABLE {table_name(table)} ADD PRIMARY KEY (…), or declare keys in the registry",
         )
     else:
         yield Finding("table", "ok", name, "logs all columns and has a key")

@@ -69,7 +69,7 @@ def _of_mariadb(database: MariaDbDatabase, source: Source) -> Report:
         answers = database.answers(mysql.QUERIES, sorted({table.schema for table in tables}))
     except CdcAssetsError as error:
         return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))
-    return Report(source.name, database.place, sorted_findings(list(mysql.findings(tables, answers))))
+    return Report(source.name, database.place, sorted_findings(list(mysql.findings(tables, answers, user=database.user))))
 
 
 def fix(platform: Platform, source: Source, report: Report) -> list[tuple[Finding, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.identifiers import TableId
 
 Rows = Sequence[Sequence[Any]]
@@ -21,13 +22,20 @@ QUERIES = {
     "THEN 1 ELSE 0 END FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id",
     "instances": "SELECT OBJECT_SCHEMA_NAME(source_object_id), OBJECT_NAME(source_object_id), capture_instance, "
     "(SELECT COUNT(*) FROM sys.columns c WHERE c.object_id = source_object_id) - "
-    "(SELECT COUNT(*) FROM cdc.captured_columns cc WHERE cc.object_id = ct.object_id) FROM cdc.change_tables ct",
+    "(SELECT COUNT(*) FROM cdc.captured_columns cc WHERE cc.object_id = ct.object_id) FROM cdc.change_tables ct "
+    "ORDER BY ct.create_date",
     "jobs": "SELECT job_type, retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID()",
 }
 LEAST_RETENTION_MINUTES = 3 * 1440
+_START_AGENT = (
+    "EXEC master.dbo.xp_servicecontrol N'START', N'SQLServerAGENT' "
+    "(on Linux: mssql-conf set sqlagent.enabled true, then restart mssql-server)"
+)
 
 
-def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, snapshot_isolation: bool = True) -> Iterator[Finding]:
+def findings(
+    tables: Sequence[TableId], answers: Mapping[str, Rows], *, snapshot_isolation: bool = True, user: str = "cdc"
+) -> Iterator[Finding]:
     """Answers of the queries by their names; those on `cdc.` are empty where the database has no CDC."""
     name, enabled, isolation = answers["database"][0]
     if not enabled:
@@ -35,13 +43,14 @@ def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, snapshot
     else:
         yield Finding("database_cdc", "ok", name, "has change data capture")
     if snapshot_isolation and isolation != 1:
-        mend = f"ALTER DATABASE [{name.replace(']', ']]')}] SET ALLOW_SNAPSHOT_ISOLATION ON"
+        mend = f"ALTER DATABASE {identifier(name, '[')} SET ALLOW_SNAPSHOT_ISOLATION ON"
         yield Finding("snapshot_isolation", "fail", name, "does not allow snapshot isolation, which the snapshot uses", mend)
     running = [row[0] for row in answers["agent"]]
     if running and running != ["Running"]:
-        yield Finding(
-            "agent", "fail", "server", f"SQL Server Agent is {running[0]}: nothing is captured", "start SQL Server Agent"
-        )
+        yield Finding("agent", "fail", "server", f"SQL Server Agent is {running[0]}: nothing is captured", _START_AGENT)
+    if enabled and answers["jobs"] and "capture" not in {job for job, _ in answers["jobs"]}:
+        message = "has no capture job: the log is not read into the change tables"
+        yield Finding("capture_job", "fail", name, message, "EXEC sys.sp_cdc_add_job @job_type = N'capture'")
     for job, retention in answers["jobs"]:
         if job == "cleanup" and retention < LEAST_RETENTION_MINUTES:
             mend = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080"
@@ -52,10 +61,10 @@ def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, snapshot
     for schema, table, instance, lacking in answers["instances"]:
         instances.setdefault(TableId(schema, table), []).append((instance, lacking))
     for wanted in tables:
-        yield from _table(wanted, there.get(wanted), instances.get(wanted, []))
+        yield from _table(wanted, there.get(wanted), instances.get(wanted, []), user)
 
 
-def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple[str, int]]) -> Iterator[Finding]:
+def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple[str, int]], user: str) -> Iterator[Finding]:
     name = str(table)
     schema, short = (part.replace("'", "''") for part in table)
     if found is None:
@@ -66,14 +75,17 @@ def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple
     if not tracked:
         yield Finding("table_cdc", "fail", name, "is not tracked by CDC (sys.tables.is_tracked_by_cdc = 0)", enable)
         return
-    if len(instances) > 1:
+    if not instances:
+        message = "is tracked, but its capture instance is not to be seen: the role may not read cdc.change_tables"
+        yield Finding("capture_instance", "warn", name, message, f"GRANT SELECT ON SCHEMA::cdc TO {identifier(user, '[')}")
+    elif len(instances) > 1:
         old = instances[0][0].replace("'", "''")
         mend = (
             f"EXEC sys.sp_cdc_disable_table @source_schema = N'{schema}', @source_name = N'{short}', @capture_instance = N'{old}'"
         )
         message = "has both of its two capture instances: the next column has no place; drop the older one once it is read out"
         yield Finding("capture_instance", "warn", name, message, mend)
-    elif instances and instances[0][1] > 0:
+    elif instances[0][1] > 0:
         message = (
             f"has {instances[0][1]} column(s) that its capture instance {instances[0][0]} does not: their values are in no event"
         )

@@ -130,6 +130,19 @@ def test_preflight_of_a_server_that_allows_capture(source: Source) -> None:
     assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d"}
 
 
+def test_preflight_names_the_statement_that_mends_a_server(server: MariaDbServer, source: Source) -> None:
+    wrong = {"binlog_format": "'MIXED'", "binlog_row_image": "'MINIMAL'", "expire_logs_days": "1"}
+    server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in wrong.items()))
+    server.execute("REVOKE REPLICATION SLAVE ON *.* FROM 'cdc'@'%'", "ALTER TABLE shop.orders DROP PRIMARY KEY")
+    found = {f.check: f for f in preflight(Platform(), source).findings if f.level != "ok"}
+    assert set(found) == {"binlog_format", "binlog_row_image", "retention", "privileges", "key"}
+    mends = [found[check].mend or "" for check in ("binlog_format", "binlog_row_image", "retention", "privileges")]
+    assert mends[-1] == "GRANT REPLICATION SLAVE ON *.* TO 'cdc'@'%'"
+    server.execute(*mends, "ALTER TABLE shop.orders ADD PRIMARY KEY (a, b)")
+    report = preflight(Platform(), source)
+    assert (report.failures, report.warnings) == ((), ())
+
+
 def test_without_a_binlog_there_is_nothing_to_count_at(source: Source, tmp_path: Path) -> None:
     with mariadb_server(tmp_path, "--skip-log-bin") as other:
         address = source.database.model_copy(update={"port": other.port})

@@ -48,7 +48,15 @@ def test_mysql() -> None:
     assert found["fail binlog_row_image server"] == "SET GLOBAL binlog_row_image = 'FULL'"
     assert found["warn retention server"] == "SET GLOBAL binlog_expire_logs_seconds = 604800"
     assert found["fail privileges server"] == "GRANT RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'cdc'@'%'"
-    assert set(found) > {"warn gtid server", "warn key shop.orders", "fail table shop.gone"}
+    assert found["warn gtid server"].endswith(
+        "gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON"
+    )
+    assert set(found) > {"warn key shop.orders", "fail table shop.gone"}
+    partial = {**MYSQL, "variables": [*MYSQL["variables"][1:], ("binlog_row_value_options", "PARTIAL_JSON")]}
+    assert bad(mysql.findings([ORDERS], partial)) == {
+        "fail log_bin server": "log_bin = mysql-bin in my.cnf; then restart the server",
+        "fail binlog_row_value_options server": "SET GLOBAL binlog_row_value_options = ''",
+    }
 
 
 def test_mariadb_answers_alike() -> None:
@@ -78,9 +86,14 @@ def test_sqlserver() -> None:
     assert found["fail database_cdc shop"] == "EXEC sys.sp_cdc_enable_db"
     assert found["fail snapshot_isolation shop"] == "ALTER DATABASE [shop] SET ALLOW_SNAPSHOT_ISOLATION ON"
     assert "N'O''Hara'" in found["fail table_cdc dbo.O'Hara"]
-    assert set(found) > {"fail agent server", "warn retention shop"}
+    assert "xp_servicecontrol N'START'" in found["fail agent server"]
+    assert found["warn retention shop"] == "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080"
     behind = {**good, "instances": [("dbo", "O'Hara", "dbo_OHara", 2)]}
     assert "sp_cdc_enable_table" in bad(sqlserver.findings([table], behind))["fail capture_instance dbo.O'Hara"]
+    hidden = {**good, "instances": [], "jobs": [("cleanup", 10080)]}
+    found = bad(sqlserver.findings([table], hidden, user="o]k"))
+    assert found["warn capture_instance dbo.O'Hara"] == "GRANT SELECT ON SCHEMA::cdc TO [o]]k]"
+    assert found["fail capture_job shop"] == "EXEC sys.sp_cdc_add_job @job_type = N'capture'"
     both = {**good, "instances": [("dbo", "O'Hara", "old", 2), ("dbo", "O'Hara", "new", 0)]}
     assert "N'old'" in bad(sqlserver.findings([table], both))["warn capture_instance dbo.O'Hara"]
 
@@ -116,7 +129,7 @@ def test_mongodb() -> None:
     found = bad(mongodb.findings([table, TableId("shop", "gone")], broken, oplog_hours=2, pre_images=True))
     assert (
         found["fail pre_images shop.orders"]
-        == 'db.runCommand({collMod: "orders", changeStreamPreAndPostImages: {enabled: true}})'
+        == 'db.getSiblingDB("shop").runCommand({collMod: "orders", changeStreamPreAndPostImages: {enabled: true}})'
     )
     assert "replSetResizeOplog" in found["warn oplog server"]
     assert set(found) > {"fail replica_set server", "fail version server", "fail collection shop.gone"}

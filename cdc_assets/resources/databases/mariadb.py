@@ -58,6 +58,11 @@ class MariaDbDatabase:
         """host:port, for messages."""
         return f"{settings.resolve(self._database.host)}:{settings.resolve(self._database.port)}"
 
+    @property
+    def user(self) -> str:
+        """The role that asks."""
+        return settings.resolve(self._database.user)
+
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists; one query for all."""
         wanted = " OR ".join(["(c.table_schema = %s AND c.table_name = %s)"] * len(ids)) or "FALSE"
