@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from cdc_assets.stack.ports import HOST, assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.live_source import NAME, LiveSource, Part
 
+# Holes in topics, closed with Spark, take two minutes: CDC_TEST_GAPS=1 asks for them.
+collect_ignore = [] if os.environ.get("CDC_TEST_GAPS") else ["test_gaps_live.py"]
 REGISTRY = """
 source: {name}
 database: {{kind: postgresql, host: {host}, port: {port}, dbname: {db}, user: {db}, password: {{secret: {db}}}}}

@@ -21,6 +21,7 @@ from cdc_assets.resources.connect.rest import ConnectRest
 from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStatus, Plugin, SourceOffset
 
 _POLL_SECONDS = 0.25
+_TAKEN_UP_SECONDS = 5.0
 
 
 class ConnectClient:
@@ -100,8 +101,14 @@ class ConnectClient:
         self._rest.request("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")
 
     def restart(self, name: str) -> None:
-        """Restart the connector and all its tasks."""
+        """Restart the connector and all its tasks, and wait until the workers have begun to.
+
+        Until then they tell the states of before, which would pass for those of after.
+        """
         self._rest.request("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=false")
+        until = time.monotonic() + _TAKEN_UP_SECONDS
+        while (status := self.status(name)) is not None and status.running and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS / 5)
 
     def pause(self, name: str) -> None:
         """Ask the tasks to stop polling; they keep what they hold (a replication slot stays busy)."""
