@@ -13,12 +13,14 @@ import argparse
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +36,7 @@ from spark import bronze, silver
 from spark.session import connect
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
+Work = Callable[[], object]
 AT_MOST = 1.25
 KEPT = 100_000
 
@@ -65,19 +68,13 @@ def measure(chosen: argparse.Namespace, session: SparkSession, folder: Path) -> 
     plainly = replace(spec, path=str(folder / "simple"))
     both = (lambda: silver.run(session, spec), lambda: simple_silver.run(session, plainly))
     feed.send("r", range(chosen.events))
-    show("first load", chosen.events, [took(both[0])], [took(both[1])])
+    for work in both:
+        work()
+    loads = [partial(anew, job, session, spec) for job in (silver.run, simple_silver.run)]
+    compared("first load", chosen.events, loads, chosen, lambda: None)
     dear = False
     for size in chosen.sizes:
-        full: list[Took] = []
-        plain: list[Took] = []
-        turns: list[tuple[list[Took], Callable[[], object]]] = [(full, both[0]), (plain, both[1])]
-        for number in range(chosen.cycles + chosen.warm_up):
-            feed.send("u", random.sample(range(chosen.events), size))
-            for taken, work in turns if number % 2 else turns[::-1]:
-                taken.append(took(work))
-        counted = full[chosen.warm_up :], plain[chosen.warm_up :]
-        show("cycle", size, *counted)
-        dear = dear or ratios(*counted)["cpu_paired"] > chosen.at_most
+        dear |= compared("cycle", size, both, chosen, partial(feed.updates, chosen.events, size))
     some = random.sample(range(chosen.events), chosen.events // 10)
     for send in (lambda: feed.send("d", some), lambda: feed.send("c", some[::2]), lambda: feed.again(chosen.events // 2)):
         send()
@@ -89,6 +86,27 @@ def measure(chosen: argparse.Namespace, session: SparkSession, folder: Path) -> 
     rows, expected = tables[0].count(), chosen.events - len(some) + len(some[::2])
     print(json.dumps({"what": "tables", "rows": rows, "expected": expected, "same": same}))
     return 0 if same and rows == expected and not dear else 1
+
+
+def compared(what: str, events: int, works: Sequence[Work], chosen: argparse.Namespace, before: Callable[[], None]) -> bool:
+    """Both in turns; whether the full one costs too much."""
+    full: list[Took] = []
+    plain: list[Took] = []
+    turns = [*zip((full, plain), works, strict=True)]
+    for number in range(chosen.cycles + chosen.warm_up):
+        before()
+        for taken, work in turns if number % 2 else turns[::-1]:
+            taken.append(took(work))
+    counted = full[chosen.warm_up :], plain[chosen.warm_up :]
+    show(what, events, *counted)
+    return ratios(*counted)["cpu_paired"] > chosen.at_most
+
+
+def anew(job: Callable[[SparkSession, SilverSpec], object], session: SparkSession, spec: SilverSpec) -> None:
+    """The job where no table is yet."""
+    path = f"{spec.path}-{uuid.uuid4().hex}"
+    job(session, replace(spec, path=path))
+    shutil.rmtree(path)
 
 
 @dataclass
@@ -117,6 +135,10 @@ class Feed:
         self.sent += len(keys)
         self.kept = [*self.kept, *records[: KEPT - len(self.kept)]]
         self._append(records)
+
+    def updates(self, keys: int, number: int) -> None:
+        """Of so many of these keys."""
+        self.send("u", random.sample(range(keys), number))
 
     def again(self, number: int) -> None:
         """The first records once more, as a connector sends them that was killed before it noted where it was."""

@@ -37,7 +37,8 @@ def ratios(some: list[Took], others: list[Took]) -> dict[str, float]:
     for name in Took._fields:
         pairs = [(getattr(a, name), getattr(b, name)) for a, b in zip(some, others, strict=True)]
         answer[name] = round(median(a for a, _ in pairs) / median(b for _, b in pairs), 2)
-        answer[f"{name}_paired"] = round(geometric_mean(median(a / b for a, b in pairs[i::2]) for i in (0, 1)), 2)
+        orders = [pairs[i::2] for i in (0, 1) if pairs[i:]]
+        answer[f"{name}_paired"] = round(geometric_mean(median(a / b for a, b in order) for order in orders), 2)
     return answer
 
 

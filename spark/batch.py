@@ -30,6 +30,7 @@ from spark.specs import SilverSpec
 from spark.topic_state import all_schema_ids
 
 LOCAL_UP_TO = 20_000
+NOT_PLAIN_MARK = "CDC_NOT_PLAIN"
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,18 @@ class Newest:
 
     rows: DataFrame
     facts: Facts
+
+
+def plain_or_none(work: Work) -> Newest:
+    """The newest change per key, read once: whoever writes it meets `NOT_PLAIN_MARK` where it is more than plain rows.
+
+    For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
+    """
+    rows = newest_per_key(work.changes, work.spec, sf.lit(False))
+    rare = (sf.col("problems") > 0) | part_of_row(work.spec) | sf.col("truncated").isNotNull()
+    stop = sf.raise_error(sf.lit(NOT_PLAIN_MARK)).cast("string")
+    guarded = rows.withColumn("_cdc_op", sf.when(sf.coalesce(rare, sf.lit(True)), stop).otherwise(sf.col("_cdc_op")))
+    return Newest(guarded, Facts(0, 0, 0, 0, 0, None))
 
 
 @contextmanager

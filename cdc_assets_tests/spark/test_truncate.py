@@ -11,7 +11,7 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.test_types import event
-from spark import history
+from spark import batch, history
 from spark.errors import UnsupportedEventError
 
 if TYPE_CHECKING:
@@ -61,6 +61,22 @@ def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
         lake.fold(replace(lake.spec("t"), truncate="halt"))
     lake.fold(replace(lake.spec("t"), truncate="ignore"))
     assert sorted(row["id"] for row in values(lake.spec("t").path)) == [1, 3]
+
+
+def test_a_large_first_load(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain rows are written as they are read; a broken record and a TRUNCATE are found all the same."""
+    lake = Lake(session, tmp_path)
+    lake.put("plain", event(0, {"id": 1, "v": "a"}), event(1, {"id": 1, "v": "b"}, op="u"), event(2, {"id": 2}, op="d"))
+    lake.put("t", *FIRST)
+    lake.put("t", *SECOND, partition=1)
+    lake.append(lake.all_of("plain"), lake.ranges("t", {0: 5, 1: 2}))
+    monkeypatch.setattr(batch, "LOCAL_UP_TO", 0)
+    lake.fold(lake.spec("t"))
+    monkeypatch.setattr(batch, "newest", None)
+    lake.fold(lake.spec("plain"))
+    assert [(row["id"], row["v"]) for row in values(lake.spec("plain").path)] == [(1, "b")]
+    assert sorted((row["id"], row["v"]) for row in values(lake.spec("t").path)) == KEPT
+    assert [row["offset"] for row in rows(lake.spec("t").quarantine)] == [1]
 
 
 def test_an_epoch_begins_with_the_whole_table(session: SparkSession, tmp_path: Path) -> None:
