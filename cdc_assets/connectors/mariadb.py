@@ -16,6 +16,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
     database, capture, values = source.database, source.capture, source.values
     assert isinstance(database, MariaDb)
+    # The signal table may be made later: the connector then sees its definition in the binlog.
+    ids = (*(table.id for table in source.tables), names.signal_table(source))
     return {
         "name": names.connector_name(source),
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
@@ -27,8 +29,11 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.ssl.mode": database.sslmode,
         "database.server.id": str(server_id(source)),
         "topic.prefix": source.name,
-        "database.include.list": ",".join(sorted({table_pattern(t.id.schema) for t in source.tables})),
-        "table.include.list": ",".join(table_pattern(t.id.schema, t.id.table) for t in source.tables),
+        "database.include.list": ",".join(sorted({table_pattern(each.schema) for each in ids})),
+        "table.include.list": ",".join(table_pattern(*each) for each in ids),
+        # Rows are asked for again in the log itself, so that the connector knows what it has read before and after.
+        "signal.enabled.channels": "source",
+        "signal.data.collection": ".".join(names.signal_table(source)),
         "snapshot.mode": capture.snapshot,
         # Without it the snapshot is of one moment only as long as nobody writes.
         "snapshot.locking.mode": "minimal",

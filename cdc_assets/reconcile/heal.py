@@ -21,7 +21,9 @@ from cdc_assets import names
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.result import Difference, TableResult
+from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.resources.databases.mariadb_signals import MariaDbSignals
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -45,11 +47,6 @@ def heal(platform: Platform, source: Source, table: Table, result: TableResult) 
     if set(spec.keys) & set(table.sensitive):
         raise DatabaseError(f"{result.table}: its key is sensitive, so results do not hold it; take a new snapshot of the table")
     again = [d for d in result.differences if d.where != IN_SILVER and d.source is not None]
-    if again and not isinstance(source.database, Database):
-        raise DatabaseError(
-            f"{result.table}: bronze lacks what {len(again)} key(s) became; keys are read again from PostgreSQL only, take a new "
-            "snapshot of the table"
-        )
     refolded = _refold(platform, source, table, spec, [d.key for d in result.differences if d.where == IN_SILVER])
     _read_again(source, table, spec, again)
     return refolded, len(again)
@@ -69,13 +66,21 @@ def _read_again(source: Source, table: Table, spec: SilverSpec, differences: Seq
 
     if not differences:
         return
-    assert isinstance(source.database, Database), source.database.kind
-    database, signals = PostgresCapture(source.database), names.signal_table(source)
+    signals = names.signal_table(source)
+    database = _signals(source)
     database.ensure_signal_table(signals)
-    database.publish(names.publication_name(source), [signals])
+    if isinstance(database, PostgresCapture):
+        database.publish(names.publication_name(source), [signals])
     listed = ", ".join("'" + d.key.replace("'", "''") + "'" for d in differences)
     collection = r"\.".join(re.escape(part) for part in table.id)
     # In the connection's own settings: the key's text must not depend on them, which times would.
     condition = {"data-collection": ".".join(table.id), "filter": f"{RowText(spec).key_sql()} IN ({listed})"}
     data = {"data-collections": [collection], "type": "incremental", "additional-conditions": [condition]}
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
+
+
+def _signals(source: Source) -> PostgresCapture | MariaDbSignals:
+    if isinstance(source.database, MariaDb):
+        return MariaDbSignals(source.database)
+    assert isinstance(source.database, Database), source.database.kind
+    return PostgresCapture(source.database)

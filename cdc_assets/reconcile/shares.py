@@ -17,9 +17,9 @@ from cdc_assets.resources.platform import Platform
 Share = tuple[int, int]
 
 
-def share_at(rows: int, *, max_rows: int, every: float, now: float) -> Share:
+def share_at(rows: int, *, max_rows: int, shares: int, every: float, now: float) -> Share:
     """(part, parts) of a table of so many rows; `every` and `now` in seconds."""
-    parts = max(1, -(-rows // max_rows))
+    parts = shares if rows > max_rows else 1
     return int(now // max(60.0, every)) % parts, parts
 
 
@@ -30,6 +30,6 @@ def shares_now(platform: Platform, source: Source, tables: Sequence[Table]) -> d
     for table in tables:
         rows = silver_rows(names.silver_path(platform.lake, source, table)) or 0
         every = (table.volumetry or source.volumetry).every.total_seconds()
-        max_rows = (table.reconciliation or source.reconciliation).max_rows
-        found[names.table_name(table)] = share_at(rows, max_rows=max_rows, every=every, now=now)
+        wanted = table.reconciliation or source.reconciliation
+        found[names.table_name(table)] = share_at(rows, max_rows=wanted.max_rows, shares=wanted.shares, every=every, now=now)
     return found

@@ -14,10 +14,14 @@ from cdc_assets_tests.spark.jvm import kafka_broker, spark_connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Servers restored and promoted under the whole chain take some minutes: CDC_TEST_INCARNATIONS=1 asks for them.
-collect_ignore = [] if os.environ.get("CDC_TEST_INCARNATIONS") else ["test_incarnations.py"]
-# A history and its connector take half a minute each: CDC_TEST_STATEFUL=20 asks for so many.
-collect_ignore += [] if os.environ.get("CDC_TEST_STATEFUL") else ["test_stateful_histories.py"]
+# What takes minutes is run when it is asked for: servers restored and promoted under the whole chain, rounds under writes;
+# so many histories and their connectors, half a minute each.
+_ASKED = {
+    "CDC_TEST_INCARNATIONS": "test_incarnations.py",
+    "CDC_TEST_TWO_STEP": "test_two_step_live.py",
+    "CDC_TEST_STATEFUL": "test_stateful_histories.py",
+}
+collect_ignore = [file for variable, file in _ASKED.items() if not os.environ.get(variable)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 
+from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.heal import heal
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.damage import PLANTED, plant
@@ -64,6 +65,11 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
     )
     assert [(r.source_rows, r.silver_rows) for r in results.values()] == [(3000, 3000), (504, 504), (400, 400)]
     assert not any(r.not_compared for r in results.values())
+    tables = [chain.source.table(t) for t in ("ledger", "person")]
+    shared = compare(chain.platform, chain.source, tables, shares={"ledger": (3, 127), "person": (3, 127)})
+    assert {(r.verdict, r.share) for r in shared.values()} == {("equal", "4/127")}
+    # Keys 1 to 3000 that leave 3 when divided by 127.
+    assert (shared["ledger"].source_rows, shared["ledger"].buckets) == (24, 9)
 
 
 def test_transactions_around_the_cut(chain: SmallChain) -> None:

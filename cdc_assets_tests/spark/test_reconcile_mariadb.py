@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
+from deltalake import DeltaTable
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.heal import heal
@@ -147,3 +148,25 @@ def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
     server.execute(wide, "INSERT INTO rec.wide VALUES ('x', 1, REPEAT('y', @@max_allowed_packet - 5), 1)")
     with open_cut(database, statement_timeout=60) as cut, pytest.raises(DatabaseError, match="longer than max_allowed_packet"):
         cut.digest(TableId("rec", "wide"), text, (0, 1))
+
+
+def test_a_loss_in_bronze_is_read_again_through_the_log(chain: SmallChain) -> None:
+    """The connector's role may not make its signal table: the statements are named, and do."""
+    server, table = chain.live.server, chain.source.table("rec__person")
+    server.execute("INSERT INTO rec.person VALUES ('ž;', 7001, 'lost in bronze', 0.5), ('ž;', 7002, 'kept', 0.5)")
+    chain.advance(fold=False)
+    bronze = DeltaTable(str(chain.root / "bronze" / chain.source.name))
+    (lost,) = [r for r in bronze.to_pyarrow_table().to_pylist() if b"lost in bronze" in (r["value"] or b"")]
+    bronze.delete(f"table = 'rec__person' AND offset = {lost['offset']}")
+    chain.fold()
+    result = chain.compare(["rec__person"])["rec__person"]
+    assert [(d.kind, d.where) for d in result.differences] == [("missing", "bronze or before it")]
+    with pytest.raises(DatabaseError, match="CREATE TABLE IF NOT EXISTS `cdc_assets`") as refused:
+        heal(chain.platform, chain.source, table, result)
+    server.execute(*str(refused.value).split("while the connector runs: ")[1].split("; "))
+    server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 7001")
+    assert heal(chain.platform, chain.source, table, result) == (0, 1)
+    deadline = time.monotonic() + 60
+    while not_equal(chain, "rec__person"):
+        assert time.monotonic() < deadline
+        chain.advance()

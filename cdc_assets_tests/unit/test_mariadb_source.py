@@ -45,9 +45,10 @@ def loaded(folder: Path, text: str) -> Source:
 def test_the_connector_reads_exactly_the_declared_tables(source: Source) -> None:
     config = capture_config(source)
     patterns = config["table.include.list"].split(",")
-    assert [bool(re.fullmatch(p, "shop.orders")) for p in patterns] == [True, False]
-    assert [bool(re.fullmatch(p, "shop.order,lines")) for p in patterns] == [False, True]
-    assert config["database.include.list"] == "shop"
+    assert [bool(re.fullmatch(p, "shop.orders")) for p in patterns] == [True, False, False]
+    assert [bool(re.fullmatch(p, "shop.order,lines")) for p in patterns] == [False, True, False]
+    assert [bool(re.fullmatch(p, config["signal.data.collection"])) for p in patterns] == [False, False, True]
+    assert config["database.include.list"] == "cdc_assets,shop"
     assert config["schema.history.internal.kafka.topic"] == "shop.schema-history"
     assert CANARY not in json.dumps(config)
     assert config["database.password"] == "${dir:/secrets:shop}"

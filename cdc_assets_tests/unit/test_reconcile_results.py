@@ -14,9 +14,9 @@ FOUND = Difference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mai
 
 
 def test_all_shares_come_in_turn() -> None:
-    seen = [share_at(10_000_001, max_rows=2_000_000, every=300, now=1_700_000_000 + 300 * i) for i in range(6)]
-    assert sorted(seen) == [(part, 6) for part in range(6)]
-    assert share_at(10, max_rows=2_000_000, every=300, now=1_700_000_000) == (0, 1)
+    seen = [share_at(1001, max_rows=1000, shares=61, every=300, now=1_700_000_000 + 300 * i) for i in range(61)]
+    assert sorted(seen) == [(part, 61) for part in range(61)]
+    assert share_at(1000, max_rows=1000, shares=61, every=300, now=1_700_000_000) == (0, 1)
 
 
 def test_sensitive_values_are_hidden_and_still_told_apart() -> None:

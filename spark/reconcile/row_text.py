@@ -2,9 +2,10 @@
 
 text    each column's canonical form and `;`, in the order of the columns
 hash    the first 60 bits of md5(text): two different rows have the same one with probability 2^-60
-bucket  of a whole-number key its remainder by a prime; of other keys 28 bits of md5 of the key's text, likewise;
-        without key that of the hash. A key's row is in the same bucket on both sides, whatever its values
-share   of a bucket: one of N, for tables too large to be read whole at a time
+bucket  of a key of whole numbers the remainder of the sum of their absolute values; of a uuid one of its bytes; of other keys
+        28 bits of md5 of the key's text; without key the hash. A key's row is in the same bucket on both sides, whatever its
+        values
+share   of the buckets: one of N, for tables too large to be read whole at a time
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
 from spark.specs import SilverSpec
 
 LOW_BITS = 30
+Share = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,18 @@ class RowText:
         return self.spec.keys if all(k in self.forms for k in self.spec.keys) else ()
 
     @cached_property
-    def _whole_key(self) -> str | None:
+    def _numbers(self) -> tuple[str, ...]:
+        """The key's columns where all of them are whole numbers; else none."""
         types = {c.name: re.sub(r"\(\d+\)| zerofill", "", c.source_type) for c in self.spec.columns}
-        return self.keys[0] if self.keys and types[self.keys[0]] in self.dialect.whole else None
+        return self.keys if all(types[key] in self.dialect.whole for key in self.keys) else ()
+
+    @cached_property
+    def _uuid(self) -> str | None:
+        """The bucket of a key that is one uuid, in SQL."""
+        types = {c.name: c.source_type for c in self.spec.columns}
+        if len(self.keys) != 1 or types[self.keys[0]] != "uuid":
+            return None
+        return self.dialect.bucket_of_uuid(self.dialect.quoted(self.keys[0]))
 
     # -- the database ----------------------------------------------------------------------------------------------
 
@@ -84,11 +95,28 @@ class RowText:
 
     def bucket_sql(self) -> str:
         """The row's bucket."""
-        if self._whole_key:
-            return self.dialect.bucket_of_number(self.dialect.quoted(self._whole_key))
+        if self._numbers:
+            return self._remainder(BUCKETS)
+        if self._uuid:
+            return self._uuid
         if self.keys:
             return self.dialect.bucket_of_text(self.key_sql())
         return f"mod({self.hash_sql()}, {BUCKETS})"
+
+    def share_sql(self, share: Share) -> str:
+        """The condition of a share, (part, parts): ` WHERE ...`, nothing where it is the whole.
+
+        That the bucket leaves `part` when divided by `parts`; of numbers told without the bucket, where it can be.
+        """
+        part, parts = share
+        if parts == 1:
+            return ""
+        if self._numbers and BUCKETS % parts == 0:
+            return f" WHERE {self._remainder(parts)} = {part}"
+        return f" WHERE mod({self.bucket_sql()}, {parts}) = {part}"
+
+    def _remainder(self, divisor: int) -> str:
+        return self.dialect.remainder([self.dialect.quoted(key) for key in self._numbers], divisor)
 
     # -- Spark ---------------------------------------------------------------------------------------------------
 
@@ -114,9 +142,12 @@ class RowText:
 
     def bucket(self) -> Expression:
         """The row's bucket."""
-        if self._whole_key:
-            order = {c.name: i for i, c in enumerate(self.spec.columns)}
-            number = sf.col(slot(order[self._whole_key])).cast("bigint")
+        order = {c.name: i for i, c in enumerate(self.spec.columns)}
+        if self._numbers:
+            columns = [sf.col(slot(order[key])).cast("bigint") for key in self._numbers]
+            number = sum((sf.abs(column % BUCKETS) for column in columns[1:]), sf.abs(columns[0] % BUCKETS))
+        elif self._uuid:
+            number = sf.conv(sf.substring(sf.col(slot(order[self.keys[0]])), 12, 2), 16, 10).cast("bigint")
         elif self.keys:
             number = sf.conv(sf.substring(sf.md5(self.key()), 1, 7), 16, 10).cast("bigint")
         else:

@@ -92,9 +92,7 @@ class MariaDbCut:
 
     def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), ""
-        if share[1] > 1:
-            where = f" WHERE MOD({bucket}, {share[1]}) = {share[0]}"
+        bucket, where = row_text.bucket_sql(), row_text.share_sql(share)
         hash_ = f"IFNULL({row_text.hash_sql()}, {_UNWRITTEN})"
         query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {_named(table, row_text)}{where} GROUP BY b"
         found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}

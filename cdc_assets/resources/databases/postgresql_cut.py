@@ -92,9 +92,7 @@ class PostgresRows:
 
     def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), ""
-        if share[1] > 1:
-            where = f" WHERE mod({bucket}, {share[1]}) = {share[0]}"
+        bucket, where = row_text.bucket_sql(), row_text.share_sql(share)
         query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)}{where} GROUP BY 1"
         with self._scan(table, query) as cursor:
             return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}

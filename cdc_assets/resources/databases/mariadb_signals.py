@@ -1,0 +1,67 @@
+"""The signal table of a MariaDB source: how its connector is asked to read some rows again.
+
+The connector writes its watermarks there as well, so its role needs INSERT. Where a role may not create tables it is said
+what to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+
+_COLUMNS = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data longtext"
+
+
+class MariaDbSignals(MariaDbDatabase):
+    """A source's database, written to for its connector."""
+
+    def ensure_signal_table(self, table: TableId) -> None:
+        """Make the table that signals are written to, in a database of its own.
+
+        Raises:
+            DatabaseError: the role may not; names the statements for somebody who may.
+        """
+        query = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+        with self.connection() as cursor:
+            cursor.execute(query, list(table))
+            if cursor.fetchone()[0]:
+                return
+            with self._told(table):
+                for statement in _made(table):
+                    cursor.execute(statement)
+
+    def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Write a signal, once: the same id again changes nothing.
+
+        Raises:
+            DatabaseError: as `ensure_signal_table`.
+        """
+        with self.connection() as cursor, self._told(table):
+            cursor.execute(f"INSERT IGNORE INTO {_named(table)} VALUES (%s, %s, %s)", [signal, kind, data])
+
+    @contextmanager
+    def _told(self, table: TableId) -> Iterator[Any]:
+        import pymysql
+
+        try:
+            yield
+        except pymysql.err.MySQLError as error:
+            granted = f"GRANT SELECT, INSERT, DELETE ON {_named(table)} TO '{self.user}'@'%'"
+            raise DatabaseError(
+                f"MariaDB at {self.place}: {error.args[-1]}; let somebody who may run, while the connector runs: "
+                f"{'; '.join((*_made(table), granted))}"
+            ) from error
+
+
+def _made(table: TableId) -> tuple[str, ...]:
+    database = f"`{table.schema}`"
+    return f"CREATE DATABASE IF NOT EXISTS {database}", f"CREATE TABLE IF NOT EXISTS {_named(table)} ({_COLUMNS})"
+
+
+def _named(table: TableId) -> str:
+    return f"`{table.schema}`.`{table.table}`"

@@ -1,0 +1,134 @@
+"""The two-step method with a live database under writes: suspects are cleared or confirmed, a key that never rests is in flight.
+
+CDC_TEST_TWO_STEP=1 python -m pytest cdc_assets_tests/spark/test_two_step_live.py
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets.reconcile.heal import heal
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.standby import compare as two_steps
+from cdc_assets_tests.live_mariadb import LiveMariaDb
+from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS, QUIET = 3000, 100
+"""Keys up to QUIET are not written to."""
+
+
+@dataclass
+class Ground:
+    """One table of one server; `run` runs statements in a session of its own, each committed."""
+
+    chain: SmallChain
+    name: str
+    run: Callable[..., None]
+
+    def compare(self) -> TableResult:
+        return two_steps(self.chain.platform, self.chain.source, list(self.chain.source.tables))[self.name]
+
+    @contextmanager
+    def written(self, *, pause: float) -> Iterator[None]:
+        stop = threading.Event()
+
+        def write(seed: int) -> None:
+            number = seed * 100_000
+            while not stop.wait(pause):
+                number += 1
+                key = QUIET + 1 + number * 7 % (ROWS - QUIET)
+                with suppress(Exception):  # two writers' deadlock: one of them is rolled back
+                    self.run(
+                        f"UPDATE {self.place} SET amount = amount + 1 WHERE id > {QUIET} AND id % 97 = {number % 97}",
+                        f"DELETE FROM {self.place} WHERE id = {key}",
+                        f"INSERT INTO {self.place} VALUES ({number}, 1.5, 'load')",
+                    )
+
+        writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+        for writer in writers:
+            writer.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for writer in writers:
+                writer.join()
+
+    @property
+    def place(self) -> str:
+        return self.chain.source.tables[0].name
+
+
+@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+def ground(
+    request: pytest.FixtureRequest, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    root = tmp_path_factory.mktemp("twostep")
+    create = "CREATE TABLE {} (id int PRIMARY KEY, amount numeric(12,2), note varchar(40))"
+    if request.param == "mariadb":
+        maria: LiveMariaDb = request.getfixturevalue("mariadb").renamed("twomaria")
+        fill = f"INSERT INTO twostep.t SELECT seq, seq / 7, CONCAT('note ', seq) FROM twostep.seq_1_to_{ROWS}"
+        maria.server.execute("CREATE DATABASE twostep", create.format("twostep.t"), fill)
+        with small_chain(maria, remote, session, root, ["twostep.t"]) as chain:
+            yield Ground(chain, "twostep__t", maria.server.execute)
+        return
+    live: LiveSource = replace(request.getfixturevalue("live"), name="twostep")
+
+    def run(*statements: str) -> None:
+        with live.connection() as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    fill = f"INSERT INTO twostep SELECT i, i / 7.0, 'note ' || i FROM generate_series(1, {ROWS}) i"
+    run(create.format("public.twostep"), fill)
+    with small_chain(live, remote, session, root, ["public.twostep"]) as chain:
+        yield Ground(chain, "twostep", run)
+
+
+def test_suspects_are_cleared_or_confirmed_under_writes(ground: Ground) -> None:
+    with ground.written(pause=0.3):
+        time.sleep(2)
+        found = ground.compare()
+        assert (found.verdict, found.method) == ("equal", "two-step"), found.sentence()
+        silver = DeltaTable(ground.chain.silver(ground.name))
+        silver.update(predicate="id = 7", updates={"note": "'stale'"})
+        silver.delete("id = 8")
+        found = ground.compare()
+        assert found.verdict == "different", found.sentence()
+        assert {d.key: (d.kind, d.where) for d in found.differences} == {"7;": ("differs", "silver"), "8;": ("missing", "silver")}
+        table = ground.chain.source.tables[0]
+        assert heal(ground.chain.platform, ground.chain.source, table, found) == (2, 0)
+        assert ground.compare().verdict == "equal"
+
+
+def test_a_key_that_never_rests_is_in_flight(ground: Ground) -> None:
+    """Its rows of both sides are never of one moment: neither equal nor different can be said."""
+    stop = threading.Event()
+
+    def write() -> None:
+        with suppress(Exception):
+            while not stop.is_set():
+                ground.run(f"UPDATE {ground.place} SET amount = amount + 1 WHERE id = 50")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = ground.compare()
+    finally:
+        stop.set()
+        writer.join()
+    assert found.verdict == "not compared", found.sentence()
+    assert found.reason == "1 key(s) were in flight in every round"
+    assert ground.compare().verdict == "equal"
