@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark import bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges
-from spark.bronze_counts import counted, positioned
+from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges
+from spark.bronze_counts import counted
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
@@ -57,14 +57,15 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         return _result(None, {}, [], started)
     filled = [t for t in todo if any(end > start for start, end in t.ranges.values())]
     if not filled:
-        shares = bronze_counts.shares(todo, [], None)
+        shares = bronze_counts.shares(todo, [], None, {})
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
     drafts, groups = _counted(read(filled), filled, committed)
     try:
         same = _same_epochs(committed, filled)
-        events = bronze_reloads.replaced(positioned(drafts, groups, same), groups, filled, same)
-        shares = bronze_counts.shares(todo, groups, None if events is drafts else events)
+        placed, openings = bronze_anchors.positioned(drafts, groups, same)
+        events = bronze_reloads.replaced(placed, groups, filled, same)
+        shares = bronze_counts.shares(todo, groups, None if events is drafts else events, openings)
         return _commit(session, spec, committed, events, shares, todo, started)
     finally:
         drafts.unpersist()

@@ -1,12 +1,12 @@
-"""What a batch holds, counted before it is committed, and the positions that depend on the batch's own snapshots.
+"""What a batch holds, counted before it is committed.
 
-The batch is small groups here: one per topic, partition, kind of record and initial snapshot. Counting is what really
-reads Kafka, so this is where lost ranges show.
+The batch is small groups here: one per topic, partition, kind of record, initial snapshot and first transaction behind one.
+Counting is what really reads Kafka, so this is where lost ranges show.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,15 +14,15 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
 from spark import kafka_ranges
-from spark.commits import Committed, TopicCommit
+from spark.bronze_anchors import Openings
+from spark.commits import TopicCommit
 from spark.envelopes.avro_records import heads, schema_ids
 from spark.envelopes.registry import envelope
-from spark.positions import layout, postgresql
+from spark.positions import layout
 from spark.specs import TopicRange
 from spark.topic_state import SchemaIds
 
 Place = tuple[str, int]
-Snapshots = dict[Place, list[tuple[int, int]]]
 
 
 class Reach(NamedTuple):
@@ -33,10 +33,11 @@ class Reach(NamedTuple):
 
 
 def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
-    """One row per topic, partition, kind and initial snapshot."""
+    """One row per topic, partition, kind, initial snapshot, and transaction of changes without a last commit."""
     initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
     unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()
-    grouped = drafts.groupBy("topic", "partition", "kind", initial.alias("initial")).agg(
+    opening = sf.when(unanchored, sf.col("tx_id"))
+    grouped = drafts.groupBy("topic", "partition", "kind", initial.alias("initial"), opening.alias("opening")).agg(
         sf.count("*").alias("records"),
         sf.min("offset").alias("first_offset"),
         sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
@@ -59,18 +60,6 @@ def unknown_schemas(groups: Sequence[Row], topics: Sequence[TopicRange], known: 
     return False
 
 
-def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> DataFrame:
-    """The batch with every event's final position."""
-    snapshots = _snapshots(groups, committed)
-    if not snapshots:
-        return drafts
-    place = {name: sf.col(name) for name in ("topic", "partition", "offset")}
-    lsn = sf.col("lsn")
-    own = postgresql.anchored(lsn, **place, snapshots=snapshots)
-    final = postgresql.place(anchor=sf.coalesce(sf.col("last_commit"), own), op=sf.col("op"), lsn=lsn)
-    return drafts.withColumn("position", sf.when(lsn.isNotNull(), position(final)).otherwise(sf.col("position")))
-
-
 def position(place: Column) -> Column:
     """The position of a record of the batch whose place is known."""
     return layout.position(epoch=sf.col("epoch"), place=place, offset=sf.col("offset"))
@@ -79,20 +68,6 @@ def position(place: Column) -> Column:
 def _reach() -> list[Column]:
     last = sf.max(sf.when(sf.col("position").isNotNull(), sf.struct("offset", "position")))
     return [sf.max("position").alias("highest"), last.alias("last")]
-
-
-def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
-    """Initial snapshots by partition, where a change needs one as its anchor; empty in nearly every batch."""
-    needing = {(g.topic, g.partition) for g in groups if g.unanchored}
-    found: Snapshots = defaultdict(list)
-    for topic, partition in needing:
-        state = committed.topics.get(topic)
-        if state is not None and partition in state.snapshots:
-            found[topic, partition].append((-1, state.snapshots[partition]))
-    for group in groups:
-        if group.initial is not None and (group.topic, group.partition) in needing:
-            found[group.topic, group.partition].append((group.first_offset, group.initial))
-    return dict(found)
 
 
 def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[Place, Reach]:
@@ -109,7 +84,9 @@ def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[Place, Rea
     return {place: Reach(highest[place], last[place][1]) for place in highest}
 
 
-def shares(todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame | None) -> dict[str, TopicCommit]:
+def shares(
+    todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame | None, openings: Openings
+) -> dict[str, TopicCommit]:
     """Each topic's share of the append, as its commit will say it; `events` where the drafts' positions were not final."""
     reaches = _reaches(groups, events)
     found = {}
@@ -132,6 +109,7 @@ def shares(todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame 
             max_position={p: r.highest for p, r in reach.items()},
             last_position={p: r.last for p, r in reach.items()},
             snapshots=snapshots,
+            openings={p: openings[topic.topic, p] for p in topic.ranges if (topic.topic, p) in openings},
             min_timestamp=min((g.min_timestamp for g in own), default=None),
             schema_ids=schema_ids(own) if envelope(topic.envelope).framed else None,
         )

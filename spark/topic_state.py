@@ -14,6 +14,8 @@ from typing import Any
 SchemaIds = dict[str, list[int]]
 """Ids of the schemas that occur, of `key` and `value`."""
 
+_OPENINGS = 8
+
 
 @dataclass(frozen=True)
 class Past:
@@ -53,6 +55,8 @@ class TopicState:
     """Per partition, the position of its last event: below `max_position` while a replay goes on."""
     snapshots: dict[int, int] = field(default_factory=dict)
     """Per partition, the LSN of the newest initial snapshot seen: see spark.positions.postgresql."""
+    openings: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Per partition, the newest transactions without a last commit and the snapshot before each (spark.bronze_anchors)."""
     schema_ids: SchemaIds | None = None
     """All that occur, in earlier incarnations too; None where that is not known."""
     earlier: tuple[Past, ...] = ()
@@ -88,6 +92,7 @@ class TopicState:
             "max_position": _text_keys(self.max_position),
             "last_position": _text_keys(self.last_position),
             "snapshots": _text_keys(self.snapshots),
+            **({"openings": _text_keys(self.openings)} if self.openings else {}),
             **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
             **({"earlier": [past.to_dict() for past in self.earlier]} if self.earlier else {}),
             **({"before": [past.to_dict() for past in self.before]} if self.before else {}),
@@ -106,6 +111,7 @@ class TopicState:
             max_position=_int_keys(data.get("max_position", {})),
             last_position=_int_keys(data.get("last_position", {})),
             snapshots=_int_keys(data.get("snapshots", {})),
+            openings=_int_keys(data.get("openings", {})),
             schema_ids=data.get("schema_ids"),
             earlier=tuple(Past.from_dict(past) for past in data.get("earlier", ())),
             before=tuple(Past.from_dict(past) for past in data.get("before", ())),
@@ -125,6 +131,7 @@ class TopicCommit:
     max_position: dict[int, str] = field(default_factory=dict)
     last_position: dict[int, str] = field(default_factory=dict)
     snapshots: dict[int, int] = field(default_factory=dict)
+    openings: dict[int, dict[str, int]] = field(default_factory=dict)
     min_timestamp: int | None = None
     """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
     schema_ids: SchemaIds | None = None
@@ -142,6 +149,7 @@ class TopicCommit:
             "max_position": _text_keys(self.max_position),
             "last_position": _text_keys(self.last_position),
             "snapshots": _text_keys(self.snapshots),
+            **({"openings": _text_keys(self.openings)} if self.openings else {}),
             "min_timestamp": self.min_timestamp,
             **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
         }
@@ -159,6 +167,7 @@ class TopicCommit:
             max_position=_int_keys(data.get("max_position", {})),
             last_position=_int_keys(data.get("last_position", {})),
             snapshots=_int_keys(data.get("snapshots", {})),
+            openings=_int_keys(data.get("openings", {})),
             min_timestamp=data.get("min_timestamp"),
             schema_ids=data.get("schema_ids"),
         )
@@ -180,6 +189,7 @@ class TopicCommit:
             max_position=_highest(state.max_position, self.max_position),
             last_position={**state.last_position, **self.last_position},
             snapshots=_highest(state.snapshots, self.snapshots),
+            openings={**state.openings, **{p: _kept(state.openings.get(p, {}), new) for p, new in self.openings.items()}},
             schema_ids=ids,
         )
 
@@ -209,6 +219,12 @@ def merged_ids(known: Sequence[SchemaIds | None]) -> SchemaIds | None:
     if not told or len(told) < len(known):
         return None
     return {part: sorted({i for ids in told for i in ids.get(part, ())}) for part in ("key", "value")}
+
+
+def _kept(known: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+    """What was known first holds; those behind the newest snapshots are kept."""
+    merged = {**new, **known}
+    return {tx: merged[tx] for tx in sorted(merged, key=lambda tx: -merged[tx])[:_OPENINGS]}
 
 
 def _highest(left: Mapping[int, Any], right: Mapping[int, Any]) -> dict[int, Any]:

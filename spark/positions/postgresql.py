@@ -32,7 +32,8 @@ S and commits *after* it: the snapshot does not contain them, so they must beat 
   before them *in their topic partition*: max(lsn, S). All rows of a key are in that partition, so there is nothing
   else they could be compared with; without any snapshot row there, their own lsn is above every earlier commit that
   touched the key (row locks), which is all that the anchor promises. `S` per partition travels in bronze's commit
-  metadata, so the position does not depend on how the log was cut into batches.
+  metadata, so the position does not depend on how the log was cut into batches, and so does the `S` that such a transaction
+  had when it first came: delivered again behind a later snapshot, it stays below that (spark.bronze_anchors).
 * rows of a temporary connector (onboarding) carry in a header the commit from which the source's own connector streams
   their table on, and are anchored there (spark.bronze_drafts).
 * `lsn` orders the changes of one transaction, `offset` the rows that share an LSN (COPY, multi-row INSERT).
@@ -83,11 +84,20 @@ def anchored(
     topic: Column,
     partition: Column,
     offset: Column,
+    tx_id: Column,
     snapshots: Mapping[tuple[str, int], list[tuple[int, int]]],
+    openings: Mapping[tuple[str, int], Mapping[str, int]],
 ) -> Column:
-    """max(lsn, newest snapshot before the event in its partition), for a change without a last commit.
+    """max(lsn, newest snapshot before the event's transaction in its partition), for a change without a last commit.
 
-    `snapshots` holds per (topic, partition) the snapshots as (first offset, LSN).
+    Args:
+        lsn: of the change.
+        topic: as the other columns, of the record.
+        partition: of the topic.
+        offset: in it.
+        tx_id: where it is null, the newest snapshot before the event itself.
+        snapshots: per (topic, partition) the snapshots as (first offset, LSN).
+        openings: per (topic, partition) and transaction the LSN of the snapshot, 0 for none.
     """
     rules = []
     for (name, number), seen in snapshots.items():
@@ -97,6 +107,9 @@ def anchored(
             rules.append((first_offset, (topic == name) & (partition == number) & (offset > first_offset), highest))
     # The first condition that holds decides: the newest snapshot before the event.
     newest = sf.when(sf.lit(False), sf.lit(0).cast("bigint"))
+    for (name, number), known in openings.items():
+        for tx, snapshot_lsn in known.items():
+            newest = newest.when((topic == name) & (partition == number) & (tx_id == tx), sf.lit(snapshot_lsn).cast("bigint"))
     for _, here, highest in sorted(rules, key=lambda rule: rule[0], reverse=True):
         newest = newest.when(here, sf.lit(highest).cast("bigint"))
     return sf.when(lsn.isNotNull(), sf.greatest(lsn, newest))

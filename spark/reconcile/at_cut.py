@@ -23,7 +23,8 @@ from pyspark.sql import functions as sf
 
 from spark import bronze_drafts, kafka_ranges, multiset, quarantine
 from spark.bronze import COLUMNS
-from spark.bronze_counts import counted, positioned
+from spark.bronze_anchors import positioned
+from spark.bronze_counts import counted
 from spark.bronze_slice import by_partition, new_events, table_events
 from spark.changes import META, decoded, key_slots, lake_types, slot
 from spark.commits import Committed, Folded
@@ -129,7 +130,8 @@ class AtCut:
             return None
         spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile")
         drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
-        rows = positioned(drafts, counted(drafts, (topic,)), self.base.committed).select(*COLUMNS)
+        rows, _ = positioned(drafts, counted(drafts, (topic,)), self.base.committed)
+        rows = rows.select(*COLUMNS)
         return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())
 
     @cached_property
