@@ -14,6 +14,7 @@ from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
+from cdc_assets.volumetry.complete_versions import complete_versions
 
 
 def wait(
@@ -22,11 +23,14 @@ def wait(
     backup: Annotated[bool, typer.Option("--backup", help="Wait for the backup as well.")] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
 ) -> None:
-    """Wait for the lake to hold what the sources hold now; exit 1 when it takes longer than --timeout."""
+    """Wait for the lake to hold what the sources hold now; exit 1 when it takes longer than --timeout.
+
+    -o json names the version of each silver table that is complete up to the source's position, for readers of several tables.
+    """
     from cdc_assets.resources.platform import Platform
 
     chosen = choose(load_sources(settings.sources_folder()), sources)
-    console = Console(stderr=True)
+    platform, console = Platform(), Console(stderr=True)
     started = time.monotonic()
     with console.status(f"waiting for {', '.join(source.name for source in chosen)}") as status:
 
@@ -35,13 +39,14 @@ def wait(
             status.update(f"{time.monotonic() - started:.0f} s, behind: {left}" if left else "caught up")
 
         try:
-            reached = wait_caught_up(Platform(), chosen, timeout=timeout, with_backup=backup, progress=progress)
+            reached = wait_caught_up(platform, chosen, timeout=timeout, with_backup=backup, progress=progress)
         except CaughtUpTimeoutError as error:
             console.print(f"[red]{error}[/red]")
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
     if output == "json":
-        print(json.dumps({"seconds": seconds, "positions": {name: position.lsn for name, position in reached.items()}}))
+        versions = [complete_versions(platform.lake, source, reached[source.name]) for source in chosen]
+        print(json.dumps({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}))
     else:
         for name, position in reached.items():
             print(f"{name}: everything committed before {position.lsn} is in silver")

@@ -27,11 +27,11 @@ def mariadb_rows(server: MariaDbServer, table: str) -> tuple[list[str], Rows]:
         return [column[0] for column in cursor.description], Counter(_hashable(row) for row in cursor.fetchall())
 
 
-def silver_rows(path: Path, columns: list[str]) -> Rows:
-    """Every row of the silver table in these columns."""
+def silver_rows(path: Path, columns: list[str], *, version: int | None = None) -> Rows:
+    """Every row of the silver table, or of a version of it, in these columns."""
     from deltalake import DeltaTable
 
-    table = DeltaTable(str(path)).to_pyarrow_table(columns=columns)
+    table = DeltaTable(str(path), version=version).to_pyarrow_table(columns=columns)
     return Counter(_hashable(tuple(row[name] for name in columns)) for row in table.to_pylist())
 
 

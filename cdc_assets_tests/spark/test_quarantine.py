@@ -99,3 +99,16 @@ def test_without_a_key(session: SparkSession, tmp_path: Path) -> None:
     assert values(spec.path) == [{"id": 2, "b": b"x"}]
     assert redrive(session, spec, Choice(offset=0)).redriven == 0
     assert drop(session, spec, Choice(offset=0)) == 1
+
+
+def test_null_in_a_key_is_a_key_or_that_row_s_problem_alone(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", event(0, {"id": None, "n": 1}), event(1, {"id": 1, "n": 1}), event(2, {"id": None, "n": 2}, op="u"))
+    lake.append(lake.all_of("t"))
+    nullable = lake.spec("t", (Column("id", "integer"), Column("n", "smallint")))
+    lake.fold(nullable)
+    assert {(row["id"], row["n"]) for row in rows(nullable.path)} == {(None, 2), (1, 1)}
+    strict = replace(lake.spec("t", NARROW), path=str(tmp_path / "strict"))
+    lake.fold(strict)
+    assert by_id(strict.path) == [{"id": 1, "n": 1}]
+    assert {(row["offset"], row["error_class"]) for row in rows(strict.quarantine)} == {(0, "key"), (2, "key")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.test_types import event
-from spark import history
+from spark import as_of, history
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -54,6 +55,22 @@ def versions(path: str) -> list[tuple[Any, ...]]:
     found = rows(path)
     assert all(row["_is_current"] == (row["_valid_to"] is None) for row in found)
     return [(row["id"], row["v"], row["note"], place(row["_valid_from"]), place(row["_valid_to"])) for row in found]
+
+
+def test_as_of_a_position_or_a_time(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", *[sent(offset, *one) for offset, one in enumerate(EVENTS)])
+    lake.append(lake.all_of("t"))
+    spec = replace(lake.spec("t", COLUMNS), path=str(tmp_path / "history"))
+    history.run(session, spec)
+    positions = {r["offset"]: (r["position"], r["source_ts"]) for r in rows(lake.bronze_path)}
+    for offset, (at, *_) in enumerate(EVENTS):
+        found = {(r.id, r.v, r.note) for r in as_of.rows_at(session, spec.path, positions[offset][0]).collect()}
+        assert found == {(k, v, n) for k, v, n, begin, end in VERSIONS if begin <= at and (end is None or end > at)}
+    assert as_of.rows_at(session, spec.path, None).isEmpty()
+    newest = positions[len(EVENTS) - 1]
+    assert as_of.position_at(session, lake.bronze_path, "t", newest[1]) == newest[0]
+    assert as_of.position_at(session, lake.bronze_path, "t", newest[1] - timedelta(seconds=1)) is None
 
 
 def test_versions(session: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Which version of each silver table is complete up to a point of its source's log: what a reader of several tables pins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.delta_log import silver_state
+from cdc_assets.volumetry.log_position import LogPosition
+
+
+@dataclass(frozen=True)
+class CompleteVersions:
+    """The Delta versions of a source's silver tables that hold everything committed before `position`.
+
+    They may hold later changes as well, each table its own: all of one transaction is there when it was committed before.
+    """
+
+    source: str
+    position: str
+    tables: dict[str, dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `cdc wait -o json` prints it."""
+        return {"position": self.position, "tables": self.tables}
+
+
+def complete_versions(lake: str, source: BaseSource, position: LogPosition) -> CompleteVersions:
+    """Of a source that has been waited for (`wait_caught_up`); tables that nothing was ever captured of are left out."""
+    found = {}
+    for table in source.tables:
+        path = names.silver_path(lake, source, table)
+        state = silver_state(path)
+        if state is not None:
+            found[names.table_name(table)] = {"path": path, "version": state.version, "rows": state.rows}
+    return CompleteVersions(source.name, position.lsn, found)
