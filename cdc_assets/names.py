@@ -68,6 +68,11 @@ def signal_table(source: BaseSource) -> TableId:
     return TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
 
 
+def signal_topic(source: BaseSource) -> str:
+    """Where the connector sends the rows of the signal table, as those of any table; nobody reads it."""
+    return _topic_safe(f"{source.name}.{'.'.join(signal_table(source))}")
+
+
 def witness_table(source: BaseSource) -> TableId:
     """The table in the source that tells whether it has been restored (cdc_assets.incarnation)."""
     return TableId(SIGNAL_SCHEMA, f"witness_{source.name}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import Manifest, manifest
 from cdc_assets.render.mirrormaker2 import NAME as MIRROR
@@ -33,6 +33,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     written = [names.topic(source, table) for source in captured for table in source.tables]
     marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
     histories = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
+    asked = [names.signal_topic(source) for source in captured if isinstance(source, Source)]
     beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     beside = [source.mirror for source in mirrored]
@@ -43,7 +44,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
     users = {
         ("cdc-capture", "core"): [
-            *_topics([*written, *marks, *beats], _WRITE),
+            *_topics([*written, *marks, *beats, *asked], _WRITE),
             *_topics(histories, _INTERNAL),
             *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
         ],

@@ -20,8 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cdc_assets import names
 from cdc_assets.connectors.declared import declared_connectors
 from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Database, Source
 from cdc_assets.render.tree import render
+from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mirroring.clusters import until
@@ -106,6 +107,7 @@ def test_debezium_mirrormaker_and_the_lake_have_what_they_need(
     connect.wait_running("guarded-capture")
     core = reader("cdc-assets-core")
     until(lambda: core.states([TOPIC])[TOPIC].ends[0] > 0)
+    _signalled(ground)
     _has_read(ground.bootstrap, "readers")
     lake_connect = ground.place.worker("lake", "cdc-mirror-lake")
     assert len(mirrors) == 3
@@ -124,8 +126,20 @@ def test_debezium_mirrormaker_and_the_lake_have_what_they_need(
     spec = BronzeSpec(str(tmp_path / "bronze"), ground.bootstrap, (topic,), uuid.uuid4().hex, java("cdc-assets-lake", "kafka."))
     assert bronze.run(session, spec).by_op == {"r": 1, "c": 1}
     seen = AdminClient({"bootstrap.servers": ground.bootstrap, **client("admin")})
-    wanted = {"heartbeats", "core.checkpoints.internal", names.marker_topic(ground.source)}
+    wanted = {names.signal_topic(ground.source), "heartbeats", "core.checkpoints.internal", names.marker_topic(ground.source)}
     until(lambda: wanted <= set(seen.list_topics(timeout=20).topics), 60)
+    connect.wait_running("guarded-capture")
+
+
+def _signalled(ground: Ground) -> None:
+    """As an onboarding or a healing asks for rows: the connector sends the signal table's own rows too."""
+    assert isinstance(ground.source.database, Database)
+    signals = names.signal_table(ground.source)
+    with ground.live.settings():
+        database = PostgresCapture(ground.source.database)
+        database.ensure_signal_table(signals)
+        database.publish(names.publication_name(ground.source), [signals])
+        database.send_signal(signals, "one", "log", '{"message": "asked"}')
 
 
 def _has_read(place: str, group: str) -> None:
