@@ -15,6 +15,7 @@ class FakeTopic:
     topic_id: str
     logs: dict[int, list[tuple[bytes | None, bytes | None] | None]]
     begins: dict[int, int] = field(default_factory=dict)
+    config: dict[str, str] = field(default_factory=lambda: {"cleanup.policy": "delete", "retention.ms": "604800000"})
 
 
 class FakeKafka:
@@ -31,6 +32,9 @@ class FakeKafka:
             name: TopicState(name, topic.topic_id, {p: (topic.begins.get(p, 0), len(log)) for p, log in topic.logs.items()})
             for name, topic in found.items()
         }
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        return self.topics[name].config
 
     def high_watermarks(self, topics: Sequence[str]) -> Offsets:
         return {name: state.ends for name, state in self.states(topics).items()}

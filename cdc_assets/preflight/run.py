@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.incarnation.watch import Look, refusal, safely
+from cdc_assets.preflight import topics
 from cdc_assets.preflight.finding import Finding, Report, sorted_findings
 from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.models import Database, Source
@@ -26,7 +27,7 @@ def preflight(platform: Platform, source: Source) -> Report:
 
     database = platform.database(source)
     if isinstance(database, MariaDbDatabase):
-        return _of_mariadb(database, source)
+        return _of_mariadb(platform, database, source)
     try:
         offsets = platform.core_connect().offsets(names.connector_name(source))
         with database.connection() as connection:
@@ -43,7 +44,11 @@ def preflight(platform: Platform, source: Source) -> Report:
     figures = {"slot_retained_bytes": retained} if facts.slot else {}
     if facts.slot and facts.slot.get("safe_wal_size") is not None:
         figures["slot_safe_wal_bytes"] = int(facts.slot["safe_wal_size"])
-    found = [*postgresql.findings(source, facts), _incarnation(source, safely(platform, source))]
+    found = [
+        *postgresql.findings(source, facts),
+        _incarnation(source, safely(platform, source)),
+        *topics.of_platform(platform, source),
+    ]
     return Report(source.name, database.place, sorted_findings(found), figures)
 
 
@@ -61,7 +66,7 @@ def _incarnation(source: Source, found: Look | CdcAssetsError) -> Finding:
     return Finding("incarnation", "ok", "server", said)
 
 
-def _of_mariadb(database: MariaDbDatabase, source: Source) -> Report:
+def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source) -> Report:
     from cdc_assets.preflight import mysql
 
     tables = [table.id for table in source.tables]
@@ -69,7 +74,8 @@ def _of_mariadb(database: MariaDbDatabase, source: Source) -> Report:
         answers = database.answers(mysql.QUERIES, sorted({table.schema for table in tables}))
     except CdcAssetsError as error:
         return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))
-    return Report(source.name, database.place, sorted_findings(list(mysql.findings(tables, answers, user=database.user))))
+    found = [*mysql.findings(tables, answers, user=database.user), *topics.of_platform(platform, source)]
+    return Report(source.name, database.place, sorted_findings(found))
 
 
 def fix(platform: Platform, source: Source, report: Report) -> list[tuple[Finding, str]]:

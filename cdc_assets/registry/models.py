@@ -51,7 +51,7 @@ class Capture(Declared):
     """
 
     envelope: Literal["debezium-json"] = "debezium-json"
-    snapshot: Literal["initial", "no_data"] = "initial"
+    snapshot: Literal["initial", "no_data", "recovery"] = "initial"
     slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     server_id: int | None = Field(default=None, ge=1, le=2**32 - 1)

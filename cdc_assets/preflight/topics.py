@@ -1,0 +1,88 @@
+"""What must hold of a source's topics: whole logs, and a schema history that begins at its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from cdc_assets import names
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.models import CapturedSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdc_assets.resources.kafka import TopicState
+    from cdc_assets.resources.platform import Platform
+
+# Debezium makes the topic with an infinite retention of time and bytes.
+_FOREVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+class Cluster(Protocol):
+    """What is asked of `KafkaCluster`."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Its address."""
+
+    def states(self, topics: Sequence[str]) -> Mapping[str, TopicState]:
+        """Those that there are."""
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        """Every setting of the topic."""
+
+
+def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
+    """All of the core's and the lake's; a cluster that cannot be reached is one."""
+    try:
+        return [*findings(source, platform.core_kafka(), platform.lake_kafka())]
+    except CdcAssetsError as error:
+        return [Finding("topics", "warn", "Kafka", f"cannot be told: {error}", "mend that first")]
+
+
+def findings(source: CapturedSource, core: Cluster, lake: Cluster) -> Iterator[Finding]:
+    """Of the topics that there are; those that are not are made as they must be."""
+    captured = [names.topic(source, table) for table in source.tables]
+    mirrored = [names.mirrored_topic(source, table) for table in source.tables]
+    for cluster, topics in ((core, captured), (lake, mirrored)):
+        for name in cluster.states(topics):
+            yield _whole(cluster, name)
+    if names.has_schema_history(source):
+        name = names.schema_history_topic(source)
+        for state in core.states([name]).values():
+            yield _history(source, core, state)
+
+
+def _whole(cluster: Cluster, name: str) -> Finding:
+    """Compaction takes the events away that bronze has not read, and no offset tells that they were there.
+
+    https://kafka.apache.org/documentation/#compaction
+    """
+    policy = cluster.topic_config(name)["cleanup.policy"]
+    if policy == "delete":
+        return Finding("cleanup_policy", "ok", name, "keeps every event until it expires")
+    message = f"has cleanup.policy={policy}: events of a key vanish before they are read, and leave no gap that could be told"
+    return Finding("cleanup_policy", "fail", name, message, _alter(cluster, name, "cleanup.policy=delete"))
+
+
+def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Finding:
+    """https://debezium.io/documentation/reference/stable/connectors/mysql.html#mysql-schema-history-topic"""
+    begins = max((begin for begin, _ in state.ranges.values()), default=0)
+    if begins > 0:
+        message = f"its first {begins} records are gone: the connector cannot read its log with the definitions of then"
+        # Debezium reads the tables' definitions of now into it: wrong when DDL came behind the stored offsets.
+        mend = f"with no DDL since: capture: {{snapshot: recovery}}, cdc apply {source.name}, then take it out again"
+        return Finding("schema_history", "fail", state.name, message, mend)
+    config = core.topic_config(state.name)
+    wrong = {key: config[key] for key, value in _FOREVER.items() if config[key] != value}
+    if wrong:
+        message = f"would lose its beginning: {', '.join(f'{k}={v}' for k, v in wrong.items())}"
+        changes = ",".join(f"{key}={_FOREVER[key]}" for key in wrong)
+        return Finding("schema_history", "fail", state.name, message, _alter(core, state.name, changes))
+    return Finding("schema_history", "ok", state.name, "begins at its beginning and never expires")
+
+
+def _alter(cluster: Cluster, name: str, changes: str) -> str:
+    return f"kafka-configs.sh --bootstrap-server {cluster.bootstrap} --alter --topic {name} --add-config {changes}"
