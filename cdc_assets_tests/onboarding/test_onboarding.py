@@ -68,7 +68,8 @@ def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground) -> 
         time.sleep(1.0)
         assert Journal.of(SOURCE).running.current == "writers"  # type: ignore[union-attr]
         early.commit()
-        assert onboarding.result().steps["writers"]["waited_for"] == 1
+        # Other connectors of this server write as well.
+        assert onboarding.result().steps["writers"]["waited_for"] >= 1
     found = last_values(depot, "depot_trap")
     assert found == {row["id"]: row["v"] for row in depot.rows("depot_trap")}
     assert found[1001].startswith("written before")
