@@ -16,6 +16,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.fakes import FakeKafka
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 from spark.errors import ColumnTypeError
 from spark.types.registry import lake_type
@@ -130,7 +131,11 @@ def test_preflight_of_a_server_that_allows_capture(source: Source) -> None:
     assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d"}
 
 
-def test_preflight_names_the_statement_that_mends_a_server(server: MariaDbServer, source: Source) -> None:
+def test_preflight_names_the_statement_that_mends_a_server(
+    server: MariaDbServer, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cluster in ("core_kafka", "lake_kafka"):
+        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
     wrong = {"binlog_format": "'MIXED'", "binlog_row_image": "'MINIMAL'", "expire_logs_days": "1"}
     server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in wrong.items()))
     server.execute("REVOKE REPLICATION SLAVE ON *.* FROM 'cdc'@'%'", "ALTER TABLE shop.orders DROP PRIMARY KEY")
