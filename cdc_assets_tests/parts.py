@@ -1,7 +1,7 @@
 """The parts of the suite that `cdc test` runs side by side, told by what a test needs to have running.
 
-Alone, each leaves half of two cores idle: a fold is driven by one thread, a connector is mostly waited for. Two at a time leave a
-fifth of them idle.
+Alone, each leaves half of two cores idle: a fold is driven by one thread, a connector is mostly waited for. Two at a time:
+three wait for each other, and tests run into their time limits.
 """
 
 from __future__ import annotations
