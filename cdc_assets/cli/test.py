@@ -25,8 +25,8 @@ _LINT: tuple[Step, ...] = (
     ("ruff format --check", [_PYTHON, "-m", "ruff", "format", "--check", "."]),
     ("ruff check", [_PYTHON, "-m", "ruff", "check", "."]),
 )
-# By cdc_assets_tests/parts.py, longest first. Two at a time leave a fifth of two cores idle and yet end sooner than three, which make
-# each other wait. nice does not help: a stack's processes are sessions of their own, and scheduled as such.
+# By cdc_assets_tests/parts.py, longest first. Two at a time leave a fifth of two cores idle, and yet end sooner than three, which
+# make each other wait. nice does not help: a stack's processes are sessions of their own, and scheduled as such.
 _AT_A_TIME = 2
 _STEPS: tuple[Step, ...] = (
     *((f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in ("spark", "live", "e2e", "stack", "rest")),
