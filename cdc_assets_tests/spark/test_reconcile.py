@@ -18,6 +18,7 @@ from cdc_assets.reconcile.heal import heal
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
+from cdc_assets_tests.writers import at_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,9 +111,8 @@ def test_transactions_around_the_cut(chain: SmallChain) -> None:
 @contextmanager
 def written(chain: SmallChain, *, pause: float = 0) -> Iterator[None]:
     """Two writers at work, on all keys but those that are damaged; `pause`: seconds after each transaction."""
-    stop = threading.Event()
 
-    def write(seed: int) -> None:
+    def write(seed: int, stop: threading.Event) -> None:
         with chain.live.connection(autocommit=False) as connection:
             number = seed * 100_000 + int(time.monotonic() * 1000) % 50_000
             while not stop.is_set():
@@ -130,15 +130,8 @@ def written(chain: SmallChain, *, pause: float = 0) -> Iterator[None]:
                     connection.rollback()
                 time.sleep(pause)
 
-    writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
-    for writer in writers:
-        writer.start()
-    try:
+    with at_work(write):
         yield
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join()
 
 
 def test_equal_under_live_writes(chain: SmallChain) -> None:

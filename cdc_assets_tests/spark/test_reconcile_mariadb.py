@@ -19,6 +19,7 @@ from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.mariadb_values import EXACT, LENIENT
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
+from cdc_assets_tests.writers import at_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,9 +70,9 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
 
 def test_equal_under_live_writes(chain: SmallChain) -> None:
     """Transactions open across the cut, rolled back and split by a rotation of the binlog."""
-    stop, server = threading.Event(), chain.live.server
+    server = chain.live.server
 
-    def write(seed: int) -> None:
+    def write(seed: int, stop: threading.Event) -> None:
         with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
             # A scan meets the row of the transaction that is held open: no writer waits for that for 50 s.
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
@@ -90,18 +91,11 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
                     connection.rollback()
                 time.sleep(0.05)
 
-    writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
     with server.connect(autocommit=False) as held, held.cursor() as cursor:
         cursor.execute("INSERT INTO rec.ledger VALUES (9001, 1, 'open across the cut', NULL)")
-        for writer in writers:
-            writer.start()
-        try:
+        with at_work(write):
             chain.copier.during = held.commit  # type: ignore[union-attr]
             found = not_equal(chain, "rec__ledger", "rec__person")
-        finally:
-            stop.set()
-            for writer in writers:
-                writer.join()
     assert found == {}
     chain.advance()
     assert not_equal(chain, "rec__ledger", "rec__person") == {}

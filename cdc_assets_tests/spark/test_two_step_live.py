@@ -21,6 +21,7 @@ from cdc_assets.reconcile.standby import compare as two_steps
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
+from cdc_assets_tests.writers import at_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +43,7 @@ class Ground:
 
     @contextmanager
     def written(self, *, pause: float) -> Iterator[None]:
-        stop = threading.Event()
-
-        def write(seed: int) -> None:
+        def write(seed: int, stop: threading.Event) -> None:
             number = seed * 100_000
             while not stop.wait(pause):
                 number += 1
@@ -56,15 +55,8 @@ class Ground:
                         f"INSERT INTO {self.place} VALUES ({number}, 1.5, 'load')",
                     )
 
-        writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
-        for writer in writers:
-            writer.start()
-        try:
+        with at_work(write):
             yield
-        finally:
-            stop.set()
-            for writer in writers:
-                writer.join()
 
     @property
     def place(self) -> str:
