@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges
+from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges, plans
 from spark.bronze_counts import counted
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
@@ -60,6 +60,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         shares = bronze_counts.shares(todo, [], None, {})
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
+    plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
     drafts, groups = _counted(read(filled), filled, committed)
     try:
         same = _same_epochs(committed, filled)

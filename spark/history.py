@@ -22,7 +22,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark import history_tail, quarantine, silver_table
+from spark import history_tail, plans, quarantine, silver_table
 from spark.batch import Work
 from spark.changes import META, key_slots, slot
 from spark.commits import Folded, TopicState, fold, silver_metadata
@@ -55,6 +55,9 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
         return _result(spec, None, before, topics, {}, started)
     spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
     silver_table.check_names(spec)
+    events = sum(state.records for state in topics.values())
+    known = sum(state.records for state in before.topics.values()) if before else 0
+    plans.suit(session, events=events - known, rows=events)
     work = Work(session, spec, committed, before, uuid.uuid4().hex)
     if before is not None:
         with history_tail.found(work, before) as tail:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark import batch, keyless, late, merge, multiset, settle, silver_table
+from spark import batch, keyless, late, merge, multiset, plans, settle, silver_table
 from spark.commits import Folded, TopicState, fold, silver_metadata
 from spark.conflicts import retried
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
@@ -47,11 +47,13 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     silver_table.check_names(spec)
     if not _news(topics, before):
         return _result(spec, None, topics, before, {}, started)
+    records = _records(topics, before)
+    plans.suit(session, events=records, rows=plans.rows_at_most(topics.values()))
     if before is not None:
         silver_table.mark_deletes(session, spec)
     work = batch.Work(session, spec, committed, before, uuid.uuid4().hex)
     if spec.keys:
-        commit, figures = _fold(work, _records(topics, before))
+        commit, figures = _fold(work, records)
     else:
         commit, figures = (multiset.apply if spec.multiset else keyless.append)(work)
     if before is None:

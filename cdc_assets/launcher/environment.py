@@ -64,7 +64,6 @@ def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
         stamp = root / ".venv" / _STAMP
         stamp.unlink(missing_ok=True)
         _sync(uv, root, groups, environment)
-        _compile_own(root, environment)
         stamp.write_text(json.dumps(wanted(root, groups)), encoding="utf-8")
 
 
@@ -95,6 +94,8 @@ def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -
 
 
 def _compile_own(root: Path, environment: dict[str, str]) -> None:
+    """Before a stack's Python processes start, as the dependencies were when the environment was made: a tenth of a second where
+    nothing changed, 10 seconds of CPU saved after a `git pull` where PYTHONDONTWRITEBYTECODE is set."""
     command = [str(root / ".venv" / "bin" / "python"), "-m", "compileall", "-q", "cdc_assets", "spark"]
     # What does not compile is told by who imports it.
     subprocess.run(command, cwd=root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
@@ -136,6 +137,8 @@ def main() -> None:
     try:
         if not is_made(root, groups):
             make(root, groups, environment)
+        if arguments[:1] in (["up"], ["test"]):
+            _compile_own(root, environment)
     except uv_wheel.LauncherError as error:
         print(f"cdc: {error}", file=sys.stderr)
         sys.exit(1)

@@ -68,14 +68,13 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-# A few rows each, and a thousand plans: generating and compiling code for each takes a third of the time. The end-to-end test
-# and the histories of benchmarks/ run compiled, as the product does.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
 @contextmanager
 def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: with Java's second compiler."""
+    """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: as the product starts it.
+
+    Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
+    """
+    from spark.plans import INTERPRETED
     from spark.session import server_conf
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +86,7 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **({} if optimize else _INTERPRETED),
+        **({} if optimize else INTERPRETED),
     }
     command = java_command(
         "org.apache.spark.deploy.SparkSubmit",

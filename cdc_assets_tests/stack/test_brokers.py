@@ -33,6 +33,8 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
             assert servers.count(",") == 2
             admin = AdminClient({"bootstrap.servers": servers})
             admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+            # Brokers answer before every one of them has heard of a topic that was made a moment ago.
+            until(lambda: any(p.leader > 0 for p in admin.list_topics("t", timeout=30).topics["t"].partitions.values()), 30)
             partition = admin.list_topics("t", timeout=30).topics["t"].partitions[0]
             assert len(partition.replicas) == 3
             leader = state_of(home, "core-kafka" if partition.leader == 1 else f"core-kafka-{partition.leader}")

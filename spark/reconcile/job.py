@@ -11,6 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
+from spark import plans
 from spark.changes import slot
 from spark.reconcile.at_cut import AtCut, Base
 from spark.reconcile.cut import AnyCut
@@ -48,6 +49,7 @@ class Suspect:
 
 def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
+    plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
     at = AtCut(session, task.spec, task.base, task.cut)
     found = _summed(_in_share(at.rows().select(*_columns(at), "hidden"), task.share))
     if any(r.hidden for r in found):

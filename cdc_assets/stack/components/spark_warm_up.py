@@ -7,10 +7,12 @@ import sys
 
 def main() -> None:
     """Exit 0 when the merged table holds what it must."""
+    from spark.plans import suit
     from spark.session import connect
 
     remote, folder = sys.argv[1:]
     session = connect(remote)
+    suit(session, events=6)
     session.sql(f"CREATE TABLE delta.`{folder}` USING delta AS SELECT id, 'old' AS text FROM range(3)")
     session.sql(
         f"MERGE INTO delta.`{folder}` AS t USING (SELECT id, 'new' AS text FROM range(2, 5)) AS s ON t.id = s.id "
