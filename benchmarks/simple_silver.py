@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark import silver_table
+from spark import plans, silver_table
 from spark.bronze_slice import new_events, table_events
 from spark.changes import META, slot
 from spark.commits import Committed, Folded, TopicState, fold, silver_metadata
@@ -47,6 +47,9 @@ def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
     topics, before = committed.of_table(spec.table), silver_folded(session, spec.path)
     if before is not None and all(before.topics[name].positions == state.positions for name, state in topics.items()):
         return None
+    # The same way of executing plans as the product's.
+    news = _records(topics) - (_records(before.topics) if before else 0)
+    plans.suit(session, events=news, rows=plans.rows_at_most(topics.values()))
     operation_id = uuid.uuid4().hex
     metadata = silver_metadata(operation_id, Folded(committed.version, topics), {})
     if before is None:
@@ -56,7 +59,7 @@ def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
         return commit_of(session, spec.path, operation_id)
     _same_types(session, spec)
     changes = newest_per_key(decoded(new_events(session, spec, committed, before), spec), spec, _late(before))
-    if _records(topics) - _records(before.topics) <= LOCAL_UP_TO:
+    if news <= LOCAL_UP_TO:
         table = changes.toArrow()
         local = session.createDataFrame(table, changes.schema) if table.num_rows else changes
         _merge(session, spec, committed, local, bool(pc.sum(table["late"]).as_py()), metadata)
