@@ -25,7 +25,7 @@ from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.reconcile.shares import shares_now
+from cdc_assets.reconcile import slices
 from cdc_assets.reconcile.standby import as_declared
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.resources.platform import Platform
@@ -110,7 +110,9 @@ def _bronze(platform: Platform, source: BaseSource, tables: list[Table], previou
 def _silver(platform: Platform, source: BaseSource, tables: list[Table]) -> list[dg.AssetCheckResult]:
     if not isinstance(source, Source) or not tables:
         return []
-    results = as_declared(platform, source, tables, shares=shares_now(platform, source, tables))
+    parts = slices.slices_now(platform, source, tables)
+    results = as_declared(platform, source, tables, slices=parts)
+    slices.compared(source, parts, results)
     checks = []
     for table in tables:
         severity = dg.AssetCheckSeverity.WARN if _only_warns(source, table) else dg.AssetCheckSeverity.ERROR

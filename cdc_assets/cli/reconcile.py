@@ -51,15 +51,14 @@ def reconcile(
     """
     picked = _picked(chosen or [])
     part = _share(share)
-    if (two_step or standby) and part[1] > 1:
-        raise typer.BadParameter(f"--share {share}: the two-step method compares whole tables")
     settings.export_stack_environment()
     platform = Platform()
 
     def compared(source: Source, tables: list[Table]) -> dict[str, TableResult]:
+        slices = {names.table_name(t): part for t in tables}
         if two_step or standby:
-            return two_steps(platform, source, tables, standby=standby, timeout=timeout)
-        return as_declared(platform, source, tables, shares={names.table_name(t): part for t in tables}, timeout=timeout)
+            return two_steps(platform, source, tables, standby=standby, slices=slices, timeout=timeout)
+        return as_declared(platform, source, tables, slices=slices, timeout=timeout)
 
     results: list[TableResult] = []
     for source, tables in picked:

@@ -20,6 +20,7 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import drill, lake
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
@@ -30,12 +31,10 @@ from spark.commits import Committed
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Digest
-    from spark.reconcile.row_text import RowText
+    from spark.reconcile.row_text import RowText, Slice
 
 STATEMENT_TIMEOUT = 600.0
 _AT_ONCE = 3
-Share = tuple[int, int]
-WHOLE: Share = (0, 1)
 
 
 @dataclass
@@ -45,7 +44,7 @@ class Work:
     table: Table
     state: SilverState
     committed: Committed
-    share: Share
+    part: Slice
     catalogue: CatalogueTable
     text: RowText
     source: Digest
@@ -62,18 +61,18 @@ def compare(
     source: Source,
     tables: Sequence[Table],
     *,
-    shares: Mapping[str, Share] | None = None,
+    slices: Mapping[str, Slice] | None = None,
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """By short table name. What stands in the way of comparing is a result as well, never an exception."""
     try:
-        return _compare(platform, source, tables, shares or {}, timeout)
+        return _compare(platform, source, tables, slices or {}, timeout)
     except CdcAssetsError as error:
         return {names.table_name(t): _not_compared(source, t, str(error)) for t in tables}
 
 
 def _compare(
-    platform: Platform, source: Source, tables: Sequence[Table], shares: Mapping[str, Share], timeout: float
+    platform: Platform, source: Source, tables: Sequence[Table], slices: Mapping[str, Slice], timeout: float
 ) -> dict[str, TableResult]:
     results: dict[str, TableResult] = {}
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
@@ -84,9 +83,9 @@ def _compare(
         works = []
         for table in tables:
             try:
-                share = shares.get(names.table_name(table), WHOLE)
+                part = slices.get(names.table_name(table), WHOLE)
                 works.append(
-                    _at_source(platform, source, table, cut, states[table.name], committed, catalogue.get(table.id), share)
+                    _at_source(platform, source, table, cut, states[table.name], committed, catalogue.get(table.id), part)
                 )
             except CdcAssetsError as error:
                 results[names.table_name(table)] = _not_compared(source, table, str(error))
@@ -116,26 +115,26 @@ def _at_source(
     state: SilverState | None,
     committed: Committed | None,
     found: CatalogueTable | None,
-    share: Share,
+    part: Slice,
 ) -> Work:
     if found is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
     state, committed = lake.existing(source, table, state, committed)
     text = lake.row_text(platform, source, table, found)
     started = time.monotonic()
-    digest = cut.digest(table.id, text, share)
-    return Work(table, state, committed, share, found, text, digest, {"source": round(time.monotonic() - started, 3)})
+    digest = cut.digest(table.id, text, part)
+    return Work(table, state, committed, part, found, text, digest, {"source": round(time.monotonic() - started, 3)})
 
 
 def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile import job
+    from spark.reconcile.row_text import slice_text
 
-    task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake, work.share)
+    task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake, work.part)
     started = time.monotonic()
     ours = platform.spark().run(job.digest, task)
     work.seconds["lake"] = round(time.monotonic() - started, 3)
     differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
-    part, parts = work.share
     result = TableResult(
         table=f"{source.name}/{names.table_name(work.table)}",
         verdict=DIFFERENT if differing else EQUAL,
@@ -146,7 +145,7 @@ def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, pos
         silver_rows=sum(rows for rows, _ in ours.values()),
         buckets=len({*ours, *work.source}),
         buckets_differing=len(differing),
-        share=f"{part + 1}/{parts}",
+        share=slice_text(work.part),
         not_compared=work.text.not_compared,
     )
     if differing:

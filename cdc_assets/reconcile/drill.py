@@ -40,7 +40,7 @@ def down(
 
     per_bucket = max(1, max(result.source_rows or 0, result.silver_rows or 0) // max(1, result.buckets))
     looked_at = differing[: max(1, MAX_ROWS // per_bucket)]
-    source = cut.key_hashes(table.id, text, looked_at)
+    source = cut.key_hashes(table.id, text, looked_at, task.part)
     lake = sessions.run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
     veil = Veil(table.sensitive)
     if not text.keys:

@@ -17,7 +17,7 @@ from spark.commits import Committed
 if TYPE_CHECKING:
     from spark.reconcile.cut import AnyCut
     from spark.reconcile.job import Task
-    from spark.reconcile.row_text import RowText
+    from spark.reconcile.row_text import RowText, Slice
 
 
 def states(platform: Platform, source: Source, table: Table) -> tuple[SilverState | None, Committed | None]:
@@ -51,7 +51,7 @@ def task(
     bronze: Committed | None,
     position: LogPosition,
     cut: AnyCut,
-    share: tuple[int, int] = (0, 1),
+    part: Slice = (0, 1),
 ) -> Task:
     """Silver as it was read before, and the events between that and the position, as the cut sees them."""
     from spark.reconcile.at_cut import Base
@@ -69,4 +69,4 @@ def task(
     spec = text.spec
     tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
     base = Base(state.version, state.folded, committed, tail, platform.lake_kafka().bootstrap)
-    return Task(spec, base, cut, share)
+    return Task(spec, base, cut, part)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError
@@ -21,12 +22,21 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
+if TYPE_CHECKING:
+    from spark.reconcile.row_text import Slice
+
 STATEMENT_TIMEOUT = 600.0
 _POLL_SECONDS = 0.2
 
 
 def compare(
-    platform: Platform, source: Source, tables: Sequence[Table], *, standby: str | None = None, timeout: float = 300.0
+    platform: Platform,
+    source: Source,
+    tables: Sequence[Table],
+    *,
+    standby: str | None = None,
+    slices: Mapping[str, Slice] | None = None,
+    timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """The two-step method with the source's own database, or with its standby at `host:port`.
 
@@ -44,7 +54,7 @@ def compare(
 
     catalogue = primary.tables([t.id for t in tables])
     now = RowsNow(where, STATEMENT_TIMEOUT)
-    return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue)
+    return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue, slices=slices)
 
 
 def as_declared(
@@ -52,15 +62,15 @@ def as_declared(
     source: Source,
     tables: Sequence[Table],
     *,
-    shares: Mapping[str, exact.Share] | None = None,
+    slices: Mapping[str, Slice] | None = None,
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
     declared = source.reconciliation.standby
     if declared is None:
-        return exact.compare(platform, source, tables, shares=shares, timeout=timeout)
+        return exact.compare(platform, source, tables, slices=slices, timeout=timeout)
     try:
-        return compare(platform, source, tables, standby=settings.resolve(declared), timeout=timeout)
+        return compare(platform, source, tables, standby=settings.resolve(declared), slices=slices, timeout=timeout)
     except CdcAssetsError as error:
         names_ = [names.table_name(table) for table in tables]
         return {n: TableResult(f"{source.name}/{n}", NOT_COMPARED, reason=str(error), method="two-step") for n in names_}

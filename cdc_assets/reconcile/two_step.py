@@ -25,6 +25,7 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
+from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -34,7 +35,7 @@ from cdc_assets.volumetry.log_position import LogPosition
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Suspect, Texts
-    from spark.reconcile.row_text import RowText
+    from spark.reconcile.row_text import RowText, Slice
 
 Carry = Callable[[], LogPosition]
 ROUNDS = 8
@@ -72,6 +73,7 @@ def compare(
     now: SourceRows,
     carry: Carry,
     catalogue: Mapping[TableId, CatalogueTable],
+    slices: Mapping[str, Slice] | None = None,
     rounds: int = ROUNDS,
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way of comparing is a result as well."""
@@ -80,7 +82,8 @@ def compare(
         try:
             if table.id not in catalogue:
                 raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
-            one = _Table(platform, source, table, now, carry, catalogue[table.id])
+            part = (slices or {}).get(names.table_name(table), WHOLE)
+            one = _Table(platform, source, table, now, carry, catalogue[table.id], part)
             found[names.table_name(table)] = one.compared(rounds)
         except CdcAssetsError as error:
             found[names.table_name(table)] = TableResult(
@@ -97,15 +100,17 @@ class _Table:
     now: SourceRows
     carry: Carry
     catalogue: CatalogueTable
+    part: Slice
 
     def compared(self, rounds: int) -> TableResult:
         from spark.reconcile import job
+        from spark.reconcile.row_text import slice_text
 
         text = lake.row_text(self.platform, self.source, self.table, self.catalogue)
         if not text.keys:
             raise DatabaseError(f"{self.table.name} has no key that can be compared: the two-step method reads keys again")
         started = time.monotonic()
-        theirs = self.now.digest(self.table.id, text, (0, 1))
+        theirs = self.now.digest(self.table.id, text, self.part)
         task = self._task(text)
         ours = self.platform.spark().run(job.digest, task)
         differing = sorted(b for b in {*theirs, *ours} if theirs.get(b) != ours.get(b))
@@ -123,6 +128,7 @@ class _Table:
             silver_rows=sum(rows for rows, _ in ours.values()),
             buckets=len({*theirs, *ours}),
             buckets_differing=len(differing),
+            share=slice_text(self.part),
             not_compared=text.not_compared,
             method="two-step",
             in_flight=len(suspects.pending),
@@ -139,14 +145,14 @@ class _Table:
         from spark.reconcile.cut import Everything
 
         state, committed = lake.states(self.platform, self.source, self.table)
-        return lake.task(self.platform, self.source, self.table, text, state, committed, self.carry(), Everything())
+        return lake.task(self.platform, self.source, self.table, text, state, committed, self.carry(), Everything(), self.part)
 
     def _suspects(self, text: RowText, task: lake.Task, differing: Sequence[int]) -> set[str]:
         from spark.reconcile import job
 
         if not differing:
             return set()
-        theirs = self.now.key_hashes(self.table.id, text, differing)
+        theirs = self.now.key_hashes(self.table.id, text, differing, self.part)
         ours = self.platform.spark().run(lambda session, asked: job.key_hashes(session, asked, differing), task)
         keys = {key for key, _ in (*(theirs - ours), *(ours - theirs))}
         if len(keys) > MAX_SUSPECTS:

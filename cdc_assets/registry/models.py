@@ -117,10 +117,9 @@ class Ledger(Declared):
 class Reconciliation(Declared):
     """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
 
-    A difference fails the check, or warns only. A table of more than `max_rows` rows is compared one of `shares` shares of its
-    keys at a time, all of it in as many runs: with 127 a run costs the source about two count(*), but for keys of text
-    (ADR 34). `standby` (host:port, of the source; PostgreSQL) is read instead of the primary, by the two-step method and
-    whole tables.
+    A difference fails the check, or warns only. A table of more than `max_rows` rows is compared a range of keys at a time, all
+    of it in about `shares` runs: with 127 a run costs the source less than two count(*) (ADR 35). `standby` (host:port, of the
+    source; PostgreSQL) is read instead of the primary, by the two-step method.
     """
 
     on_difference: Literal["fail", "warn"] = "fail"

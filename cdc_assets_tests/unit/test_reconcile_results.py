@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
 from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli.reconcile import _share
+from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
-from cdc_assets.reconcile.shares import share_at
+from cdc_assets.reconcile.slices import share_at
 
 FOUND = Difference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
 
 
 def test_all_shares_come_in_turn() -> None:
-    seen = [share_at(1001, max_rows=1000, shares=61, every=300, now=1_700_000_000 + 300 * i) for i in range(61)]
+    seen = [share_at(61, every=300, now=1_700_000_000 + 300 * i) for i in range(61)]
     assert sorted(seen) == [(part, 61) for part in range(61)]
-    assert share_at(1000, max_rows=1000, shares=61, every=300, now=1_700_000_000) == (0, 1)
 
 
 def test_sensitive_values_are_hidden_and_still_told_apart() -> None:
@@ -47,3 +49,17 @@ def test_shares_are_checked(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="PART/PARTS"):
         _share(text)
     assert _share("2/2") == (1, 2)
+
+
+def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    assert cursors.after("s", "t", ("id",)) is None
+    cursors.advance("s", {"t": (("id",), (7,)), "u": (("a", "b"), ("ü;'", -1))})
+    cursors.advance("s", {})
+    assert (cursors.after("s", "t", ("id",)), cursors.after("s", "u", ("a", "b"))) == ((7,), ("ü;'", -1))
+    assert cursors.after("s", "t", ("other",)) is None
+    cursors.advance("s", {"t": (("id",), None)})
+    assert (cursors.after("s", "t", ("id",)), cursors.after("s", "u", ("a", "b"))) == (None, ("ü;'", -1))
+    (file,) = (tmp_path / "reconciliation").iterdir()
+    file.write_text("{")
+    assert cursors.after("s", "u", ("a", "b")) is None

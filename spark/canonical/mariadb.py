@@ -67,6 +67,12 @@ _FORMS: dict[str, Form | Incomparable] = {
 WHOLE = tuple(name for name, form in _FORMS.items() if form is _WHOLE and name != "bigint unsigned")
 
 
+def type_name(column: Column) -> str | None:
+    """Its type without digits."""
+    source = parse(column.source_type, column.kind)
+    return source.name if source else None
+
+
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
     source = parse(column.source_type, column.kind)

@@ -5,10 +5,12 @@ A piece is a quoted column and the SQL of its canonical form (spark.canonical).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
 from spark.canonical import mariadb
+from spark.specs import Column
 
 # A share of so many is read without looking at more of a row than its key (RowText.share_sql). Prime: keys come in strides.
 SHARES = 127
@@ -40,6 +42,15 @@ class Dialect(Protocol):
 
     def bucket_of_text(self, text: str) -> str:
         """By 28 bits of md5."""
+
+    def ordered(self, column: Column) -> str | None:
+        """What is compared of a key's column, so that it is Spark's order (key_order); None where none is known."""
+
+    def bound(self, column: Column, value: int | str) -> str:
+        """A constant to compare it with."""
+
+    def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
+        """That the values are, as a row, > `after` and <= `to`; `true` where both are None."""
 
 
 class PostgreSql:
@@ -75,6 +86,29 @@ class PostgreSql:
         """By 28 bits of md5."""
         return f"mod(('x' || left(md5({text}), 7))::bit(28)::int, {BUCKETS})"
 
+    def ordered(self, column: Column) -> str | None:
+        """Of PostgreSQL's own types only; the database stores UTF-8, whose bytes COLLATE "C" compares."""
+        name = "" if column.kind else re.sub(r"\(\d+\)$", "", column.source_type)
+        if name in (*self.whole, "uuid"):
+            return self.quoted(column.name)
+        return f'{self.quoted(column.name)} COLLATE "C"' if name in ("text", "character varying") else None
+
+    def bound(self, column: Column, value: int | str) -> str:
+        """A text's quotes are doubled, and standard_conforming_strings is on (`postgresql_cut`).
+
+        A number is a bigint, which the indexes of all whole numbers know; -2^63 written plainly would be numeric.
+        """
+        if isinstance(value, int):
+            return f"'{value}'::bigint"
+        text = "'" + value.replace("'", "''") + "'"
+        return f"{text}::uuid" if column.source_type == "uuid" else text
+
+    def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
+        """Row comparisons, which an index on these columns serves."""
+        row = ", ".join(values)
+        signs = [f"({row}) {sign} ({', '.join(bound)})" for sign, bound in ((">", after), ("<=", to)) if bound is not None]
+        return " AND ".join(signs) or "true"
+
 
 class MariaDb:
     """CONCAT() of a NULL is NULL, and so is a text longer than max_allowed_packet: that must not pass for a NULL."""
@@ -106,6 +140,40 @@ class MariaDb:
     def bucket_of_text(self, text: str) -> str:
         """By 28 bits of md5."""
         return f"MOD(CAST(CONV(LEFT(MD5({text}), 7), 16, 10) AS UNSIGNED), {BUCKETS})"
+
+    def ordered(self, column: Column) -> str | None:
+        """Texts by their code points, without padding; uuids as bytes: their own order swaps parts, and versions changed it."""
+        name = mariadb.type_name(column)
+        if name in self.whole:
+            return self.quoted(column.name)
+        if name == "uuid":
+            return f"CAST({self.quoted(column.name)} AS BINARY(16))"
+        if name not in ("char", "varchar"):
+            return None
+        text = self.quoted(column.name) if column.kind == "utf8mb4" else f"CONVERT({self.quoted(column.name)} USING utf8mb4)"
+        return f"{text} COLLATE utf8mb4_nopad_bin"
+
+    def bound(self, column: Column, value: int | str) -> str:
+        """Bytes in hexadecimal, so that no character of a key is one of SQL."""
+        if isinstance(value, int):
+            return str(value)
+        if mariadb.type_name(column) == "uuid":
+            return f"X'{value.replace('-', '')}'"
+        return f"_utf8mb4 X'{value.encode().hex()}' COLLATE utf8mb4_nopad_bin"
+
+    def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
+        """Written out: of a row comparison no index would be used. BETWEEN looks at a text or a uuid once, not twice."""
+        parts = [f"{values[0]} BETWEEN {after[0]} AND {to[0]}"] if after and to else []
+        parts += [self._beyond(values, ">", after)] if after else []
+        parts += [self._beyond(values, "<=", to)] if to else []
+        return " AND ".join(parts) or "true"
+
+    def _beyond(self, values: Sequence[str], sign: str, bounds: Sequence[str]) -> str:
+        strict = sign.rstrip("=")
+        found = f"{values[-1]} {sign} {bounds[-1]}"
+        for value, bound in zip(reversed(values[:-1]), reversed(bounds[:-1]), strict=True):
+            found = f"({value} {strict} {bound} OR ({value} = {bound} AND {found}))"
+        return f"{values[0]} {strict}= {bounds[0]} AND {found}" if len(values) > 1 else found
 
 
 DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSql(), "mariadb": MariaDb()}

@@ -13,9 +13,11 @@ from pyspark.sql import functions as sf
 
 from spark import plans
 from spark.changes import slot
+from spark.identifiers import quoted
 from spark.reconcile.at_cut import AtCut, Base
 from spark.reconcile.cut import AnyCut
-from spark.reconcile.row_text import LOW_BITS
+from spark.reconcile.key_order import Bound
+from spark.reconcile.row_text import LOW_BITS, WHOLE, RowText, Slice
 from spark.specs import SilverSpec
 
 Digest = dict[int, tuple[int, int]]
@@ -25,12 +27,12 @@ Texts = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Task:
-    """One table at one cut; `share` (i, n) looks at the buckets whose number leaves i when divided by n."""
+    """One table at one cut, and the slice of it that is looked at."""
 
     spec: SilverSpec
     base: Base
     cut: AnyCut
-    share: tuple[int, int] = (0, 1)
+    part: Slice = WHOLE
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,10 @@ def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
     at = AtCut(session, task.spec, task.base, task.cut)
-    found = _summed(_in_share(at.rows().select(*_columns(at), "hidden"), task.share))
+    rows = at.rows().where(at.row_text.within(task.part))
+    found = _summed(rows.select(*_columns(at), "hidden"))
     if any(r.hidden for r in found):
-        found = _summed(_in_share(_settled(at).withColumn("hidden", sf.lit(False)), task.share))
+        found = _summed(_settled(at, task.part).withColumn("hidden", sf.lit(False)))
     return {r.bucket: (r.rows, (r.high << LOW_BITS) + r.low) for r in found}
 
 
@@ -70,9 +73,28 @@ def _summed(rows: DataFrame) -> list[Row]:
 def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> KeyHashes:
     """Key text and hash of every row in some buckets."""
     at = AtCut(session, task.spec, task.base, task.cut)
-    rows = _settled(at).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
+    rows = _settled(at, task.part).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
     table = rows.toArrow()
     return Counter(zip(table.column("key").to_pylist(), table.column("hash").to_pylist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Next:
+    """Asks for the end of the range of about `count` keys that follows `after`, in silver at a version."""
+
+    spec: SilverSpec
+    version: int
+    after: Bound | None
+    count: int
+
+
+def range_end(session: SparkSession, asked: Next) -> Bound | None:
+    """The last key of the range; None: it is the last range."""
+    order = RowText(asked.spec).order
+    assert order is not None
+    silver = session.read.format("delta").option("versionAsOf", asked.version).load(asked.spec.path)
+    columns = [sf.col(quoted(c.name)).alias(slot(i)) for i, c in zip(order.places, order.columns, strict=True)]
+    return order.end(silver.select(*columns), asked.after, asked.count)
 
 
 def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str, Suspect]:
@@ -111,9 +133,10 @@ def _named(at: AtCut, row: Mapping[str, Any]) -> Texts:
     return at.row_text.shown([row[f"t{i}"] for i in range(len(at.row_text.forms))])
 
 
-def _settled(at: AtCut) -> DataFrame:
-    """Every row at the cut: key text, hash, bucket. Rows of silver that the cut does not see come from bronze."""
-    text, columns, rows = at.row_text, _columns(at), at.rows()
+def _settled(at: AtCut, part: Slice) -> DataFrame:
+    """Every row of the slice at the cut: key text, hash, bucket. Rows of silver that the cut does not see come from bronze."""
+    text, columns = at.row_text, _columns(at)
+    rows = at.rows().where(text.within(part))
     if not at.spec.keys:
         return rows.select(*columns)
     shown = rows.where("hidden").select(text.key().alias("key")).distinct()
@@ -129,8 +152,3 @@ def _settled(at: AtCut) -> DataFrame:
 def _columns(at: AtCut) -> tuple[Expression, ...]:
     text = at.row_text
     return text.key().alias("key"), text.hash().alias("hash"), text.bucket().alias("bucket")
-
-
-def _in_share(rows: DataFrame, share: tuple[int, int]) -> DataFrame:
-    part, parts = share
-    return rows if parts == 1 else rows.where(sf.col("bucket") % parts == part)

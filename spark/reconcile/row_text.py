@@ -5,7 +5,7 @@ hash    the first 60 bits of md5(text): two different rows have the same one wit
 bucket  of a key of whole numbers the remainder of the sum of their absolute values; of a uuid one of its bytes; of other keys
         28 bits of md5 of the key's text; without key the hash. A key's row is in the same bucket on both sides, whatever its
         values
-share   of the buckets: one of N, for tables too large to be read whole at a time
+slice   what is read of tables too large to be read whole at a time: a range of keys, or a share of the buckets: one of N
 """
 
 from __future__ import annotations
@@ -21,11 +21,20 @@ from pyspark.sql import functions as sf
 from spark.canonical.form import Form, Incomparable
 from spark.canonical.registry import form
 from spark.changes import slot
+from spark.errors import NotComparableError
 from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
+from spark.reconcile.key_order import KeyOrder, KeyRange, key_order
 from spark.specs import SilverSpec
 
 LOW_BITS = 30
 Share = tuple[int, int]
+Slice = Share | KeyRange
+WHOLE: Share = (0, 1)
+
+
+def slice_text(part: Slice) -> str:
+    """A slice for people: `4/127`, or its keys."""
+    return part.text if isinstance(part, KeyRange) else f"{part[0] + 1}/{part[1]}"
 
 
 @dataclass(frozen=True)
@@ -103,17 +112,29 @@ class RowText:
             return self.dialect.bucket_of_text(self.key_sql())
         return f"mod({self.hash_sql()}, {BUCKETS})"
 
-    def share_sql(self, share: Share) -> str:
-        """The condition of a share, (part, parts): ` WHERE ...`, nothing where it is the whole.
+    def slice_sql(self, part: Slice) -> str:
+        """The condition of a slice; `true` where it is the whole.
 
-        That the bucket leaves `part` when divided by `parts`; of numbers told without the bucket, where it can be.
+        Of a share (i, n) that the bucket leaves i when divided by n; of numbers told without the bucket, where it can be.
         """
-        part, parts = share
+        if isinstance(part, KeyRange):
+            return self._in_order(part).sql(part)
+        number, parts = part
         if parts == 1:
-            return ""
+            return "true"
         if self._numbers and BUCKETS % parts == 0:
-            return f" WHERE {self._remainder(parts)} = {part}"
-        return f" WHERE mod({self.bucket_sql()}, {parts}) = {part}"
+            return f"{self._remainder(parts)} = {number}"
+        return f"mod({self.bucket_sql()}, {parts}) = {number}"
+
+    @cached_property
+    def order(self) -> KeyOrder | None:
+        """The order of its keys, where both sides have the same."""
+        return key_order(self.spec.columns, self.keys, self.dialect)
+
+    def _in_order(self, part: KeyRange) -> KeyOrder:
+        if self.order is None:
+            raise NotComparableError(f"the key ({', '.join(self.keys)}) has no order that is known on both sides: {part.text}")
+        return self.order
 
     def _remainder(self, divisor: int) -> str:
         return self.dialect.remainder([self.dialect.quoted(key) for key in self._numbers], divisor)
@@ -153,3 +174,10 @@ class RowText:
         else:
             number = self.hash()
         return sf.pmod(number, sf.lit(BUCKETS)).cast("int")
+
+    def within(self, part: Slice) -> Expression:
+        """Whether the row is in a slice."""
+        if isinstance(part, KeyRange):
+            return self._in_order(part).lake(part)
+        number, parts = part
+        return sf.lit(True) if parts == 1 else self.bucket() % parts == number

@@ -15,7 +15,7 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase
 if TYPE_CHECKING:
     from spark.reconcile.cut import AnyCut
     from spark.reconcile.job import Digest, KeyHashes, Texts
-    from spark.reconcile.row_text import RowText
+    from spark.reconcile.row_text import RowText, Slice
 
 KINDS = ("postgresql", "mariadb")
 
@@ -23,11 +23,11 @@ KINDS = ("postgresql", "mariadb")
 class SourceRows(Protocol):
     """What a source's tables hold."""
 
-    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+    def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
 
-    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
-        """Key text and hash of every row in some buckets."""
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
+        """Key text and hash of every row in some buckets of a slice."""
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
@@ -67,15 +67,15 @@ class RowsNow:
     database: MariaDbDatabase | PostgresDatabase
     statement_timeout: float
 
-    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+    def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket."""
         with self._open() as rows:
-            return rows.digest(table, row_text, share)
+            return rows.digest(table, row_text, part)
 
-    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
-        """Key text and hash of every row in some buckets."""
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
+        """Key text and hash of every row in some buckets of a slice."""
         with self._open() as rows:
-            return rows.key_hashes(table, row_text, buckets)
+            return rows.key_hashes(table, row_text, buckets, part)
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""

@@ -24,7 +24,7 @@ from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 if TYPE_CHECKING:
     from spark.reconcile.cut import BinlogCut
     from spark.reconcile.job import Digest, KeyHashes, Texts
-    from spark.reconcile.row_text import RowText
+    from spark.reconcile.row_text import RowText, Slice
 
 # Stands in a sum for the hash of a row that could not be written, above any sum of hashes.
 _UNWRITTEN = 1 << 120
@@ -90,11 +90,11 @@ class MariaDbCut:
 
         return BinlogCut(self.place.number, self.place.position)
 
-    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+    def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), row_text.share_sql(share)
+        bucket, where = row_text.bucket_sql(), row_text.slice_sql(part)
         hash_ = f"IFNULL({row_text.hash_sql()}, {_UNWRITTEN})"
-        query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {_named(table, row_text)}{where} GROUP BY b"
+        query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {_named(table, row_text)} WHERE {where} GROUP BY b"
         found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}
         unwritten = sum(total // _UNWRITTEN for _, total in found.values())
         if unwritten:
@@ -104,12 +104,12 @@ class MariaDbCut:
             )
         return found
 
-    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
-        """Key text and hash of every row in some buckets."""
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
+        """Key text and hash of every row in some buckets of a slice."""
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
             f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table, row_text)} "
-            f"WHERE {row_text.bucket_sql()} IN ({listed})"
+            f"WHERE {row_text.slice_sql(part)} AND {row_text.bucket_sql()} IN ({listed})"
         )
         return Counter((key, int(hash_)) for key, hash_ in self._scan(table, query))
 

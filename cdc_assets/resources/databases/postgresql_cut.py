@@ -21,7 +21,7 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot
 if TYPE_CHECKING:
     from spark.reconcile.cut import Cut
     from spark.reconcile.job import Digest, KeyHashes, Texts
-    from spark.reconcile.row_text import RowText
+    from spark.reconcile.row_text import RowText, Slice
 
 # Texts of values must not depend on the server's settings.
 _SETTINGS = {
@@ -29,6 +29,7 @@ _SETTINGS = {
     "DateStyle": "ISO, YMD",
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "15min",
     "max_parallel_workers_per_gather": "0",
@@ -90,18 +91,19 @@ class PostgresRows:
         self.connection = connection
         self.lock = Lock()
 
-    def digest(self, table: TableId, row_text: RowText, share: tuple[int, int]) -> Digest:
+    def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), row_text.share_sql(share)
-        query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)}{where} GROUP BY 1"
+        bucket, where = row_text.bucket_sql(), row_text.slice_sql(part)
+        query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)} WHERE {where} GROUP BY 1"
         with self._scan(table, query) as cursor:
             return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
 
-    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int]) -> KeyHashes:
-        """Key text and hash of every row in some buckets."""
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
+        """Key text and hash of every row in some buckets of a slice."""
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
-            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} WHERE {row_text.bucket_sql()} IN ({listed})"
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} "
+            f"WHERE {row_text.slice_sql(part)} AND {row_text.bucket_sql()} IN ({listed})"
         )
         with self._scan(table, query) as cursor:
             return Counter(tuple(row) for row in cursor)

@@ -1,0 +1,112 @@
+"""Keys whose order is the same in the source's SQL and in Spark, and ranges of them.
+
+    whole number   as a number, on both sides
+    uuid           by its bytes: PostgreSQL compares them so, and so the lower-case text that silver holds
+    text           by its bytes in UTF-8: COLLATE "C" in PostgreSQL, utf8mb4_nopad_bin in MariaDB, what Spark compares
+
+A key of several columns is ordered by the first, then the second. Of other types (numeric and floats with NaN and -0, infinite
+timestamps, citext, character(n), domains, enums) nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from spark.changes import slot
+from spark.conditions import any_of
+from spark.errors import NotComparableError
+from spark.specs import Column
+
+if TYPE_CHECKING:
+    from spark.reconcile.dialect import Dialect
+
+Bound = tuple[int | str, ...]
+# A range's end is found in a sample of this many keys of it, so that a driver's memory does not grow with the table: 3 % off.
+SAMPLE = 1000
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """The keys above `after`, up to and with `to`, in the order of these columns; None: open on that side."""
+
+    columns: tuple[str, ...]
+    after: Bound | None = None
+    to: Bound | None = None
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        parts = [f"{sign} {', '.join(map(str, bound))}" for sign, bound in ((">", self.after), ("<=", self.to)) if bound]
+        return f"keys {' and '.join(parts)}" if parts else "all keys"
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """The order of a table's key. `places` are its columns' places in the spec."""
+
+    columns: tuple[Column, ...]
+    places: tuple[int, ...]
+    dialect: Dialect
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The key's columns."""
+        return tuple(c.name for c in self.columns)
+
+    # -- the database ----------------------------------------------------------------------------------------------
+
+    def sql(self, keys: KeyRange) -> str:
+        """The condition of a range."""
+        self._same(keys)
+        ordered = [self.dialect.ordered(column) or column.name for column in self.columns]
+        return self.dialect.between(ordered, self._constants(keys.after), self._constants(keys.to))
+
+    def _constants(self, bound: Bound | None) -> list[str] | None:
+        return None if bound is None else [self.dialect.bound(*pair) for pair in zip(self.columns, bound, strict=True)]
+
+    # -- Spark ---------------------------------------------------------------------------------------------------
+
+    def lake(self, keys: KeyRange) -> Expression:
+        """The condition of a range. A key of silver with a NULL, which no source has, is in the first one."""
+        self._same(keys)
+        upto = ~self._above(keys.to) if keys.to is not None else sf.lit(True)
+        if keys.after is None:
+            return upto | any_of([sf.col(slot(place)).isNull() for place in self.places])
+        return self._above(keys.after) & upto
+
+    def end(self, rows: DataFrame, after: Bound | None, count: int) -> Bound | None:
+        """The last key of the next range of about `count` of these rows above `after`; None: what is left is fewer."""
+        rate = min(1.0, SAMPLE / count)
+        columns = [sf.col(slot(place)) for place in self.places]
+        keys = rows.where(self.lake(KeyRange(self.names, after))).select(*columns)
+        sampled = keys if rate == 1.0 else keys.sample(rate)
+        wanted = max(1, round(count * rate))
+        first = sampled.dropna().orderBy(*columns).limit(wanted + 1).collect()
+        return tuple(first[wanted - 1]) if len(first) > wanted else None
+
+    def _above(self, bound: Bound) -> Expression:
+        """Lexicographic; the first column's own bound is said apart, for the statistics of files and row groups."""
+        pairs = [(sf.col(slot(place)), sf.lit(value)) for place, value in zip(self.places, bound, strict=True)]
+        (first, value), *_ = pairs
+        above = reduce(lambda rest, pair: (pair[0] > pair[1]) | ((pair[0] == pair[1]) & rest), reversed(pairs), sf.lit(False))
+        return (first >= value) & above if len(pairs) > 1 else above
+
+    def _same(self, keys: KeyRange) -> None:
+        if keys.columns != self.names:
+            raise NotComparableError(f"the key is {', '.join(self.names)} now, and was {', '.join(keys.columns)}: run it again")
+
+
+def key_order(columns: Sequence[Column], keys: Sequence[str], dialect: Dialect) -> KeyOrder | None:
+    """Of a key without NULLs, of types that both sides order alike; else None."""
+    at = {c.name: i for i, c in enumerate(columns)}
+    found = tuple(columns[at[key]] for key in keys)
+    if not found or any(c.nullable or dialect.ordered(c) is None for c in found):
+        return None
+    return KeyOrder(found, tuple(at[key] for key in keys), dialect)
