@@ -93,7 +93,12 @@ def topic(source: BaseSource, table: Table) -> str:
     """The topic on the core cluster, or where an application fills it."""
     if isinstance(table, TopicTable):
         return table.topic
-    return _topic_safe(f"{source.name}.{table.id.schema}.{table.id.table}")
+    return topic_of(source, table.id)
+
+
+def topic_of(source: BaseSource, table: TableId) -> str:
+    """Debezium's topic of any table that the source's connector captures."""
+    return _topic_safe(f"{source.name}.{table.schema}.{table.table}")
 
 
 def marker_topic(source: BaseSource) -> str:

@@ -15,13 +15,15 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets import names, settings
+from cdc_assets.reconcile.by_pages import compare as by_pages
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
 from cdc_assets.reconcile.standby import as_declared
 from cdc_assets.reconcile.standby import compare as two_steps
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import CapturedSource, Source, Table
+from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 
 _SHOWN = 20
@@ -51,11 +53,19 @@ def reconcile(
     """
     picked = _picked(chosen or [])
     part = _share(share)
+    for source, _ in picked:
+        if isinstance(source, UnaskedSource) and (mend or standby):
+            raise typer.BadParameter(
+                f"source {source.name}: kind {source.database.kind} is compared, not healed, and has no standby here"
+            )
     settings.export_stack_environment()
     platform = Platform()
 
-    def compared(source: Source, tables: list[Table]) -> dict[str, TableResult]:
+    def compared(source: CapturedSource, tables: list[Table]) -> dict[str, TableResult]:
         slices = {names.table_name(t): part for t in tables}
+        if isinstance(source, UnaskedSource):
+            return by_pages(platform, source, tables, slices=slices, timeout=timeout)
+        assert isinstance(source, Source)
         if two_step or standby:
             return two_steps(platform, source, tables, standby=standby, slices=slices, timeout=timeout)
         return as_declared(platform, source, tables, slices=slices, timeout=timeout)
@@ -63,7 +73,7 @@ def reconcile(
     results: list[TableResult] = []
     for source, tables in picked:
         found = compared(source, tables)
-        if mend and not dry_run:
+        if mend and not dry_run and isinstance(source, Source):
             found |= _healed(platform, source, tables, found, timeout)
         results += [found[names.table_name(t)] for t in tables]
     if output == "json":
@@ -123,7 +133,7 @@ def _print(results: list[TableResult]) -> None:
             console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
 
 
-def _picked(chosen: list[str]) -> list[tuple[Source, list[Table]]]:
+def _picked(chosen: list[str]) -> list[tuple[CapturedSource, list[Table]]]:
     """By source, in the order of the registry. `SOURCE/TABLE` is taken as well."""
     sources = {s.name: s for s in load_sources(settings.sources_folder())}
     picked: dict[str, list[Table]] = {}
@@ -132,15 +142,15 @@ def _picked(chosen: list[str]) -> list[tuple[Source, list[Table]]]:
         source = sources.get(name)
         if source is None:
             raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
-        if not (isinstance(source, Source) and can_reconcile(source)):
-            raise typer.BadParameter(f"source {name}: only PostgreSQL and MariaDB databases can be compared row by row")
+        if not isinstance(source, CapturedSource):
+            raise typer.BadParameter(f"source {name}: there is no database whose rows could be compared")
         try:
             tables = [source.table(short)] if short else list(source.tables)
         except KeyError as error:
             raise typer.BadParameter(str(error.args[0])) from None
         known = picked.setdefault(name, [])
         known += [t for t in tables if t not in known]
-    return [(source, picked[name]) for name, source in sources.items() if isinstance(source, Source) and name in picked]
+    return [(source, picked[name]) for name, source in sources.items() if isinstance(source, CapturedSource) and name in picked]
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from cdc_assets.connectors import mariadb, mongodb, mysql, oracle, postgresql, sqlserver
 from cdc_assets.connectors.records import table_pattern
+from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import CapturedSource
 
 CONFIGS: Mapping[str, Callable[[CapturedSource], dict[str, str]]] = {
@@ -20,7 +21,20 @@ CONFIGS: Mapping[str, Callable[[CapturedSource], dict[str, str]]] = {
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The whole config of `<source>-capture`."""
-    return CONFIGS[source.database.kind](source)
+    return _with_marker(source, CONFIGS[source.database.kind](source))
+
+
+def _with_marker(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
+    """Captured like a table, but no asset: `cdc reconcile` waits for its rows (reconcile.by_pages)."""
+    marker = source.reconciliation.marker
+    if marker is None:
+        return config
+    table = parse_table(marker)
+    listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
+    more = {listed: table_pattern(*table), "database.include.list": table_pattern(table.schema)}
+    return config | {
+        key: ",".join(dict.fromkeys([*config[key].split(","), pattern])) for key, pattern in more.items() if key in config
+    }
 
 
 def not_listed(source: CapturedSource, running: Mapping[str, str] | None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
@@ -20,21 +21,23 @@ if TYPE_CHECKING:
     from spark.reconcile.row_text import RowText, Slice
 
 
-def states(platform: Platform, source: Source, table: Table) -> tuple[SilverState | None, Committed | None]:
+def states(platform: Platform, source: CapturedSource, table: Table) -> tuple[SilverState | None, Committed | None]:
     """Silver's and bronze's, in this order: what silver has folded, bronze holds."""
     state = silver_state(names.silver_path(platform.lake, source, table))
     return state, bronze_committed(names.bronze_path(platform.lake, source))
 
 
-def row_text(platform: Platform, source: Source, table: Table, found: CatalogueTable) -> RowText:
-    """How the table's rows are written on both sides."""
+def row_text(
+    platform: Platform, source: CapturedSource, table: Table, found: CatalogueTable, without: Mapping[str, str] | None = None
+) -> RowText:
+    """How the table's rows are written on both sides; `without` are columns that the source's side cannot write."""
     from spark.reconcile.row_text import RowText
 
-    return RowText(silver_spec(platform.lake, source, table, found))
+    return RowText(silver_spec(platform.lake, source, table, found), without or {})
 
 
 def existing(
-    source: Source, table: Table, state: SilverState | None, committed: Committed | None
+    source: CapturedSource, table: Table, state: SilverState | None, committed: Committed | None
 ) -> tuple[SilverState, Committed]:
     """Both, or an error that says what to do."""
     if state is None or state.folded is None or committed is None:
@@ -44,7 +47,7 @@ def existing(
 
 def task(
     platform: Platform,
-    source: Source,
+    source: CapturedSource,
     table: Table,
     text: RowText,
     silver: SilverState | None,
@@ -69,4 +72,4 @@ def task(
     spec = text.spec
     tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
     base = Base(state.version, state.folded, committed, tail, platform.lake_kafka().bootstrap)
-    return Task(spec, base, cut, part)
+    return Task(spec, base, cut, part, text.without)

@@ -27,9 +27,9 @@ from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.cuts import SourceRows
+from cdc_assets.resources.databases.cuts import AnyRows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition
 
@@ -67,10 +67,10 @@ class Suspects:
 
 def compare(
     platform: Platform,
-    source: Source,
+    source: CapturedSource,
     tables: Sequence[Table],
     *,
-    now: SourceRows,
+    now: AnyRows,
     carry: Carry,
     catalogue: Mapping[TableId, CatalogueTable],
     slices: Mapping[str, Slice] | None = None,
@@ -95,9 +95,9 @@ def compare(
 @dataclass(frozen=True)
 class _Table:
     platform: Platform
-    source: Source
+    source: CapturedSource
     table: Table
-    now: SourceRows
+    now: AnyRows
     carry: Carry
     catalogue: CatalogueTable
     part: Slice
@@ -106,7 +106,7 @@ class _Table:
         from spark.reconcile import job
         from spark.reconcile.row_text import slice_text
 
-        text = lake.row_text(self.platform, self.source, self.table, self.catalogue)
+        text = lake.row_text(self.platform, self.source, self.table, self.catalogue, self.now.unwritten(self.catalogue))
         if not text.keys:
             raise DatabaseError(f"{self.table.name} has no key that can be compared: the two-step method reads keys again")
         started = time.monotonic()

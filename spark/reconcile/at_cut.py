@@ -13,8 +13,8 @@ key is hidden with it. A row of a full snapshot says nothing about the cut: whil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.sql import Column as Expression
@@ -66,17 +66,18 @@ class Base:
 
 @dataclass(frozen=True)
 class AtCut:
-    """One table at one cut."""
+    """One table at one cut; `without` as in RowText."""
 
     session: SparkSession
     spec: SilverSpec
     base: Base
     cut: AnyCut
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def row_text(self) -> RowText:
         """How its rows are written."""
-        return RowText(self.spec)
+        return RowText(self.spec, self.without)
 
     @cached_property
     def silver(self) -> DataFrame:

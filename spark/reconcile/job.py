@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column as Expression
@@ -33,6 +33,7 @@ class Task:
     base: Base
     cut: AnyCut
     part: Slice = WHOLE
+    without: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,14 @@ class Suspect:
     copies: int
 
 
+def _at_cut(session: SparkSession, task: Task) -> AtCut:
+    return AtCut(session, task.spec, task.base, task.cut, task.without)
+
+
 def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
-    at = AtCut(session, task.spec, task.base, task.cut)
+    at = _at_cut(session, task)
     rows = at.rows().where(at.row_text.within(task.part))
     found = _summed(rows.select(*_columns(at), "hidden"))
     if any(r.hidden for r in found):
@@ -72,7 +77,7 @@ def _summed(rows: DataFrame) -> list[Row]:
 
 def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> KeyHashes:
     """Key text and hash of every row in some buckets."""
-    at = AtCut(session, task.spec, task.base, task.cut)
+    at = _at_cut(session, task)
     rows = _settled(at, task.part).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
     table = rows.toArrow()
     return Counter(zip(table.column("key").to_pylist(), table.column("hash").to_pylist(), strict=True))
@@ -99,7 +104,7 @@ def range_end(session: SparkSession, asked: Next) -> Bound | None:
 
 def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str, Suspect]:
     """These keys, by bronze and by silver."""
-    at = AtCut(session, task.spec, task.base, task.cut)
+    at = _at_cut(session, task)
     wanted = session.createDataFrame([(k,) for k in keys], "key string")
     bronze = at.from_bronze(keys)
     absent = sf.col(slot(0)).isNull() & sf.col("_cdc_op").isNull()

@@ -11,8 +11,8 @@ slice   what is read of tables too large to be read whole at a time: a range of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.sql import Column as Expression
@@ -39,21 +39,23 @@ def slice_text(part: Slice) -> str:
 
 @dataclass(frozen=True)
 class RowText:
-    """How rows of a table are written."""
+    """How rows of a table are written; `without` are columns that the source's reader cannot write, and why."""
 
     spec: SilverSpec
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def forms(self) -> dict[str, Form]:
         """By column name; columns that cannot be compared are left out."""
-        found = {c.name: form(c) for c in self.spec.columns}
+        found = {c.name: form(c) for c in self.spec.columns if c.name not in self.without}
         return {name: f for name, f in found.items() if isinstance(f, Form)}
 
     @cached_property
     def not_compared(self) -> dict[str, str]:
         """The columns that cannot be compared, and why."""
         found = {c.name: (c, form(c)) for c in self.spec.columns}
-        return {name: f"{c.source_type}: {f.why}" for name, (c, f) in found.items() if isinstance(f, Incomparable)}
+        told = {name: f"{c.source_type}: {f.why}" for name, (c, f) in found.items() if isinstance(f, Incomparable)}
+        return {**self.without, **told}
 
     def shown(self, texts: Sequence[str | None]) -> dict[str, str | None]:
         """A row for people, from its forms' texts in their order."""
@@ -65,13 +67,13 @@ class RowText:
         return self.spec.keys if all(k in self.forms for k in self.spec.keys) else ()
 
     @cached_property
-    def _numbers(self) -> tuple[str, ...]:
+    def numbers(self) -> tuple[str, ...]:
         """The key's columns where all of them are whole numbers; else none."""
         types = {c.name: re.sub(r"\(\d+\)| zerofill", "", c.source_type) for c in self.spec.columns}
         return self.keys if all(types[key] in self.dialect.whole for key in self.keys) else ()
 
     @cached_property
-    def _uuid(self) -> str | None:
+    def uuid(self) -> str | None:
         """The bucket of a key that is one uuid, in SQL."""
         types = {c.name: c.source_type for c in self.spec.columns}
         if len(self.keys) != 1 or types[self.keys[0]] != "uuid":
@@ -104,10 +106,10 @@ class RowText:
 
     def bucket_sql(self) -> str:
         """The row's bucket."""
-        if self._numbers:
+        if self.numbers:
             return self._remainder(BUCKETS)
-        if self._uuid:
-            return self._uuid
+        if self.uuid:
+            return self.uuid
         if self.keys:
             return self.dialect.bucket_of_text(self.key_sql())
         return f"mod({self.hash_sql()}, {BUCKETS})"
@@ -122,7 +124,7 @@ class RowText:
         number, parts = part
         if parts == 1:
             return "true"
-        if self._numbers and BUCKETS % parts == 0:
+        if self.numbers and BUCKETS % parts == 0:
             return f"{self._remainder(parts)} = {number}"
         return f"mod({self.bucket_sql()}, {parts}) = {number}"
 
@@ -137,7 +139,7 @@ class RowText:
         return self.order
 
     def _remainder(self, divisor: int) -> str:
-        return self.dialect.remainder([self.dialect.quoted(key) for key in self._numbers], divisor)
+        return self.dialect.remainder([self.dialect.quoted(key) for key in self.numbers], divisor)
 
     # -- Spark ---------------------------------------------------------------------------------------------------
 
@@ -164,10 +166,10 @@ class RowText:
     def bucket(self) -> Expression:
         """The row's bucket."""
         order = {c.name: i for i, c in enumerate(self.spec.columns)}
-        if self._numbers:
-            columns = [sf.col(slot(order[key])).cast("bigint") for key in self._numbers]
+        if self.numbers:
+            columns = [sf.col(slot(order[key])).cast("bigint") for key in self.numbers]
             number = sum((sf.abs(column % BUCKETS) for column in columns[1:]), sf.abs(columns[0] % BUCKETS))
-        elif self._uuid:
+        elif self.uuid:
             number = sf.conv(sf.substring(sf.col(slot(order[self.keys[0]])), 12, 2), 16, 10).cast("bigint")
         elif self.keys:
             number = sf.conv(sf.substring(sf.md5(self.key()), 1, 7), 16, 10).cast("bigint")

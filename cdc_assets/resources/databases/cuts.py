@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases import mariadb_cut, postgresql_cut
+from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 
@@ -31,6 +32,13 @@ class SourceRows(Protocol):
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
+
+
+class AnyRows(SourceRows, Protocol):
+    """Rows that are read in two steps."""
+
+    def unwritten(self, table: CatalogueTable) -> dict[str, str]:
+        """The columns whose text this reader cannot write as the lake does, and why."""
 
 
 class SourceCut(SourceRows, Protocol):
@@ -81,6 +89,10 @@ class RowsNow:
         """The rows of these keys (texts), as they are shown."""
         with self._open() as rows:
             return rows.texts(table, row_text, keys)
+
+    def unwritten(self, table: CatalogueTable) -> dict[str, str]:
+        """None: the database writes them itself."""
+        return {}
 
     def _open(self) -> AbstractContextManager[SourceRows]:
         if isinstance(self.database, MariaDbDatabase):

@@ -1,0 +1,98 @@
+"""MySQL, SQL Server, Oracle and MongoDB compared in two steps: rows come page by page, and a row of ours marks the log.
+
+Everything that was committed before the marker's row lies before it in the log, and Debezium delivers in the order of commits:
+once the connector has brought the row to its topic, the table's topics hold all of that. The marker table is captured like a
+table of the source (`reconciliation: {marker: schema.table}`).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.assets.record_form import declared
+from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
+from cdc_assets.reconcile import two_step
+from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.registry.identifiers import TableId, parse_table
+from cdc_assets.registry.models import Table
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.rows.open import open_reader
+from cdc_assets.resources.rows.paged import PagedRows, RowReader
+from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
+
+if TYPE_CHECKING:
+    from spark.reconcile.row_text import Slice
+
+_POLL_SECONDS = 0.5
+
+
+def compare(
+    platform: Platform,
+    source: UnaskedSource,
+    tables: Sequence[Table],
+    *,
+    slices: Mapping[str, Slice] | None = None,
+    timeout: float = 300.0,
+) -> dict[str, TableResult]:
+    """By short table name; what stands in the way is a result as well."""
+    try:
+        reader, marker = open_reader(source.database), _marker(source)
+
+        def carry() -> LogPosition:
+            until = time.monotonic() + timeout
+            return LogPosition(
+                told := f"position-{uuid.uuid4()}",
+                mark(platform.core_kafka(), source, reader, marker, told, until),
+                topics_to_lake(platform, source, until),
+            )
+
+        catalogue = {table.id: declared(table) for table in tables if isinstance(table, DeclaredTable)}
+        return two_step.compare(platform, source, tables, now=PagedRows(reader), carry=carry, catalogue=catalogue, slices=slices)
+    except CdcAssetsError as error:
+        return {
+            name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error), method="two-step")
+            for name in map(names.table_name, tables)
+        }
+
+
+def mark(core: KafkaCluster, source: UnaskedSource, reader: RowReader, table: TableId, marker: str, until: float) -> str:
+    """Commit the marker's row and wait until its record is in the core cluster; where it is.
+
+    Raises:
+        CaughtUpTimeoutError: the connector did not bring it until then (time.monotonic).
+    """
+    topic = names.topic_of(source, table)
+    before = core.states([topic]).get(topic)
+    read = dict(before.ends) if before else {}
+    reader.mark(table, marker)
+    while True:
+        state = core.states([topic]).get(topic)
+        ends = state.ends if state else {}
+        for record in core.records(topic, {p: (read.get(p, 0), end) for p, end in ends.items()}):
+            # The id stands as it is in JSON and in Avro alike.
+            if marker.encode() in (record.value or b""):
+                return f"{topic} {record.partition}:{record.offset}"
+        read.update(ends)
+        if time.monotonic() > until:
+            raise CaughtUpTimeoutError(
+                f"{source.name}: the row written to {table} did not arrive in topic {topic}; is the table captured (cdc apply), "
+                f"and connector {names.connector_name(source)} running? ./cdc status"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _marker(source: UnaskedSource) -> TableId:
+    marker = source.reconciliation.marker
+    if marker is None:
+        raise DatabaseError(
+            f"source {source.name} declares no marker table, so nobody knows when the lake has what its rows show: make one with "
+            "a column id varchar(100) primary key, declare it (reconciliation: {marker: schema.table}), and cdc apply"
+        )
+    return parse_table(marker)

@@ -1,0 +1,84 @@
+"""MySQL's rows, by PyMySQL, in a session whose settings are our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cdc_assets import settings
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.rows.sql import Connection, Statements
+
+# A TIMESTAMP is read in UTC; NO_BACKSLASH_ESCAPES would change how the driver writes bound values.
+_SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2"
+
+
+class MySqlStatements(Statements):
+    """Backticks, `%s` and LIMIT."""
+
+    def quoted(self, name: str) -> str:
+        """The driver takes `%` for a place of a value."""
+        return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+    def bound(self, number: int) -> str:
+        """By order."""
+        return "%s"
+
+    def limited(self, select: str, rows: int) -> str:
+        """At its end."""
+        return f"{select} LIMIT {rows}"
+
+
+class MySqlConnection(Connection):
+    """One server."""
+
+    statements = MySqlStatements()
+
+    def __init__(self, database: MySql) -> None:
+        self._database = database
+
+    @contextmanager
+    def cursor(self) -> Iterator[Any]:
+        """A cursor whose statements are committed one by one.
+
+        Raises:
+            DatabaseError: the driver is missing, or what the server says.
+        """
+        try:
+            import pymysql
+        except ImportError as error:
+            raise DatabaseError("rows of MySQL need PyMySQL: install cdc-assets[mariadb]") from error
+        database = self._database
+        place = f"{settings.resolve(database.host)}:{settings.resolve(database.port)}"
+        try:
+            connection = pymysql.connect(
+                host=settings.resolve(database.host),
+                port=int(settings.resolve(database.port)),
+                user=settings.resolve(database.user),
+                password=settings.secret(database.password),
+                ssl=_tls(database.sslmode),
+                connect_timeout=10,
+                charset="utf8mb4",
+                autocommit=True,
+                program_name="cdc_assets",
+            )
+            with connection, connection.cursor() as cursor:
+                cursor.execute(_SETTINGS)
+                yield cursor
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise DatabaseError(f"MySQL at {place}: {error.args[-1] if error.args else type(error).__name__}") from error
+
+
+def _tls(mode: str) -> Any:
+    """An ssl context as Debezium's mode of that name means it. PyMySQL cannot fall back: `preferred` goes without TLS."""
+    import ssl
+
+    if mode in ("disabled", "preferred"):
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = mode == "verify_identity"
+    if mode == "required":
+        context.verify_mode = ssl.CERT_NONE
+    return context

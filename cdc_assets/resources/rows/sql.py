@@ -1,0 +1,136 @@
+"""Pages of a table by SQL: what is said in one kind's way (`Statements`), and how it is asked for (`SqlReader`).
+
+A page is the rows above the last key of the page before, `ORDER BY` the key, in whatever order the database has: nothing but this
+reader depends on it. The key's index serves it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.rows.paged import PAGE, Values
+
+if TYPE_CHECKING:
+    from spark.specs import Column
+
+
+class Statements(ABC):
+    """One kind's SQL. Values are never in it: they are bound."""
+
+    @abstractmethod
+    def quoted(self, name: str) -> str:
+        """An identifier."""
+
+    @abstractmethod
+    def bound(self, number: int) -> str:
+        """The place of the value with this number (from 1)."""
+
+    @abstractmethod
+    def limited(self, select: str, rows: int) -> str:
+        """`SELECT {columns} FROM ... ORDER BY ...`, its first rows only."""
+
+    def value(self, column: Column) -> str:
+        """A column as it is selected."""
+        return self.quoted(column.name)
+
+    def named(self, table: TableId) -> str:
+        """A table."""
+        return f"{self.quoted(table.schema)}.{self.quoted(table.table)}"
+
+    def page(self, table: TableId, columns: Sequence[Column], keys: int, *, first: bool) -> str:
+        """The next rows; values: `above` of the last key, where it is not the first page."""
+        names = [self.quoted(c.name) for c in columns[:keys]]
+        where = "" if first else f" WHERE {self._above(names)}"
+        return self.limited(f"{self._select(table, columns)}{where} ORDER BY {', '.join(names)}", PAGE)
+
+    def above(self, key: Values) -> list[Any]:
+        """The values of `page`, in their order: a, a, b, a, b, c, ..."""
+        return [value for count in range(1, len(key) + 1) for value in key[:count]]
+
+    def rows_of(self, table: TableId, columns: Sequence[Column], keys: int, count: int) -> str:
+        """The rows of so many keys; values: each key's."""
+        names = [self.quoted(c.name) for c in columns[:keys]]
+        one = [" AND ".join(f"{name} = {self.bound(k * keys + i + 1)}" for i, name in enumerate(names)) for k in range(count)]
+        return f"{self._select(table, columns)} WHERE {' OR '.join(f'({each})' for each in one)}"
+
+    def mark(self, table: TableId) -> tuple[str, str]:
+        """Adds a row, and takes away all others; each with the row's id as its value."""
+        name, column = self.named(table), self.quoted("id")
+        return (
+            f"INSERT INTO {name} ({column}) VALUES ({self.bound(1)})",
+            f"DELETE FROM {name} WHERE {column} <> {self.bound(1)}",
+        )
+
+    def _select(self, table: TableId, columns: Sequence[Column]) -> str:
+        return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.named(table)}"
+
+    def _above(self, names: Sequence[str]) -> str:
+        """Lexicographic, with each value bound where it stands: `(a > 1) OR (a = 2 AND b > 3)`."""
+        number, found = 0, []
+        for count in range(1, len(names) + 1):
+            parts = []
+            for place, name in enumerate(names[:count]):
+                number += 1
+                parts.append(f"{name} {'>' if place == count - 1 else '='} {self.bound(number)}")
+            found.append(f"({' AND '.join(parts)})")
+        return " OR ".join(found)
+
+
+class Connection(ABC):
+    """How one server is reached, and what its driver's values are here."""
+
+    statements: Statements
+
+    @abstractmethod
+    def cursor(self) -> AbstractContextManager[Any]:
+        """A cursor whose statements are committed one by one; the driver's errors are DatabaseErrors."""
+
+    def taken(self, value: Any) -> Any:
+        """A driver's value, as `texts` knows it."""
+        return value
+
+
+@dataclass(frozen=True)
+class SqlReader:
+    """Rows of one server (paged.RowReader)."""
+
+    server: Connection
+
+    def pages(self, table: TableId, columns: Sequence[Column], keys: int) -> Iterator[Sequence[Values]]:
+        """All rows."""
+        statements, last = self.server.statements, None
+        with self.server.cursor() as cursor:
+            while True:
+                query = statements.page(table, columns, keys, first=last is None)
+                rows = self._asked(cursor, query, statements.above(last) if last is not None else [])
+                yield [tuple(map(self.server.taken, row)) for row in rows]
+                if len(rows) < PAGE:
+                    return
+                last = tuple(rows[-1][:keys])
+                if None in last:
+                    raise DatabaseError(f"{table}: a row has NULL in its key, which is declared as not null")
+
+    def rows_of(self, table: TableId, columns: Sequence[Column], keys: Sequence[Values]) -> Sequence[Values]:
+        """At least the rows of these keys."""
+        if not keys:
+            return []
+        query = self.server.statements.rows_of(table, columns, len(keys[0]), len(keys))
+        with self.server.cursor() as cursor:
+            rows = self._asked(cursor, query, [value for key in keys for value in key])
+        return [tuple(map(self.server.taken, row)) for row in rows]
+
+    def mark(self, table: TableId, marker: str) -> None:
+        """Commit a row with this id to the marker table, and take away older ones."""
+        with self.server.cursor() as cursor:
+            for statement in self.server.statements.mark(table):
+                cursor.execute(statement, [marker])
+
+    def _asked(self, cursor: Any, query: str, values: list[Any]) -> list[Any]:
+        cursor.execute(query, values)
+        return list(cursor.fetchall())

@@ -1,0 +1,121 @@
+"""A value as its driver gives it, in the canonical text that Spark writes of silver's column (spark.canonical).
+
+By the declared type, which is written as PostgreSQL would write it. Types that are not here are not compared: their text in the
+lake is Debezium's own (json, intervals), or nobody has shown that both sides write the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Context, Decimal
+from typing import Any
+
+from cdc_assets.errors import DatabaseError
+
+Write = Callable[[Any], str]
+MAX_DIGITS = 38
+NOT_WRITTEN = "its text is not known to be the same in the lake and from this database's driver"
+
+
+def writer(source_type: str) -> Write | None:
+    """How values of the type are written; None where they are not compared. NULL is not its matter."""
+    from spark.types.rule import SourceType
+
+    found = SourceType.parse(source_type)
+    if found is None or found.array:
+        return None
+    if found.name == "numeric":
+        precision, scale = (*found.args, 0, 0)[:2]
+        return (lambda value: _decimal(value, scale)) if 0 <= scale <= precision <= MAX_DIGITS and found.args else None
+    return _WRITERS.get(found.name)
+
+
+def parsed(text: str, types: Sequence[str]) -> tuple[Any, ...]:
+    """A key's canonical text as values to ask for.
+
+    Raises:
+        DatabaseError: the key has a type whose text cannot be read back.
+    """
+    from spark.types.rule import SourceType
+
+    values = []
+    raw = text.encode()
+    for source_type in types:
+        found = SourceType.parse(source_type)
+        name = found.name if found else source_type
+        if name in _MEASURED:
+            size, _, raw = raw.partition(b":")
+            value, raw = raw[: int(size)], raw[int(size) + 1 :]
+        else:
+            value, _, raw = raw.partition(b";")
+        if name not in _READERS:
+            raise DatabaseError(f"a key of type {source_type} cannot be asked for again: two steps read keys again")
+        values.append(_READERS[name](value.decode()))
+    return tuple(values)
+
+
+def _decimal(value: Any, scale: int) -> str:
+    found = Decimal(str(value))
+    if found != (exact := found.quantize(Decimal(1).scaleb(-scale), context=Context(prec=2 * MAX_DIGITS))):
+        raise DatabaseError(f"the value {value} has more than the declared {scale} digits after the point")
+    return f"{exact:f}" if exact else f"{abs(exact):f}"
+
+
+def _boolean(value: Any) -> str:
+    return "true" if (value != b"\0" if isinstance(value, bytes) else value) else "false"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (dict, list, bytes)):
+        raise DatabaseError(f"a value declared as text is {type(value).__name__} in the database")
+    found = str(value)
+    return f"{len(found.encode())}:{found}"
+
+
+def _date(value: date) -> str:
+    return (value.date() if isinstance(value, datetime) else value).isoformat()
+
+
+def _timestamp(value: datetime) -> str:
+    """Without zone, and the digits of a second without trailing zeros."""
+    found = value.replace(tzinfo=None).isoformat(" ")
+    return found.rstrip("0") if "." in found else found
+
+
+def _moment(value: datetime) -> str:
+    return _timestamp(value.astimezone(timezone.utc) if value.tzinfo else value)
+
+
+def _time(value: time | timedelta) -> str:
+    if isinstance(value, timedelta):
+        value = (datetime.min + value).time()
+    return value.isoformat("microseconds")
+
+
+def _bits(form: str) -> Write:
+    return lambda value: struct.pack(form, float(value)).hex().upper()
+
+
+_MEASURED = ("text", "character varying", "character", "uuid")
+_WRITERS: dict[str, Write] = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), lambda value: str(int(value))),
+    **dict.fromkeys(_MEASURED, _text),
+    "boolean": _boolean,
+    "real": _bits(">f"),
+    "double precision": _bits(">d"),
+    "bytea": lambda value: hashlib.md5(bytes(value)).hexdigest(),
+    "date": _date,
+    "timestamp without time zone": _timestamp,
+    "timestamp with time zone": _moment,
+    "time without time zone": _time,
+}
+_READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), int),
+    **dict.fromkeys(_MEASURED, str),
+    "numeric": Decimal,
+    "date": date.fromisoformat,
+    "timestamp without time zone": datetime.fromisoformat,
+}
