@@ -71,8 +71,9 @@ class SqlServerConnection(Connection):
                 connection.cursor() as cursor,
             ):
                 yield cursor
-        except (pytds.tds_base.Error, OSError) as error:
-            raise DatabaseError(f"SQL Server at {host}:{port}: {error}") from error
+        except (pytds.tds_base.Error, OSError, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            raise DatabaseError(f"SQL Server at {host}:{port}: {reason}") from error
 
     def taken(self, value: Any) -> Any:
         """Debezium's driver writes a uniqueidentifier in capitals."""
@@ -80,7 +81,9 @@ class SqlServerConnection(Connection):
 
 
 def _tls(*, encrypt: bool, trusting: bool) -> dict[str, Any]:
-    """A CA file is what makes this driver encrypt: the system's own."""
+    """A CA file is what makes this driver encrypt (with pyOpenSSL): the system's own, one of which must have signed the server's
+    certificate; `trusting` leaves out the host's name only.
+    """
     import ssl
 
     if not encrypt:

@@ -1,0 +1,195 @@
+"""Rows of databases that are read by pages: each kind's statements, and the log's marker.
+
+No server of these kinds is started: their statements are answered by SQLite, which has the same identifiers' quotes and
+comparisons, after the words that only one kind has (TOP, FETCH FIRST, places of values) have been put into SQLite's.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cdc_assets.connectors.capture import capture_config
+from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError
+from cdc_assets.reconcile.by_pages import compare, mark
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.rows import sql
+from cdc_assets.resources.rows.mysql import MySqlStatements
+from cdc_assets.resources.rows.open import open_reader
+from cdc_assets.resources.rows.oracle import OracleStatements
+from cdc_assets.resources.rows.paged import PagedRows
+from cdc_assets.resources.rows.sql import Connection, SqlReader, Statements
+from cdc_assets.resources.rows.sqlserver import SqlServerStatements
+from cdc_assets.resources.rows.texts import parsed, writer
+from spark.reconcile.row_text import RowText
+from spark.specs import Column, SilverSpec
+
+TABLE = TableId("shop", "line item")
+TYPES = {"code": "text", "line": "integer", "note": "text"}
+TEXT = RowText(SilverSpec("s", "t", "-", "-", tuple(Column(n, t, n == "note") for n, t in TYPES.items()), ("code", "line")))
+ROWS = [(f"c'{i % 7}", i // 7 - 3, None if i % 5 else f"%s {i}") for i in range(60)]
+EVERY = [MySqlStatements(), SqlServerStatements(), OracleStatements()]
+SERVERS = {
+    "mysql": {"host": "db"},
+    "sqlserver": {"host": "db", "dbname": "shop"},
+    "oracle": {"host": "db", "dbname": "ORCL"},
+    "mongodb": {"hosts": "db:27017"},
+}
+
+
+@dataclass
+class InSqlite(Connection):
+    """A cursor that speaks one kind's SQL; `asked` are the statements as they came."""
+
+    statements: Statements
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.database = sqlite3.connect(":memory:")
+        self.database.execute("ATTACH ':memory:' AS shop")
+        self.database.execute('CREATE TABLE shop."line item" (code TEXT, line INT, note TEXT, PRIMARY KEY (code, line))')
+        self.database.executemany('INSERT INTO shop."line item" VALUES (?, ?, ?)', ROWS)
+        self.database.execute("CREATE TABLE shop.marker (id TEXT PRIMARY KEY)")
+
+    @contextmanager
+    def cursor(self) -> Iterator[Any]:
+        cursor = self.database.cursor()
+
+        def execute(query: str, values: Sequence[Any]) -> None:
+            self.asked.append(query)
+            translated = re.sub(r"^SELECT TOP \((\d+)\) (.*)$", r"SELECT \2 LIMIT \1", query)
+            translated = re.sub(r"FETCH FIRST (\d+) ROWS ONLY", r"LIMIT \1", translated)
+            cursor.execute(re.sub(r":(\d+)", r"?\1", translated).replace("%s", "?"), list(values))
+
+        yield SimpleNamespace(execute=execute, fetchall=cursor.fetchall)
+
+
+@pytest.mark.parametrize("statements", EVERY, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("page", [1, 7, 60, 100])
+def test_pages_have_every_row_once(monkeypatch: pytest.MonkeyPatch, statements: Statements, page: int) -> None:
+    monkeypatch.setattr(sql, "PAGE", page)
+    server = InSqlite(statements)
+    reader = SqlReader(server)
+    pages = list(reader.pages(TABLE, TEXT.spec.columns, 2))
+    assert sorted((row for rows in pages for row in rows), key=str) == sorted(ROWS, key=str)
+    assert max(map(len, pages)) <= page
+    assert sorted(reader.rows_of(TABLE, TEXT.spec.columns, [ROWS[3][:2], ROWS[41][:2], ("none", 1)]), key=str) == sorted(
+        [ROWS[3], ROWS[41]], key=str
+    )
+    reader.mark(TableId("shop", "marker"), "m1")
+    reader.mark(TableId("shop", "marker"), "m2")
+    assert server.database.execute("SELECT id FROM shop.marker").fetchall() == [("m2",)]
+
+
+def test_the_statements_of_each_kind() -> None:
+    columns = (Column("a]`%", "integer", False), Column("b", "timestamp with time zone", False))
+    mysql, server, oracle = EVERY
+    assert (
+        mysql.page(TABLE, columns, 1, first=True) == "SELECT `a]``%%`, `b` FROM `shop`.`line item` ORDER BY `a]``%%` LIMIT 5000"
+    )
+    with pytest.raises(DatabaseError, match="percent sign"):
+        server.page(TABLE, columns, 1, first=True)
+    assert server.rows_of(TABLE, columns[1:], 1, 2) == "SELECT [b] FROM [shop].[line item] WHERE ([b] = %s) OR ([b] = %s)"
+    assert oracle.page(TABLE, columns, 2, first=False) == (
+        'SELECT "a]`%", SYS_EXTRACT_UTC("b") FROM "shop"."line item" WHERE ("a]`%" > :1) OR ("a]`%" = :2 AND "b" > :3) '
+        'ORDER BY "a]`%", "b" FETCH FIRST 5000 ROWS ONLY'
+    )
+    with pytest.raises(DatabaseError, match="double quote"):
+        oracle.quoted('x"y')
+
+
+def test_sums_keys_and_rows_agree_with_each_other() -> None:
+    rows = PagedRows(SqlReader(InSqlite(EVERY[0])))
+    whole = rows.digest(TABLE, TEXT, (0, 1))
+    hashes = rows.key_hashes(TABLE, TEXT, [*whole], (0, 1))
+    assert sum(n for n, _ in whole.values()) == len(ROWS) == len(hashes)
+    assert sum(total for _, total in whole.values()) == sum(value for _, value in hashes)
+    shares = [rows.digest(TABLE, TEXT, (part, 3)) for part in range(3)]
+    assert {bucket: found for share in shares for bucket, found in share.items()} == whole
+    assert sum(map(len, shares)) == len(whole)
+    key = "3:c'5;4;"
+    assert (key, parsed(key, ["text", "integer"])) in {(k, (k[2:5], 4)) for k, _ in hashes}
+    assert set(rows.texts(TABLE, TEXT, [key, "4:none;1;"])) == {key}
+
+
+def source_of(kind: str, **more: Any) -> UnaskedSource:
+    key = "_id" if kind == "mongodb" else "id"
+    return UnaskedSource.model_validate(
+        {
+            "source": "erp",
+            "database": {"kind": kind, "user": "cdc", "password": {"secret": "erp"}, **SERVERS[kind]},
+            "tables": [{"name": "shop.orders", "keys": [key], "columns": {key: "text not null", "lines": "jsonb"}}],
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize(("kind", "driver"), [("sqlserver", "pytds"), ("oracle", "oracledb"), ("mongodb", "pymongo")])
+def test_a_missing_driver_is_named_with_its_group(monkeypatch: pytest.MonkeyPatch, kind: str, driver: str) -> None:
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(DatabaseError, match=f"{'python-tds' if driver == 'pytds' else driver}.*uv sync --group databases"):
+        list(open_reader(source_of(kind).database).pages(TableId("shop", "orders"), TEXT.spec.columns, 1))
+
+
+def test_without_a_marker_table_nothing_is_compared() -> None:
+    source = source_of("oracle")
+    (result,) = compare(Platform(), source, source.tables).values()
+    assert (result.verdict, result.method) == ("not compared", "two-step")
+    assert "declares no marker table" in result.reason
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_the_marker_table_is_captured(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
+    plain, marked = (capture_config(source_of(kind, **more)) for more in ({}, {"reconciliation": {"marker": "ours.marker"}}))
+    listed = "collection.include.list" if kind == "mongodb" else "table.include.list"
+    assert marked[listed] == plain[listed] + r",ours\.marker"
+    assert marked.get("database.include.list") in (None, "shop,ours")
+
+
+class Core:
+    """The marker's topic, to which a record comes when the row has been written and somebody has looked twice."""
+
+    def __init__(self) -> None:
+        self.written: str | None = None
+        self.looks = 0
+
+    def states(self, topics: Sequence[str]) -> dict[str, Any]:
+        self.looks += 1
+        return {topics[0]: SimpleNamespace(ends={0: 5 if self.written is None or self.looks < 3 else 6})}
+
+    def records(self, topic: str, ranges: dict[int, tuple[int, int]]) -> list[Any]:
+        value = f'{{"after": {{"id": "{self.written}"}}}}'.encode()
+        return [SimpleNamespace(partition=0, offset=5, value=value)] if ranges[0] == (5, 6) else []
+
+
+def test_the_marker_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_assets.reconcile.by_pages._POLL_SECONDS", 0.0)
+    core, table = Core(), TableId("ours", "marker")
+    reader = SimpleNamespace(mark=lambda table, marker: setattr(core, "written", marker))
+    asked = cast(Any, (core, source_of("mysql"), reader, table))
+    assert mark(*asked, "position-1", float("inf")) == "erp.ours.marker 0:5"
+    other = cast(Any, (Core(), source_of("mysql"), SimpleNamespace(mark=lambda table, marker: None), table))
+    with pytest.raises(CaughtUpTimeoutError, match=r"ours.marker did not arrive in topic erp.ours.marker"):
+        mark(*other, "position-1", 0.0)
+
+
+def test_types_without_a_text_are_not_written() -> None:
+    assert [writer(t) is None for t in ("jsonb", "interval", "numeric", "numeric(40,2)", "text[]", "numeric(5,2)")] == [
+        *[True] * 5,
+        False,
+    ]
+    with pytest.raises(DatabaseError, match="more than the declared 1 digits"):
+        (writer("numeric(5,1)") or str)("1.25")
+    with pytest.raises(DatabaseError, match="is dict in the database"):
+        (writer("text") or str)({})
