@@ -22,6 +22,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark import plans
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
 from spark.ledger import appends, counts, panes, unsettled
@@ -87,6 +88,8 @@ def table_news(
     cut = uncounted(found, before, again=again)
     if cut is None:
         return None
+    known = sum(state.records for state in cut.start.folded.values()) if cut.start else 0
+    plans.suit(session, events=sum(state.records for state in cut.last.topics.values()) - known)
     # The topics go on from where they were counted, whatever is counted anew in the lake.
     moved = transport(session, spec, table, replace(cut, start=before))
     try:
