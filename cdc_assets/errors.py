@@ -37,6 +37,10 @@ class ConnectorFailedError(ConnectError):
     """A connector, or one of its tasks, is FAILED; carries the first line of each trace."""
 
 
+class OffsetsRemainError(ConnectError):
+    """A connector is created again under a name whose offsets Connect has kept; somebody has to say whether they hold."""
+
+
 class KafkaError(CdcAssetsError):
     """A Kafka cluster refused, failed, or did not answer within the deadline."""
 

@@ -113,6 +113,11 @@ def capture_names(source: CapturedSource) -> dict[str, str]:
     return {"cdc/schema_history": schema_history_topic(source)} if has_schema_history(source) else {}
 
 
+def connect_topics(cluster: str) -> dict[str, str]:
+    """Where the embedded Connect worker of a cluster keeps its configs, offsets and status."""
+    return {use: f"_{cluster}-connect-{use}" for use in ("configs", "offsets", "status")}
+
+
 def has_schema_history(source: CapturedSource) -> bool:
     """Whether its connector keeps the tables' definitions in a topic."""
     return source.database.kind not in ("postgresql", "mongodb")

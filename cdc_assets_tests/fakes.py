@@ -16,6 +16,7 @@ class FakeTopic:
     logs: dict[int, list[tuple[bytes | None, bytes | None] | None]]
     begins: dict[int, int] = field(default_factory=dict)
     config: dict[str, str] = field(default_factory=lambda: {"cleanup.policy": "delete", "retention.ms": "604800000"})
+    copies: int = 3
 
 
 class FakeKafka:
@@ -35,6 +36,15 @@ class FakeKafka:
 
     def topic_config(self, name: str) -> dict[str, str]:
         return self.topics[name].config
+
+    def replicas(self, topics: Sequence[str]) -> dict[str, int]:
+        return {name: self.topics[name].copies for name in topics if name in self.topics}
+
+    def brokers(self) -> int:
+        return 3
+
+    def cluster_id(self) -> str:
+        return "fake"
 
     def high_watermarks(self, topics: Sequence[str]) -> Offsets:
         return {name: state.ends for name, state in self.states(topics).items()}

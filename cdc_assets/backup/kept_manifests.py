@@ -8,10 +8,9 @@ cache and may be removed at any time.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 
+from cdc_assets.resources.durable_file import replace_bytes
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
 
 
@@ -39,13 +38,5 @@ class KeptManifests:
         if len(data) == listed.size and hashlib.md5(data, usedforsecurity=False).hexdigest() == listed.md5:
             return data
         data = self._store.get(listed.key)
-        _write(copy, data)
+        replace_bytes(copy, data)
         return data
-
-
-def _write(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=file.parent)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    Path(name).replace(file)

@@ -41,10 +41,15 @@ def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = "tex
 
 
 def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
-    """Let paused or stopped connectors run, and wait until every task does."""
+    """Let paused or stopped connectors run, and wait until every task does; from the offsets that Connect has of them."""
+    from cdc_assets.connectors.beginning import begin, is_beginning, unmarked
 
     def act(connect: ConnectClient, name: str) -> None:
-        connect.resume(name)
+        config = connect.config(name) or {}
+        if is_beginning(config):
+            begin(connect, unmarked(config), resume_offsets=True)
+        else:
+            connect.resume(name)
         connect.wait_running(name)
 
     _each(connectors, "resume", act, dry_run=dry_run, output=output)

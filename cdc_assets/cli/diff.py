@@ -24,6 +24,12 @@ def diff(sources: Chosen = None, output: Output = "text") -> None:
 def apply(
     sources: Chosen = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate and show the difference, change nothing.")] = False,
+    resume_offsets: Annotated[
+        bool,
+        typer.Option(
+            "--resume-offsets", help="Go on from offsets that Connect has kept of a deleted connector of the same name."
+        ),
+    ] = False,
     output: Output = "text",
 ) -> None:
     """Bring the connectors to what is declared: validated by Connect, only differences, nothing foreign touched."""
@@ -44,7 +50,7 @@ def apply(
                 refuse_uncapturable(platform, declared.source)
             if declared.role == "mirror":
                 refuse_one_cluster(platform.core_kafka(), platform.lake_kafka())
-            applied = apply_connector(platform.connect(declared.cluster), declared.config)
+            applied = apply_connector(platform.connect(declared.cluster), declared.config, resume_offsets=resume_offsets)
         except CdcAssetsError as error:
             failed = True
             done.append({"connector": declared.name, "summary": "failed", "error": str(error)})
@@ -53,6 +59,7 @@ def apply(
         done.append(applied.to_json())
         if output != "json":
             changed = f" ({', '.join(applied.changed_keys)})" if applied.changed_keys else ""
+            changed += f" (goes on from {applied.resumed_offsets} offset(s))" if applied.resumed_offsets else ""
             print(f"{applied.name}: {applied.summary}{changed}, {applied.status.state}, {len(applied.status.tasks)} task(s)")
     if output == "json":
         print(json.dumps(done, indent=2))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cdc_assets import settings
+from cdc_assets.cli.progress import status
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
@@ -30,18 +31,17 @@ def wait(
     from cdc_assets.resources.platform import Platform
 
     chosen = choose(load_sources(settings.sources_folder()), sources)
-    platform, console = Platform(), Console(stderr=True)
-    started = time.monotonic()
-    with console.status(f"waiting for {', '.join(source.name for source in chosen)}") as status:
+    platform, started = Platform(), time.monotonic()
+    with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
             left = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind)
-            status.update(f"{time.monotonic() - started:.0f} s, behind: {left}" if left else "caught up")
+            say(f"{time.monotonic() - started:.0f} s, behind: {left}" if left else "caught up")
 
         try:
             reached = wait_caught_up(platform, chosen, timeout=timeout, with_backup=backup, progress=progress)
         except CaughtUpTimeoutError as error:
-            console.print(f"[red]{error}[/red]")
+            print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
     if output == "json":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_assets.connectors.beginning import begin
 from cdc_assets.connectors.difference import Difference, difference
 from cdc_assets.errors import ConnectError
 from cdc_assets.resources.connect import ConnectClient, ConnectorStatus
@@ -21,6 +22,7 @@ class Applied:
     created: bool
     changed_keys: tuple[str, ...]
     status: ConnectorStatus
+    resumed_offsets: int = 0
 
     @property
     def summary(self) -> str:
@@ -33,17 +35,20 @@ class Applied:
             "connector": self.name,
             "summary": self.summary,
             "changed_keys": list(self.changed_keys),
+            "resumed_offsets": self.resumed_offsets,
             "state": self.status.state,
             "tasks": list(self.status.tasks),
         }
 
 
-def apply_connector(connect: ConnectClient, config: Mapping[str, str]) -> Applied:
+def apply_connector(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: bool = False) -> Applied:
     """Make the connector `config["name"]` be as declared, and running.
 
-    A connector that somebody has paused or stopped gets the config, and is left paused or stopped.
+    A connector that somebody has paused or stopped gets the config, and is left paused or stopped. One that is created
+    goes on from offsets of an earlier one of its name only with `resume_offsets` (connectors.beginning).
 
     Raises:
+        OffsetsRemainError: it is created, Connect has kept offsets under its name, and nobody has chosen.
         ConnectError: with Connect's own findings when the config is not valid, or when the name is a foreign
             connector's; nothing is applied then. Also when it is held (PAUSED, STOPPED).
         ConnectorFailedError: when it, or a task, does not run.
@@ -51,15 +56,17 @@ def apply_connector(connect: ConnectClient, config: Mapping[str, str]) -> Applie
     name = config["name"]
     found = difference(connect, config)
     refuse(found)
-    held = _held(connect, name) if found.exists else ""
+    if not found.exists:
+        resumed = begin(connect, config, resume_offsets=resume_offsets)
+        return Applied(name, True, (), connect.wait_running(name), len(resumed))
+    held = _held(connect, name)
     if found.changes:
         connect.put_config(name, config)
     if held:
         done = "the declared config is applied, but it" if found.changes else "it"
         raise ConnectError(f"connector {name} at {connect.url}: {done} is {held}; when that is over: cdc resume {name}")
     status = connect.wait_running(name)
-    changed = tuple(change.key for change in found.changes)
-    return Applied(name, not found.exists, changed if found.exists else (), status)
+    return Applied(name, False, tuple(change.key for change in found.changes), status)
 
 
 def refuse(found: Difference) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import shown
 
@@ -73,7 +74,9 @@ class Difference:
 def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
     """Compare, and let Connect validate what differs; nothing is changed."""
     name = config["name"]
-    current = connect.config(name)
+    found = connect.config(name)
+    # One that was created and not begun is still to be created.
+    current = None if is_beginning(found) else found
     before = current or {}
     keys = sorted(key for key in {*config, *before} if config.get(key) != before.get(key))
     taken_by = "" if current is None else _other_class(before, config)

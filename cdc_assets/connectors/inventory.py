@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
+from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.errors import ConnectError
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient, ConnectorOverview
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _ORDER = {"FAILED": 0, "UNASSIGNED": 1, "RESTARTING": 2, "STOPPED": 3, "PAUSED": 4, "RUNNING": 5}
+
+_BEGINNING = (
+    "created, not begun: cdc apply; with offsets of an earlier one: cdc resume {0}, or cdc offsets reset {0} and cdc apply"
+)
 
 
 def clusters(platform: Platform) -> Iterator[tuple[str, ConnectClient]]:
@@ -81,7 +86,7 @@ def _row(cluster: str, found: ConnectorOverview, source: str | None) -> dict[str
         "type": found.type,
         "class": found.config.get("connector.class", "").rsplit(".", 1)[-1],
         "worker": status.worker if status else "",
-        "trace": "; ".join(status.trace) if status else "",
+        "trace": _BEGINNING.format(found.name) if is_beginning(found.config) else "; ".join(status.trace) if status else "",
     }
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from cdc_assets import names
+from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import DatabaseError, IncarnationError
 from cdc_assets.incarnation.facts import IncarnationDatabase
@@ -112,8 +113,12 @@ def _forget(platform: Platform, source: Source, opening: Opening) -> None:
 
 def _read(platform: Platform, source: Source, opening: Opening) -> None:
     connect, config = platform.core_connect(), capture_config(source)
-    connect.put_config(config["name"], config)
-    connect.resume(config["name"])
+    found = connect.config(config["name"])
+    if found is None or is_beginning(found):
+        begin_anew(connect, config)  # whoever has deleted it has left the offsets of the old log
+    else:
+        connect.put_config(config["name"], config)
+        connect.resume(config["name"])
     connect.wait_running(config["name"])
     # The marker lies behind the whole reading.
     carry_to_lake(platform, source, deadline=_DEADLINE_SECONDS)

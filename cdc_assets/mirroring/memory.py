@@ -10,12 +10,11 @@ stays until it is repaired, however MirrorMaker's own offsets go on.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cdc_assets import settings
+from cdc_assets.resources.durable_file import replace_json
 
 
 @dataclass
@@ -41,12 +40,7 @@ def load(source: str) -> dict[str, Seen]:
 
 def save(source: str, seen: dict[str, Seen]) -> None:
     """Replace the file."""
-    file = _file(source)
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump({topic: asdict(each) for topic, each in sorted(seen.items())}, stream, indent=1)
-    Path(draft).replace(file)
+    replace_json(_file(source), {topic: asdict(each) for topic, each in sorted(seen.items())})
 
 
 def _file(source: str) -> Path:

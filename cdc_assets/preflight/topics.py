@@ -1,4 +1,4 @@
-"""What must hold of a source's topics: whole logs, and a schema history that begins at its beginning."""
+"""What must hold of a source's topics: whole logs, a schema history that begins at its beginning, and Connect's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.preflight import connect_topics
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.models import CapturedSource
 
@@ -37,7 +38,12 @@ class Cluster(Protocol):
 def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
     """All of the core's and the lake's; a cluster that cannot be reached is one."""
     try:
-        return [*findings(source, platform.core_kafka(), platform.lake_kafka())]
+        core, lake = platform.core_kafka(), platform.lake_kafka()
+        return [
+            *findings(source, core, lake),
+            *connect_topics.findings("core", platform.core_connect(), core),
+            *(connect_topics.findings("lake", platform.lake_connect(), lake) if names.is_mirrored(source) else ()),
+        ]
     except CdcAssetsError as error:
         return [Finding("topics", "warn", "Kafka", f"cannot be told: {error}", "mend that first")]
 

@@ -103,6 +103,14 @@ class KafkaCluster:
         """The cluster's id: two addresses with one id are one cluster."""
         return str(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).cluster_id)
 
+    def replicas(self, topics: Sequence[str]) -> dict[str, int]:
+        """In how many copies each topic's worst partition is kept; a topic that does not exist is left out."""
+        return {name: min(len(p.replicas) for p in d.partitions) for name, d in self._describe(topics).items()}
+
+    def brokers(self) -> int:
+        """How many there are now."""
+        return len(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).nodes)
+
     def topic_config(self, name: str) -> dict[str, str]:
         """Every setting of the topic, defaults included."""
         from confluent_kafka.admin import ConfigResource

@@ -15,7 +15,7 @@ import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 @dataclass(frozen=True)
@@ -97,21 +97,23 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def write_private(file: Path, text: str) -> None:
-    """Replace the file in one step; 0600 from its first byte on."""
+def write_private(file: Path, text: str, *, durable: bool = True) -> None:
+    """Replace the file in one step; 0600 from its first byte on. What is not durable may be empty after a power cut."""
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
+            if durable:
+                _flush(stream)
         Path(name).replace(file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
-def write_json(file: Path, value: Any) -> None:
+def write_json(file: Path, value: Any, *, durable: bool = True) -> None:
     """As `write_private`, as JSON."""
-    write_private(file, json.dumps(value, indent=2) + "\n")
+    write_private(file, json.dumps(value, indent=2) + "\n", durable=durable)
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -128,12 +130,19 @@ def write_once(file: Path, text: str) -> str:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
+            _flush(stream)
         with contextlib.suppress(FileExistsError):
             # Unlike a rename, a link never replaces what the other writer has made.
             os.link(name, file)
     finally:
         Path(name).unlink(missing_ok=True)
     return file.read_text(encoding="utf-8")
+
+
+def _flush(stream: TextIO) -> None:
+    """Without it the new file may be empty after the machine has lost its power."""
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 def _generated(file: Path) -> str:

@@ -54,7 +54,9 @@ class StackState:
 
 def write_state(home: Home, state: StackState) -> None:
     """Replace state.json."""
-    write_json(home.state, {"supervisor": state.supervisor, "components": [asdict(c) for c in state.components]})
+    told = {"supervisor": state.supervisor, "components": [asdict(c) for c in state.components]}
+    # Every second while things start: the loop that writes it must not wait for a busy disk.
+    write_json(home.state, told, durable=False)
 
 
 def read_state(home: Home) -> StackState | None:

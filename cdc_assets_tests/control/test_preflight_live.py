@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
+from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.control.conftest import Cdc
 from cdc_assets_tests.live_source import NAME
 
@@ -159,3 +160,17 @@ def _invalidate(database: psycopg.Connection) -> None:
         database.execute("SELECT pg_logical_emit_message(false, 'fill', repeat('x', 1000000))")
         database.execute("SELECT pg_switch_wal()")
     database.execute("CHECKPOINT")
+
+
+def test_connects_own_topics(cdc: Cdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(cdc, "connect_topics")["level"] == "ok"
+    kafka, topic = KafkaCluster(cdc.lake.bootstrap), "_lake-connect-status"
+    kafka._apply_config(topic, {"cleanup.policy": "delete"})
+    finding = found(cdc, "connect_topics")
+    assert (finding["level"], finding["subject"]) == ("fail", topic)
+    assert f"--topic {topic} --add-config cleanup.policy=compact" in str(finding["mend"])
+    kafka._apply_config(topic, {"cleanup.policy": "compact"})
+    assert found(cdc, "connect_topics")["level"] == "ok"
+    monkeypatch.setenv("CDC_LAKE_CONNECT_TOPICS", "_lake-connect-configs,nobody,_lake-connect-status")
+    finding = found(cdc, "connect_topics")
+    assert (finding["level"], finding["subject"]) == ("fail", "nobody")

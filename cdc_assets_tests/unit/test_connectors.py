@@ -11,11 +11,12 @@ import pytest
 
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.difference import difference
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.errors import ConnectError, ConnectorFailedError
+from cdc_assets.errors import ConnectError, ConnectorFailedError, OffsetsRemainError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
@@ -90,12 +91,13 @@ class FakeConnect:
     def __init__(self, *, conflicts: int = 0, findings: dict[str, list[str]] | None = None, task: str = "RUNNING") -> None:
         self.conflicts, self.findings, self.task = conflicts, findings or {}, task
         self.config: dict[str, str] | None = None
-        self.puts = self.restarts = 0
+        self.puts = self.posts = self.restarts = 0
+        self.offsets: list[dict[str, object]] = []
         self.state = "RUNNING"
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
-        if self.conflicts and request.method == "PUT" and path.endswith("/c/config"):
+        if self.conflicts and request.method in ("POST", "DELETE"):
             self.conflicts -= 1
             return httpx.Response(409, json={"message": "rebalancing"})
         if path.endswith("/validate"):
@@ -109,10 +111,27 @@ class FakeConnect:
             return httpx.Response(201, json={})
         if path.endswith("/c/config"):
             return httpx.Response(404, json={}) if self.config is None else httpx.Response(200, json=self.config)
+        if path == "/connectors":
+            self.posts += 1
+            sent = json.loads(request.content)
+            self.config, self.state = sent["config"], sent["initial_state"]
+            return httpx.Response(201, json={})
+        if path.endswith("/offsets") and request.method == "DELETE":
+            self.offsets = []
+            return httpx.Response(200, json={"message": "reset"})
+        if path.endswith("/offsets"):
+            return httpx.Response(200, json={"offsets": self.offsets})
+        if request.method == "DELETE":
+            self.config = None
+            return httpx.Response(204)
         if path.endswith("/restart"):
             self.restarts += 1
             return httpx.Response(202, json={})
         assert path.endswith("/status"), path
+        if self.config is None:
+            return httpx.Response(404, json={"message": "no status"})
+        if self.state == "STOPPED":
+            return httpx.Response(200, json={"connector": {"state": self.state}, "tasks": []})
         task = {"state": self.task, "trace": "org.example.Boom: no route\n\tat Frame" if self.task == "FAILED" else ""}
         return httpx.Response(200, json={"connector": {"state": self.state}, "tasks": [task]})
 
@@ -129,7 +148,7 @@ def test_applying_twice_changes_nothing() -> None:
     assert apply_connector(connect.client(), CONFIG).summary == "unchanged"
     changed = apply_connector(connect.client(), {**CONFIG, "x": "2"})
     assert (changed.summary, changed.changed_keys) == ("changed", ("x",))
-    assert connect.puts == 2
+    assert (connect.posts, connect.puts) == (2, 1)
 
 
 def test_a_difference_shows_no_secret_and_changes_nothing() -> None:
@@ -146,7 +165,7 @@ def test_a_difference_shows_no_secret_and_changes_nothing() -> None:
         "+x=2",
     ]
     assert CANARY not in json.dumps(found.to_json())
-    assert connect.puts == 1
+    assert connect.puts == 0
     assert difference(connect.client(), {**CONFIG, "pin": "1234", "gone": "0"}).lines() == []
 
 
@@ -156,7 +175,7 @@ def test_a_foreign_connector_of_that_name_is_left_alone() -> None:
     assert difference(connect.client(), CONFIG).summary == "refused"
     with pytest.raises(ConnectError, match=r"runs org\.other\.Sink: it is not ours"):
         apply_connector(connect.client(), CONFIG)
-    assert connect.puts == 1
+    assert (connect.posts, connect.puts) == (2, 0)
 
 
 def test_a_stopped_connector_gets_its_config_and_stays_stopped() -> None:
@@ -165,20 +184,34 @@ def test_a_stopped_connector_gets_its_config_and_stays_stopped() -> None:
     connect.state = "STOPPED"
     with pytest.raises(ConnectError, match="is applied, but it is STOPPED; when that is over: cdc resume c"):
         apply_connector(connect.client(), {**CONFIG, "x": "2"})
-    assert connect.puts == 2
+    assert connect.puts == 1
+
+
+def test_offsets_of_an_earlier_connector_are_never_taken_up_without_a_word() -> None:
+    connect = FakeConnect()
+    connect.offsets = [{"partition": {"server": str(n)}, "offset": {"lsn": n}} for n in range(5)]
+    for _ in range(2):
+        with pytest.raises(OffsetsRemainError, match=r"'0'} at {'lsn': 0}; .* and 2 more"):
+            apply_connector(connect.client(), CONFIG)
+    assert (connect.posts, connect.state, is_beginning(connect.config)) == (1, "STOPPED", True)
+    applied = apply_connector(connect.client(), CONFIG, resume_offsets=True)
+    assert (applied.resumed_offsets, connect.config, connect.state) == (5, CONFIG, "RUNNING")
+    connect.config = None
+    begin_anew(connect.client(), CONFIG)
+    assert (connect.offsets, connect.config, connect.state) == ([], CONFIG, "RUNNING")
 
 
 def test_a_rebalance_is_waited_for() -> None:
     connect = FakeConnect(conflicts=2)
     assert apply_connector(connect.client(), CONFIG).status.running
-    assert connect.puts == 1
+    assert (connect.conflicts, connect.posts) == (0, 2)
 
 
 def test_an_invalid_config_is_not_applied() -> None:
     connect = FakeConnect(findings={"database.hostname": ["is required"]})
     with pytest.raises(ConnectError, match="nothing was applied: database.hostname: is required"):
         apply_connector(connect.client(), CONFIG)
-    assert connect.puts == 0
+    assert connect.posts == 0
 
 
 def test_a_failed_task_is_restarted_once_and_then_named() -> None:

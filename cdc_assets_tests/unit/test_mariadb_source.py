@@ -11,8 +11,11 @@ import pytest
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.records import server_id
 from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.mariadb import quoted
+from cdc_assets.resources.databases.mariadb_signals import _made
 from cdc_assets.stack import plan
 from spark.types.mariadb.columns import parse
 
@@ -101,3 +104,8 @@ def test_column_types_are_taken_apart(text: str, name: str, args: tuple[int, ...
     found = parse(text)
     assert found is not None
     assert (found.name, found.args) == (name, args)
+
+
+def test_a_name_with_a_backtick_stays_one_name() -> None:
+    assert quoted("a`b", "c") == "`a``b`.`c`"
+    assert _made(TableId("a`b", "c`"))[1].startswith("CREATE TABLE IF NOT EXISTS `a``b`.`c``` (id ")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 
 from cdc_assets import names
+from cdc_assets.connectors.beginning import begin_anew
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
@@ -53,7 +54,7 @@ def snapshot(work: Work) -> Facts:
     config = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
     remove(work)
     start = notification_ends(work)
-    connect.put_config(config["name"], config)
+    begin_anew(connect, config)
     return {"connector": config["name"], **followed(work, config["name"], start)}
 
 

@@ -36,6 +36,10 @@ class ConnectClient:
         """Names of all connectors."""
         return sorted(self._rest.request("GET", "/connectors"))
 
+    def kafka_cluster_id(self) -> str:
+        """The id of the Kafka cluster that it keeps its own topics in."""
+        return str(self._rest.request("GET", "/")["kafka_cluster_id"])
+
     def overview(self) -> dict[str, ConnectorOverview]:
         """Every connector of the cluster with config and states, by name, in one request."""
         answer = self._rest.request("GET", "/connectors?expand=info&expand=status")
@@ -82,9 +86,18 @@ class ConnectClient:
         self._rest.request("PUT", f"{_path(name)}/config", json=dict(config))
 
     def create(self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING") -> None:
-        """Create the connector as RUNNING, PAUSED or STOPPED (so that offsets can be set first); 409 while it exists."""
+        """Create the connector as RUNNING, PAUSED or STOPPED (so that offsets can be set first).
+
+        Raises:
+            ConnectError: one of that name exists, with another config than this.
+        """
         body = {"name": name, "config": dict(config), "initial_state": initial_state}
-        self._rest.request("POST", "/connectors", json=body)
+        try:
+            self._rest.request("POST", "/connectors", json=body)
+        except ConnectError as error:
+            # A request that Connect has answered too late, and carried out, is repeated by us.
+            if "already exists" not in str(error) or self.config(name) != dict(config):
+                raise
 
     def status(self, name: str) -> ConnectorStatus | None:
         """Connector and task states, or None when there is no such connector (or no status yet)."""
@@ -125,11 +138,23 @@ class ConnectClient:
             ConnectError: when a task is still there after `deadline` seconds, or there is no such connector.
         """
         self._rest.request("PUT", f"{_path(name)}/stop")
+        return self.await_stopped(name, deadline=deadline)
+
+    def await_stopped(self, name: str, *, deadline: float = 60.0) -> ConnectorStatus:
+        """Wait until it is STOPPED without a task; nothing is asked of it.
+
+        Raises:
+            ConnectError: when the deadline passes.
+        """
         return self._wait(name, lambda status: status.stopped, "stopped", deadline)
 
-    def offsets(self, name: str) -> list[dict[str, Any]]:
-        """The connector's committed source offsets: `[{"partition": {...}, "offset": {...}}]`."""
-        answer = self._rest.request("GET", f"{_path(name)}/offsets", missing_ok=True)
+    def offsets(self, name: str, *, missing_ok: bool = True) -> list[dict[str, Any]]:
+        """The connector's committed source offsets: `[{"partition": {...}, "offset": {...}}]`.
+
+        Raises:
+            ConnectError: there is no such connector, and that is not `missing_ok`.
+        """
+        answer = self._rest.request("GET", f"{_path(name)}/offsets", missing_ok=missing_ok)
         return [] if answer is None else answer["offsets"]
 
     def patch_offsets(self, name: str, offsets: Sequence[SourceOffset]) -> str:

@@ -105,8 +105,8 @@ class MariaDbDatabase:
             if not snapshot:
                 return {}
             kinds = {c.name: c.type.partition("(")[0] for c in table.columns}
-            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=_quoted(name))})" for name in dated)
-            cursor.execute(f"SELECT {tests} FROM {_quoted(*table.id)}")
+            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=quoted(name))})" for name in dated)
+            cursor.execute(f"SELECT {tests} FROM {quoted(*table.id)}")
             found = cursor.fetchone()
         told = "holds days that Debezium misreads (zero dates, the year 0000, in a datetime 5 to 14 October 1582); "
         told += "correct those rows, "
@@ -118,7 +118,7 @@ class MariaDbDatabase:
             at = self.settled_snapshot(cursor)
             counts = {}
             for table in ids:
-                cursor.execute(f"SELECT COUNT(*) FROM {_quoted(*table)}")
+                cursor.execute(f"SELECT COUNT(*) FROM {quoted(*table)}")
                 counts[table] = int(cursor.fetchone()[0])
             cursor.execute("ROLLBACK")
         return at, counts
@@ -154,7 +154,7 @@ class MariaDbDatabase:
         """
         with self.connection() as cursor:
             position = self._position(cursor)
-            cursor.execute(f"FLUSH TABLES {_quoted('cdc_assets', marker)}")
+            cursor.execute(f"FLUSH TABLES {quoted('cdc_assets', marker)}")
         return position.text
 
     def answers(self, queries: Mapping[str, str], databases: Sequence[str]) -> dict[str, list[Any]]:
@@ -220,5 +220,6 @@ def _tls(mode: str) -> Any:
     return context
 
 
-def _quoted(*parts: str) -> str:
+def quoted(*parts: str) -> str:
+    """`` `schema`.`table` ``, whatever is in the names."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -12,7 +12,7 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase, quoted
 
 _COLUMNS = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data longtext"
 
@@ -59,9 +59,9 @@ class MariaDbSignals(MariaDbDatabase):
 
 
 def _made(table: TableId) -> tuple[str, ...]:
-    database = f"`{table.schema}`"
+    database = quoted(table.schema)
     return f"CREATE DATABASE IF NOT EXISTS {database}", f"CREATE TABLE IF NOT EXISTS {_named(table)} ({_COLUMNS})"
 
 
 def _named(table: TableId) -> str:
-    return f"`{table.schema}`.`{table.table}`"
+    return quoted(table.schema, table.table)

@@ -1,0 +1,26 @@
+"""Small state under CDC_HOME: files that are whole, old or new, after a crash at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def replace_json(path: Path, data: Any) -> None:
+    """`replace_bytes` with the data as JSON."""
+    replace_bytes(path, json.dumps(data, indent=2).encode())
+
+
+def replace_bytes(path: Path, data: bytes) -> None:
+    """Replace the file. Its folder is made, mode 0700; the file is 0600."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        # Renamed without it, a file may be empty after the machine has lost its power.
+        os.fsync(stream.fileno())
+    Path(name).replace(path)
