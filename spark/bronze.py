@@ -19,7 +19,7 @@ from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, 
 from spark.bronze_counts import counted
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import retried
-from spark.delta_log import commit_of, folded_history
+from spark.delta_log import commit_of, folded_history, refuse_foreign
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 SCHEMA = (
@@ -50,6 +50,8 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
     """Append the records that `read` gives for the ranges not committed yet, in the columns of Spark's Kafka source."""
     started = time.monotonic()
     committed = folded_history(session, spec.path, fold)
+    if committed.version >= 0 and not committed.topics:
+        refuse_foreign(spec.path)
     if committed.overlaps:
         committed = bronze_overlap.heal(session, spec.path, committed)
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from spark.commits import Folded, fold_silver, surviving
-from spark.errors import CommitNotFoundError, HistoryTooShortError
+from spark.errors import CommitNotFoundError, ForeignTableError, HistoryTooShortError
 from spark.failures import SPARK_FAILURES, described
 from spark.identifiers import table_at
 
@@ -102,13 +102,30 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
     raise CommitNotFoundError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
 
 
+def refuse_foreign(path: str) -> None:
+    """Nothing is written into, or over, a table that is somebody else's.
+
+    Raises:
+        ForeignTableError: always.
+    """
+    raise ForeignTableError(
+        f"{path} is a Delta table without a commit of ours: it is left as it is; move it, or take another CDC_LAKE or source name"
+    )
+
+
 def silver_folded(session: SparkSession, path: str) -> Folded | None:
-    """What a silver table has folded; None when there is no table."""
+    """What a silver table has folded; None when there is no table.
+
+    Raises:
+        ForeignTableError: the table is none of ours.
+    """
 
     def newest(commits: list[tuple[int, str | None]]) -> Folded | None:
         folded = fold_silver(commits)
         if folded is None and commits and min(version for version, _ in commits) > 0:
             raise HistoryTooShortError(f"{path}: no silver commit among the newest {len(commits)}")
+        if folded is None and commits:
+            refuse_foreign(path)
         return folded
 
     return folded_history(session, path, newest)

@@ -59,5 +59,9 @@ class NotComparableError(SparkJobError):
     """A table cannot be compared with its source at this moment, or as it is declared."""
 
 
+class ForeignTableError(SchemaMismatchError):
+    """Where a table of ours is to be, there is one that we have not written."""
+
+
 class KeyDefinitionError(SchemaMismatchError):
     """The columns that tell a table's rows apart are others than those that silver was folded by."""

@@ -4,6 +4,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.assets.capturable import refuse_uncapturable
+from cdc_assets.assets.connector_metadata import of_difference, of_status
 from cdc_assets.assets.epochs import as_declared
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.connectors.apply import apply_connector
@@ -19,7 +20,8 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
     @dg.multi_asset(specs=[connector_spec(source)], name=f"connector_{source.name}", can_subset=False)
     def connector(context: dg.AssetExecutionContext, platform: Platform) -> dg.MaterializeResult:
         connect, config = platform.core_connect(), capture_config(source)
-        for line in difference(connect, config).lines():
+        lines = difference(connect, config).lines()
+        for line in lines:
             context.log.info("%s", line)
         epochs = as_declared(platform, source, context.log.warning) if isinstance(source, Source) else {}
         if isinstance(source, Source):
@@ -36,8 +38,8 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
             metadata={
                 "cdc/change": applied.summary,
                 "cdc/changed_keys": ", ".join(applied.changed_keys) or "none",
-                "cdc/state": applied.status.state,
-                "cdc/tasks": ", ".join(applied.status.tasks),
+                **of_difference(lines),
+                **of_status(connect.url, applied.status),
                 "cdc/tables": len(source.tables),
                 **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
                 **names.capture_names(source),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.assets.connector_metadata import of_status
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
@@ -59,6 +60,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
                     "cdc/change": applied.summary,
                     "cdc/source_lsn_reached": reached.lsn,
                     "cdc/seconds": round(seconds, 3),
+                    **of_status(connect.url, applied.status),
                     "cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied),
                 },
             )

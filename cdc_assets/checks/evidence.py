@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from cdc_assets.assets.connector_metadata import of_status
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.result import NOT_COMPARED, Difference, Row, TableResult
 from cdc_assets.resources.connect import ConnectorStatus
@@ -25,14 +26,20 @@ def of_error(error: CdcAssetsError) -> Evidence:
     return False, f"could not be compared: {error}", {"cdc/error": str(error)}
 
 
-def of_connector(name: str, status: ConnectorStatus | None) -> Evidence:
+def of_connector(name: str, status: ConnectorStatus | None, url: str = "") -> Evidence:
     """States of the connector and its tasks."""
     if status is None:
         return False, f"connector {name} does not exist; materialize the connector asset", {"cdc/state": "absent"}
-    metadata: dict[str, Any] = {"cdc/state": status.state, "cdc/tasks": ", ".join(status.tasks) or "none"}
+    metadata = of_status(url, status)
     if status.running:
         return True, f"RUNNING with {len(status.tasks)} task(s) RUNNING", metadata
     metadata["cdc/trace"] = "\n".join(status.trace)
+    if status.state in ("PAUSED", "STOPPED"):
+        return (
+            False,
+            f"{status.state}: somebody has asked for that, or has to choose (cdc apply). When it is over: cdc resume {name}",
+            metadata,
+        )
     return False, f"{status.state}, tasks: {', '.join(status.tasks) or 'none'}. {'; '.join(status.trace)}", metadata
 
 

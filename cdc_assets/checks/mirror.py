@@ -17,6 +17,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 NAME = "nothing_lost"
+RUNBOOK = "docs/mirroring.md"
 
 
 def mirror_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
@@ -76,4 +77,22 @@ def _told(state: MirrorState) -> str:
 
 
 def _metadata(state: MirrorState) -> dict[str, Any]:
-    return {"cdc/state": state.state, "cdc/mirror": dg.MetadataValue.json(state.to_json())}
+    lost = [
+        dg.TableRecord(
+            {
+                "topic": state.topic,
+                "partition": "" if finding.partition is None else str(finding.partition),
+                "from": "" if finding.lost is None else str(finding.lost[0]),
+                "to": "" if finding.lost is None else str(finding.lost[1]),
+                "what": finding.kind,
+            }
+        )
+        for finding in state.findings
+    ]
+    return {
+        "cdc/state": state.state,
+        "cdc/lag": state.lag,
+        **({"cdc/lost": dg.MetadataValue.table(lost), "cdc/repair": state.repair or "none"} if lost else {}),
+        "cdc/runbook": RUNBOOK,
+        "cdc/mirror": dg.MetadataValue.json(state.to_json()),
+    }

@@ -90,8 +90,8 @@ def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
 
 def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
-    name = names.connector_name(source)
-    return check_result(check_key("connector", source), *evidence.of_connector(name, platform.core_connect().status(name)))
+    name, connect = names.connector_name(source), platform.core_connect()
+    return check_result(check_key("connector", source), *evidence.of_connector(name, connect.status(name), connect.url))
 
 
 def _previous(instance: dg.DagsterInstance, source: BaseSource, tables: list[Table]) -> Previous:

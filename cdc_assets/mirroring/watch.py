@@ -44,6 +44,11 @@ class MirrorState:
         return "copying" if any(self.waiting.values()) else "ok"
 
     @property
+    def lag(self) -> int:
+        """Offsets that are not copied yet, of all partitions."""
+        return sum(self.waiting.values())
+
+    @property
     def repair(self) -> str:
         """The command that mends it; empty where nothing is wrong."""
         return f"cdc repair mirror {self.topic}" if any(f.red for f in self.findings) else ""

@@ -159,10 +159,15 @@ def test_a_secret_is_found_where_the_source_says_and_the_worker_allows(cdc: Cdc,
 def test_the_password_is_nowhere(cdc: Cdc) -> None:
     canary = cdc.live.home.secret(NAME)
     assert len(canary) > 8
+    cdc.declare("public.clerk", heartbeat="7s")
     source = load_source(cdc.folder / "clerk.yaml")
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize([build_connector_asset(source)], instance=instance, resources={"platform": Platform()})
         assert result.success
+        (shown,) = [made.metadata for made in result.asset_materializations_for_node("connector_clerk")]
+        assert [row.data["state"] for row in shown["cdc/tasks"].records] == ["RUNNING"]
+        assert shown["cdc/connect"].url == f"{cdc.live.connect.url}/connectors/clerk-capture/status"
+        assert "+heartbeat.interval.ms=7000" in shown["cdc/diff"].md_str
         events = "\n".join(map(repr, instance.all_logs(result.run_id)))
     said = [cdc("describe", "connector", "clerk-capture"), cdc("diff"), cdc("get", "connectors", "-o", "wide")]
     with httpx.Client(base_url=cdc.live.connect.url, trust_env=False) as rest:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 
 from cdc_assets_tests.spark.jvm import spark_connect
@@ -17,6 +20,7 @@ from cdc_assets_tests.spark.test_bronze import committed
 from cdc_assets_tests.spark.test_types import event
 from spark import merge
 from spark.delta_log import Commit
+from spark.errors import ForeignTableError
 from spark.session import connect
 from spark.specs import SilverSpec
 
@@ -63,6 +67,22 @@ def test_an_empty_topic_makes_an_empty_table(session: SparkSession, tmp_path: Pa
     lake.append(lake.ranges("t", {0: 0}))
     assert lake.fold(lake.spec("t")).version == 0
     assert rows(lake.spec("t").path) == []
+
+
+def test_a_table_of_somebody_else_is_left_as_it_is(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t")
+    for path in (spec.path, lake.bronze_path):
+        write_deltalake(path, pa.table({"id": [7], "v": ["theirs"]}))
+    lake.put("t", event(0, {"id": 1, "v": "a"}))
+    with pytest.raises(ForeignTableError, match=r"bronze/source is a Delta table without a commit of ours: it is left"):
+        lake.append(lake.all_of("t"))
+    shutil.rmtree(lake.bronze_path)
+    lake.append(lake.all_of("t"))
+    with pytest.raises(ForeignTableError, match="without a commit of ours"):
+        lake.fold(spec)
+    theirs = DeltaTable(spec.path)
+    assert (theirs.version(), theirs.to_pyarrow_table().to_pylist()) == (0, [{"id": 7, "v": "theirs"}])
 
 
 def test_appends_of_different_tables_at_once(remote: str, session: SparkSession, tmp_path: Path) -> None:
