@@ -9,7 +9,7 @@ from typing import Any, Literal
 from cdc_assets.mirroring.memory import Seen
 from cdc_assets.resources.kafka import TopicState
 
-Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring"]
+Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring", "open"]
 # The copy may have read a range before it was removed: (partition, next offset then, begin now) → records of it that were copied.
 CopiedOf = Callable[[int, int, int], int]
 
@@ -26,7 +26,7 @@ class Finding:
     @property
     def red(self) -> bool:
         """Records are lost or in doubt; else they are only in danger."""
-        return self.kind != "expiring"
+        return self.kind not in ("expiring", "open")
 
     def to_json(self) -> dict[str, Any]:
         """For programs, and for the memory."""
@@ -80,6 +80,33 @@ def expiring(topic: str, partition: int, *, oldest_ms: int, records: int, retent
         f"{max(0, left) / 1000:.0f} s (retention {retention_ms / 1000:.0f} s)"
     )
     return Finding("expiring", partition, None, message)
+
+
+def held_back(topics: Mapping[str, TopicState], written: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+    """`"<topic> <partition>"` to the offset at which an open transaction holds readers back; `written` was asked for before."""
+    return {
+        f"{name} {partition}": end
+        for name, state in topics.items()
+        for partition, (_, end) in state.ranges.items()
+        if written.get(name, {}).get(partition, 0) > end
+    }
+
+
+def still_open(held: Mapping[str, int], seen: Seen | None) -> list[Finding]:
+    """Those of the look before: a transaction that is open for as long is hanging, or its producer is.
+
+    Kafka ends it after `transaction.timeout.ms` (15 minutes at most), except where it has lost sight of it (KIP-664).
+    """
+    found = []
+    for place, offset in sorted(held.items()):
+        if seen is not None and seen.held.get(place) == offset:
+            topic, _, partition = place.rpartition(" ")
+            message = (
+                f"topic {topic} partition {partition}: a transaction that began at offset {offset} is open since the last look; "
+                "no reader of committed records gets past it: kafka-transactions.sh find-hanging, then abort"
+            )
+            found.append(Finding("open", int(partition), None, message))
+    return found
 
 
 def _lost(topic: str, partition: int, start: int, last: int) -> Finding:

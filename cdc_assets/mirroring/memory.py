@@ -1,7 +1,7 @@
 """What the last look at a source's mirrors saw: one JSON file per source under CDC_HOME, replaced in one step.
 
     $CDC_HOME/mirrors/<source>.json
-    {topic: {"id": …, "next": {partition: offset}, "written": {partition: offset}, "losses": […]}}
+    {topic: {"id": …, "next": {partition: offset}, "written": {partition: offset}, "losses": […], "held": {place: offset}}}
 
 `next` is the first core offset that was not known to be copied, `written` the end of the lake's copy at that time. A loss
 stays until it is repaired, however MirrorMaker's own offsets go on.
@@ -25,6 +25,7 @@ class Seen:
     next: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     losses: list[dict[str, object]] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
 
 
 def load(source: str) -> dict[str, Seen]:
@@ -34,7 +35,8 @@ def load(source: str) -> dict[str, Seen]:
     except FileNotFoundError:
         return {}
     return {
-        topic: Seen(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"]) for topic, seen in data.items()
+        topic: Seen(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen.get("held", {}))
+        for topic, seen in data.items()
     }
 
 

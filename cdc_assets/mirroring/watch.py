@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.findings import Finding, expiring, losses
+from cdc_assets.mirroring.findings import Finding, expiring, held_back, losses, still_open
 from cdc_assets.mirroring.memory import Seen
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
@@ -90,6 +90,8 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
     core, lake = platform.core_kafka(), platform.lake_kafka()
     at = mirrored_up_to(platform.lake_connect(), names.mirror_connector_name(source))
     copies = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
+    # Ends before stable ends: what lies between was there, and is not committed.
+    ahead = {**lake.high_watermarks(list(copies.values())), **core.high_watermarks(list(copies))}
     # The core last: what it holds now was not there when MirrorMaker's offsets were read, never the other way round.
     written, states = lake.states(list(copies.values())), core.states(list(copies))
     seen, found = memory.load(source.name), []
@@ -98,9 +100,12 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
         copied = {p: offset for (name, p), offset in at.items() if name == topic}
         copy = written.get(copies[topic])
         state, now = _look(source, table, core, lake, states.get(topic), copied, copy, seen.get(topic))
+        both = {name: there for name, there in ((topic, states.get(topic)), (copies[topic], copy)) if there}
+        held = held_back(both, ahead)
+        state = replace(state, findings=(*state.findings, *still_open(held, seen.get(topic))))
         found.append(state)
         if now is not None:
-            seen[topic] = now
+            seen[topic] = replace(now, held=held)
     memory.save(source.name, seen)
     return sorted(found, key=lambda each: (not each.repair, not each.findings, each.topic))
 

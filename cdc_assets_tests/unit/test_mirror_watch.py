@@ -28,6 +28,10 @@ class Topics:
     begin: int = 0
     records_: list[str | None] = field(default_factory=list)
     here: bool = True
+    uncommitted: int = 0
+
+    def high_watermarks(self, topics: list[str]) -> dict[str, dict[int, int]]:
+        return {t: {0: len(self.records_) + self.uncommitted} for t in topics}
 
     def states(self, topics: list[str]) -> dict[str, TopicState]:
         return {t: TopicState(t, self.id, {0: (self.begin, len(self.records_))}) for t in topics} if self.here else {}
@@ -105,6 +109,19 @@ def test_the_expiry_of_a_marker_is_no_loss(world: World) -> None:
     assert world.look().state == "copying"
     world.core.begin = 4
     assert world.look().state == "copying"
+
+
+@pytest.mark.parametrize(("cluster", "topic"), [("core", "clicks"), ("lake", "core.clicks")])
+def test_a_transaction_that_stays_open_is_told_and_one_that_goes_on_is_not(world: World, cluster: str, topic: str) -> None:
+    held: Topics = getattr(world, cluster)
+    held.uncommitted = 5
+    assert world.look().findings == ()
+    end = len(held.records_)
+    (finding,) = world.look().findings
+    assert (finding.kind, finding.red) == ("open", False)
+    assert f"topic {topic} partition 0: a transaction that began at offset {end} is open" in finding.message
+    held.records_ += ["e"]
+    assert all(finding.kind != "open" for finding in world.look().findings)
 
 
 def test_a_loss_stays_until_it_is_repaired(world: World) -> None:
