@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.checks.mirror import _metadata
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.mirroring.watch import MirrorState, mirror_states
@@ -109,6 +110,16 @@ def test_the_expiry_of_a_marker_is_no_loss(world: World) -> None:
     assert world.look().state == "copying"
     world.core.begin = 4
     assert world.look().state == "copying"
+
+
+def test_a_person_sees_lag_and_lost_ranges(world: World) -> None:
+    world.core.records_ += ["d", "e"]
+    assert _metadata(world.look())["cdc/lag"] == 2
+    world.core.begin = 5
+    shown = _metadata(world.look())
+    (row,) = shown["cdc/lost"].records
+    assert row.data == {"topic": "clicks", "partition": "0", "from": "4", "to": "4", "what": "lost"}
+    assert (shown["cdc/repair"], shown["cdc/runbook"]) == ("cdc repair mirror clicks", "docs/mirroring.md")
 
 
 @pytest.mark.parametrize(("cluster", "topic"), [("core", "clicks"), ("lake", "core.clicks")])
