@@ -10,6 +10,7 @@ import re
 
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
+from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
@@ -97,8 +98,13 @@ def topic(source: BaseSource, table: Table) -> str:
 
 
 def topic_of(source: BaseSource, table: TableId) -> str:
-    """Debezium's topic of any table that the source's connector captures."""
-    return _topic_safe(f"{source.name}.{table.schema}.{table.table}")
+    """Debezium's topic of any table that the source's connector captures.
+
+    SQL Server's has the database as well: one connector may read several of them (SqlServerConnectorTask asks
+    SchemaTopicNamingStrategy for its multi-partition mode, 3.6.1).
+    """
+    within = f"{source.database.dbname}." if isinstance(source, CapturedSource) and isinstance(source.database, SqlServer) else ""
+    return _topic_safe(f"{source.name}.{within}{table.schema}.{table.table}")
 
 
 def marker_topic(source: BaseSource) -> str:

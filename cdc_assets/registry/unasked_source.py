@@ -1,7 +1,7 @@
-"""Source databases of which we have no client: their tables' columns are declared, and nobody counts their rows.
+"""Source databases whose catalogue is not asked: their tables' columns are declared.
 
 MySQL, SQL Server, Oracle and MongoDB: the connector is ours, and topic, mirror, bronze, silver and backup are as for every
-source. Reconciliation, onboarding and preflight ask a database, so they are not there (docs/databases.md).
+source. Onboarding and preflight are not there, and rows are compared in two steps, by command (docs/databases.md).
 """
 
 from __future__ import annotations

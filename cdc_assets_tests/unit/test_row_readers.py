@@ -179,6 +179,9 @@ def test_the_marker_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = SimpleNamespace(mark=lambda table, marker: setattr(core, "written", marker))
     asked = cast(Any, (core, source_of("mysql"), reader, table))
     assert mark(*asked, "position-1", float("inf")) == "erp.ours.marker 0:5"
+    named = cast(Any, (Core(), source_of("sqlserver"), SimpleNamespace(mark=lambda table, marker: None), table))
+    with pytest.raises(CaughtUpTimeoutError, match=r"in topic erp\.shop\.ours\.marker;"):
+        mark(*named, "position-1", 0.0)
     other = cast(Any, (Core(), source_of("mysql"), SimpleNamespace(mark=lambda table, marker: None), table))
     with pytest.raises(CaughtUpTimeoutError, match=r"ours.marker did not arrive in topic erp.ours.marker"):
         mark(*other, "position-1", 0.0)
