@@ -37,7 +37,9 @@ from cdc_assets_tests.spark.small_chain import SmallChain
 from spark.commits import Committed, Folded
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
-from spark.reconcile.job import Task, digest
+from spark.reconcile.dialect import SHARES
+from spark.reconcile.job import Next, Task, digest, range_end
+from spark.reconcile.key_order import KeyRange
 from spark.session import connect
 from spark.specs import Column, SilverSpec
 
@@ -108,7 +110,7 @@ def _measure(chain: SmallChain, chosen: argparse.Namespace) -> int:
 
 
 def _lake_cost(session: Any, folder: Path, rows: int, *, compilers: int) -> None:
-    """The digest of a silver table of so many accounts without news, and a plain read of it."""
+    """The digest of a silver table of so many accounts without news, of a range of its keys, and a plain read of it."""
     columns = (
         Column("aid", "integer", False),
         Column("bid", "integer"),
@@ -122,8 +124,16 @@ def _lake_cost(session: Any, folder: Path, rows: int, *, compilers: int) -> None
         *("'c' AS _cdc_op", "current_timestamp() AS _cdc_source_ts", "cast(id % 100000 AS string) AS _cdc_tx_id"),
     ).write.format("delta").save(spec.path)
     task = Task(spec, Base(0, Folded(0, {}), Committed(0, {}), None, "none"), Cut(200_000, frozenset({150_000}), 1 << 60))
+    after = (rows // 2,)
+
+    def of_range() -> None:
+        """What a run of the check asks: where the next range ends, and its sums."""
+        end = range_end(session, Next(spec, 0, after, rows // SHARES))
+        digest(session, replace(task, part=KeyRange(("aid",), after, end)))
+
     for name, work in (
         ("digest", lambda: digest(session, task)),
+        ("range", of_range),
         ("read", lambda: session.read.format("delta").load(spec.path).write.format("noop").mode("overwrite").save()),
     ):
         seconds, cpu = [], []

@@ -19,6 +19,7 @@ from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mirror import Mirror
+from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
@@ -112,30 +113,6 @@ class Ledger(Declared):
     early: bool = True
     allowed_lateness: Duration = timedelta(hours=1)
     late: Literal["warn", "fail", "accept"] = "warn"
-
-
-class Reconciliation(Declared):
-    """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
-
-    A difference fails the check, or warns only. A table of more than `max_rows` rows is compared a range of keys at a time, all
-    of it in about `shares` runs: with 127 a run costs the source less than two count(*) (ADR 35). `standby` (host:port, of the
-    source; PostgreSQL) is read instead of the primary, by the two-step method. `marker` (of the source; MySQL, SQL Server,
-    Oracle, MongoDB) is a table with a column `id` that the connector captures and we write: how a comparison in two steps
-    knows that what was committed before has arrived.
-    """
-
-    on_difference: Literal["fail", "warn"] = "fail"
-    max_rows: int = Field(default=500_000, ge=1)
-    shares: int = Field(default=127, ge=1)
-    standby: str | EnvRef | None = None
-    marker: str | None = None
-
-    @field_validator("marker")
-    @classmethod
-    def _is_a_table(cls, value: str | None) -> str | None:
-        if value is not None:
-            parse_table(value)
-        return value
 
 
 class Freshness(Declared):

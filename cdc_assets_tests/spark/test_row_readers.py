@@ -87,7 +87,7 @@ def test_a_server_is_read_by_pages(mariadb: LiveMariaDb) -> None:
         "raw varbinary(9), dbl double, PRIMARY KEY (code, n))",
         "INSERT INTO rows_.`o%d` SELECT CONCAT('k', seq % 13, 'ü%s'), seq, seq / 7, '2024-01-01' + INTERVAL seq DAY, "
         "'2024-01-01' + INTERVAL seq * 1001 MICROSECOND, '2024-01-01 00:00:00.5' + INTERVAL seq MINUTE, "
-        "LEFT(UNHEX(MD5(seq)), 9), seq / 3 FROM seq_1_to_7000",
+        "LEFT(UNHEX(MD5(seq)), 9), seq / 3 FROM rows_.seq_1_to_7000",
     )
     source = mariadb.source(["rows_.o%d"])
     table = TableId("rows_", "o%d")
