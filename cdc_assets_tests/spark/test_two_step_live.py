@@ -10,14 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
 
+from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.standby import compare as two_steps
+from cdc_assets.resources.rows.oracle import OracleStatements
+from cdc_assets.resources.rows.paged import PagedRows, RowReader
+from cdc_assets.resources.rows.sql import Connection, SqlReader
+from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
@@ -37,9 +43,17 @@ class Ground:
     chain: SmallChain
     name: str
     run: Callable[..., None]
+    reader: RowReader | None = None
+    """Reads rows by pages, as it is done of databases that write no texts themselves."""
 
     def compare(self) -> TableResult:
-        return two_steps(self.chain.platform, self.chain.source, list(self.chain.source.tables))[self.name]
+        platform, source = self.chain.platform, self.chain.source
+        if self.reader is None:
+            return two_steps(platform, source, list(source.tables))[self.name]
+        catalogue = platform.database(source).tables([t.id for t in source.tables])
+        carry = partial(carry_to_lake, platform, source, deadline=60)
+        now = PagedRows(self.reader)
+        return two_step.compare(platform, source, source.tables, now=now, carry=carry, catalogue=catalogue)[self.name]
 
     @contextmanager
     def written(self, *, pause: float) -> Iterator[None]:
@@ -63,7 +77,22 @@ class Ground:
         return self.chain.source.tables[0].name
 
 
-@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+class PostgresPages(OracleStatements, Connection):
+    """PostgreSQL takes Oracle's FETCH FIRST and quotes."""
+
+    def __init__(self, live: LiveSource) -> None:
+        self.live, self.statements = live, self
+
+    def bound(self, number: int) -> str:
+        return "%s"
+
+    @contextmanager
+    def cursor(self) -> Iterator[Any]:
+        with self.live.connection() as connection, connection.cursor() as cursor:
+            yield cursor
+
+
+@pytest.fixture(scope="module", params=["postgresql", "mariadb", "pages"])
 def ground(
     request: pytest.FixtureRequest, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ground]:
@@ -76,17 +105,18 @@ def ground(
         with small_chain(maria, remote, session, root, ["twostep.t"]) as chain:
             yield Ground(chain, "twostep__t", maria.server.execute)
         return
-    live: LiveSource = replace(request.getfixturevalue("live"), name="twostep")
+    name = {"postgresql": "twostep", "pages": "twopages"}[request.param]
+    live: LiveSource = replace(request.getfixturevalue("live"), name=name)
 
     def run(*statements: str) -> None:
         with live.connection() as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    fill = f"INSERT INTO twostep SELECT i, i / 7.0, 'note ' || i FROM generate_series(1, {ROWS}) i"
-    run(create.format("public.twostep"), fill)
-    with small_chain(live, remote, session, root, ["public.twostep"]) as chain:
-        yield Ground(chain, "twostep", run)
+    fill = f"INSERT INTO {name} SELECT i, i / 7.0, 'note ' || i FROM generate_series(1, {ROWS}) i"
+    run(create.format(f"public.{name}"), fill)
+    with small_chain(live, remote, session, root, [f"public.{name}"]) as chain:
+        yield Ground(chain, name, run, SqlReader(PostgresPages(live)) if request.param == "pages" else None)
 
 
 def test_suspects_are_cleared_or_confirmed_under_writes(ground: Ground) -> None:

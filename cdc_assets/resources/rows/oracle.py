@@ -70,7 +70,7 @@ class OracleConnection(Connection):
 
         def typed(cursor: Any, metadata: Any) -> Any:
             """Numbers with all their digits, and values where the driver would give locators."""
-            if metadata.type_code is oracledb.DB_TYPE_NUMBER:
+            if metadata.type_code == oracledb.DB_TYPE_NUMBER:
                 return cursor.var(str, 255, cursor.arraysize, outconverter=Decimal)
             found = whole.get(metadata.type_code)
             return cursor.var(found, arraysize=cursor.arraysize) if found else None
