@@ -258,6 +258,8 @@ class CapturedSource(BaseSource):
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
+        if self.reconciliation.marker and self.database.kind in ("postgresql", "mariadb"):
+            raise ValueError(f"reconciliation.marker: kind {self.database.kind} tells the place in its log, no table is needed")
         if self.topics.on_gap == "resnapshot" and self.database.kind != "postgresql":
             raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} cannot be read again from here")
         binlog = {"mariadb": "MariaDB", "mysql": "MySQL"}.get(self.database.kind)

@@ -13,7 +13,7 @@ from cdc_assets.registry.models import Table
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.cuts import open_cut
 from cdc_assets.resources.rows.mysql import MySqlConnection
-from cdc_assets.resources.rows.paged import PagedRows, _Form
+from cdc_assets.resources.rows.paged import PagedRows, RowForm
 from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets_tests.live_mariadb import SECRET, LiveMariaDb
 from spark.reconcile.row_text import RowText
@@ -64,7 +64,7 @@ def test_python_and_spark_write_the_same(session: SparkSession) -> None:
     for keys in (("id",), ("code", "amount"), ("code",)):
         columns = tuple(Column(name, kind, name not in keys) for name, (kind, *_) in VALUES.items())
         text = RowText(SilverSpec("s", "t", "-", "-", columns, keys))
-        form = _Form(text)
+        form = RowForm(text)
         drivers = {name: values for name, (_, _, values, _) in VALUES.items()}
         rows = [tuple(drivers[c.name][i] for c in form.columns) for i in range(3 if "amount" in keys else 4)]
         lake = [[held or given for held, given in zip(h or [None] * 4, g, strict=True)] for _, _, g, h in VALUES.values()]

@@ -21,6 +21,7 @@ from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError
 from cdc_assets.reconcile.by_pages import compare, mark
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows import sql
@@ -155,6 +156,13 @@ def test_the_marker_table_is_captured(monkeypatch: pytest.MonkeyPatch, kind: str
     listed = "collection.include.list" if kind == "mongodb" else "table.include.list"
     assert marked[listed] == plain[listed] + r",ours\.marker"
     assert marked.get("database.include.list") in (None, "shop,ours")
+
+
+def test_a_database_that_tells_its_place_takes_no_marker_table() -> None:
+    database = {"kind": "mariadb", "host": "db", "user": "cdc", "password": {"secret": "erp"}}
+    declared = {"source": "erp", "database": database, "tables": [{"name": "shop.orders"}]}
+    with pytest.raises(ValueError, match="no table is needed"):
+        Source.model_validate({**declared, "reconciliation": {"marker": "shop.marker"}})
 
 
 class Core:

@@ -52,7 +52,7 @@ class PagedRows:
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket."""
         found: dict[int, tuple[int, int]] = {}
-        form = _Form(row_text)
+        form = RowForm(row_text)
         for row in self._rows(table, form):
             bucket = form.bucket(row)
             if _within(bucket, part):
@@ -62,13 +62,13 @@ class PagedRows:
 
     def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
         """Key text and hash of every row in some buckets."""
-        form, wanted = _Form(row_text), set(buckets)
+        form, wanted = RowForm(row_text), set(buckets)
         rows = self._rows(table, form)
         return Counter((form.key(row), form.hash(row)) for row in rows if (b := form.bucket(row)) in wanted and _within(b, part))
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
-        form, asked = _Form(row_text), set(keys)
+        form, asked = RowForm(row_text), set(keys)
         types = [c.source_type for c in form.columns[: len(row_text.keys)]]
         found: dict[str, Texts] = {}
         for some in (keys[i : i + AT_ONCE] for i in range(0, len(keys), AT_ONCE)):
@@ -82,12 +82,12 @@ class PagedRows:
         """The columns of types without a text here."""
         return {c.name: f"{c.type}: {NOT_WRITTEN}" for c in table.columns if writer(c.type) is None}
 
-    def _rows(self, table: TableId, form: _Form) -> Iterator[Values]:
+    def _rows(self, table: TableId, form: RowForm) -> Iterator[Values]:
         for page in self.reader.pages(table, form.columns, len(form.row_text.keys)):
             yield from page
 
 
-class _Form:
+class RowForm:
     """How rows are written: spark.reconcile.row_text, of values in Python."""
 
     def __init__(self, row_text: RowText) -> None:

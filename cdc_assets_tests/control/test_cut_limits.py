@@ -1,0 +1,62 @@
+"""What a comparison may cost a PostgreSQL source: its time, its locks, and which pages a range of keys reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.resources.databases import postgresql_cut
+from cdc_assets.resources.databases.cuts import open_cut
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets_tests.live_source import LiveSource
+from spark.reconcile.key_order import KeyRange
+from spark.reconcile.row_text import RowText
+from spark.specs import Column, SilverSpec
+
+COLUMNS = (Column("a", "integer", False), Column("b", "bigint", False), Column("note", "text"))
+TEXT = RowText(SilverSpec("s", "limited", "none", "none", COLUMNS, ("a", "b")))
+SOME = KeyRange(("a", "b"), (3, 5), (3, 2000))
+
+
+@pytest.fixture
+def table(live: LiveSource) -> Iterator[PostgresDatabase]:
+    with live.connection() as connection:
+        connection.execute("CREATE TABLE limited (a int, b bigint, note text, PRIMARY KEY (a, b))")
+        connection.execute("INSERT INTO limited SELECT i % 7, i, repeat('x', 200) FROM generate_series(1, 40000) i")
+        connection.execute("ANALYZE limited")
+    with live.settings():
+        yield PostgresDatabase(replace(live, name="limits").source(["public.limited"]).database)  # type: ignore[arg-type]
+    with live.connection() as connection:
+        connection.execute("DROP TABLE limited")
+
+
+def test_time_and_locks(table: PostgresDatabase, live: LiveSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = replace(live, name="limits").source(["public.limited"]).tables[0].id
+    with open_cut(table, statement_timeout=0.01) as cut, pytest.raises(DatabaseError, match="statement timeout"):
+        cut.digest(place, TEXT, (0, 1))
+    monkeypatch.setitem(postgresql_cut._SETTINGS, "lock_timeout", "50ms")
+    with live.connection() as other, open_cut(table, statement_timeout=60) as cut:
+        rows = cut.digest(place, TEXT, (0, 1))
+        # The snapshot is still open: neither a writer nor an ALTER TABLE waits for it.
+        other.execute("SET lock_timeout = '500ms'")
+        other.execute("INSERT INTO limited VALUES (9, 9, 'late')")
+        other.execute("ALTER TABLE limited ADD COLUMN more int")
+        assert cut.digest(place, TEXT, (0, 1)) == rows
+        with live.connection(autocommit=False) as holder:
+            holder.execute("LOCK TABLE limited IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(DatabaseError, match="lock timeout"):
+                cut.digest(place, TEXT, (0, 1))
+            holder.rollback()
+        assert cut.digest(place, TEXT, (0, 1)) == rows
+
+
+def test_a_range_reads_the_keys_index(table: PostgresDatabase, live: LiveSource) -> None:
+    with live.connection() as connection:
+        query = f"EXPLAIN SELECT count(*) FROM limited WHERE {TEXT.slice_sql(SOME)}"
+        plan = "\n".join(row[0] for row in connection.execute(query.encode()))
+        assert "limited_pkey" in plan, plan
+        (count,) = connection.execute(f"SELECT count(*) FROM limited WHERE {TEXT.slice_sql(SOME)}".encode()).fetchone() or ()
+        assert count == len([i for i in range(6, 2001) if i % 7 == 3])
