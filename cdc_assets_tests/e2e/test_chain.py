@@ -98,10 +98,10 @@ def materialize(lakehouse: Lakehouse, folder: Path, selection: str) -> subproces
 
 def launch(lakehouse: Lakehouse, selection: str) -> subprocess.CompletedProcess[str]:
     """As a person does on the running stack, whose own instance then shows the run."""
-    dg = Path(sys.executable).with_name("dg")
     exports = lakehouse.cdc("env").stdout
-    script = f"{exports}\ncd {shlex.quote(str(ROOT))} && exec {shlex.quote(str(dg))} launch --assets {shlex.quote(selection)}"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_", "AWS_"))}
+    script = f"{exports}\ncd {shlex.quote(str(ROOT))} && exec dg launch --assets {shlex.quote(selection)}"
+    ours = ("CDC_", "DAGSTER_", "AWS_", "PYTHONPATH")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"PATH": "/usr/bin:/bin"}
     command = ["sh", "-euc", script]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
