@@ -45,6 +45,7 @@ def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = "te
     from cdc_assets.connectors.beginning import begin, is_beginning, unmarked
 
     def act(connect: ConnectClient, name: str) -> None:
+        _refuse_other(name)
         config = connect.config(name) or {}
         if is_beginning(config):
             begin(connect, unmarked(config), resume_offsets=True)
@@ -53,6 +54,25 @@ def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = "te
         connect.wait_running(name)
 
     _each(connectors, "resume", act, dry_run=dry_run, output=output)
+
+
+def _refuse_other(name: str) -> None:
+    """A declared connector does not go on from an offset of another server; one that cannot be asked is told."""
+    from cdc_assets import names
+    from cdc_assets.cli.chosen_sources import chosen_sources
+    from cdc_assets.errors import IncarnationError
+    from cdc_assets.incarnation.watch import refuse_other
+    from cdc_assets.registry.models import Source
+    from cdc_assets.resources.platform import Platform
+
+    for source in chosen_sources():
+        if isinstance(source, Source) and names.connector_name(source) == name:
+            try:
+                refuse_other(Platform(), source)
+            except IncarnationError:
+                raise
+            except CdcAssetsError as error:
+                print(f"cdc: whether the server is the one that was read cannot be told: {error}", file=sys.stderr)
 
 
 def stop(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:

@@ -42,7 +42,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
             table_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
         ),
         "snapshot.mode": capture.snapshot,
-        # The default starts silently at the slot's position when the slot is ahead of the stored offset.
+        # Fails where the slot has not kept the offset's log; a slot that was only moved is told by incarnation.judge.
         "offset.mismatch.strategy": "trust_offset",
         # An idle captured database must not hold back the log; the message also is a marker that needs no table.
         "heartbeat.interval.ms": heartbeat_ms(source),

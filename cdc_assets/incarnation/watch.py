@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, IncarnationError
@@ -46,10 +48,10 @@ def _look(platform: Platform, source: Source) -> Look:
     database, memory = IncarnationDatabase(source.database), Memory.of(source.name)
     offsets = platform.core_connect().offsets(names.connector_name(source))
     # Before the server is asked: its log only grows.
-    at = max((int(each["offset"].get("lsn") or 0) for each in offsets if each.get("offset")), default=0)
-    at = max(at, _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
-    verdict = judged(memory.known, facts, reached=at, captured=bool(offsets))
+    stored = max(at, _position(platform.core_connect().offsets(names.connector_name(source))))
+    verdict = judged(memory.known, facts, reached=at, captured=bool(offsets), stored=stored)
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
     if verdict.kind == "other" or not offsets:
@@ -106,6 +108,12 @@ def safely(platform: Platform, source: Source) -> Look | CdcAssetsError:
         return look(platform, source)
     except CdcAssetsError as error:
         return error
+
+
+def _position(offsets: Sequence[Mapping[str, Any]]) -> int:
+    """The highest log position in a connector's offsets."""
+    kept = [each["offset"] for each in offsets if each.get("offset")]
+    return max((int(offset.get(key) or 0) for offset in kept for key in ("lsn", "lsn_commit", "lsn_proc")), default=0)
 
 
 def _in_bronze(source: Source, committed: Committed | None) -> int:

@@ -163,6 +163,17 @@ def test_rules(facts: Facts, known: Known | None, reached: int, expected: str) -
     assert judged(known, facts, reached=reached, captured=True).kind == expected
 
 
+@pytest.mark.parametrize(("stored", "expected"), [(None, "same"), (0x300, "same"), (0x301, "same"), (0x2FF, "other")])
+def test_a_slot_ahead_of_all_that_was_read(stored: int | None, expected: str) -> None:
+    facts = replace(FACTS, slot={**(FACTS.slot or {}), "confirmed_flush_lsn": "0/300"})
+    for known in (KNOWN, None):
+        assert judged(known, facts, reached=0x100, captured=True, stored=stored).kind == expected
+    found = judged(KNOWN, facts, reached=0x100, captured=True, stored=0x2FF)
+    assert found.kind == "other"
+    assert "its replication slot is at 0/300, and 0/2FF is the last that was read" in found.reason
+    assert judged(KNOWN, facts, reached=0x100, captured=False, stored=0).kind == "same"
+
+
 def test_the_history_of_timelines() -> None:
     text = "1\t0/3000158\tno recovery target specified\n\n2\t16/B374D848\tbefore 2026-01-01\n"
     assert forks(text) == {1: 0x3000158, 2: 0x16B374D848}
