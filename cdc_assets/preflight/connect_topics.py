@@ -69,6 +69,8 @@ def findings(cluster: str, connect: Connect, kafka: Cluster) -> Iterator[Finding
     if declared == "none":
         return
     topics = _declared(declared) if declared else names.connect_topics(cluster)
+    # Before the topics: a connector that is created in between is in them.
+    held = {"configs": bool(connect.connectors())}
     found = kafka.states([*topics.values()])
     if (not declared and not found) or connect.kafka_cluster_id() != kafka.cluster_id():
         message = (
@@ -76,7 +78,6 @@ def findings(cluster: str, connect: Connect, kafka: Cluster) -> Iterator[Finding
         )
         yield Finding(CHECK, "warn", connect.url, message, f"{setting}=<configs>,<offsets>,<status>; or =none")
         return
-    held = {"configs": bool(connect.connectors())}
     for use, name in topics.items():
         yield _one(use, name, found.get(name), kafka, written=held.get(use, False))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from cdc_assets.preflight import Finding
 from cdc_assets.preflight.connect_topics import findings
+from cdc_assets.resources.kafka import TopicState
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 
 COMPACT = {"cleanup.policy": "compact"}
@@ -60,6 +63,22 @@ def test_made_again_under_a_worker_that_knows_connectors() -> None:
     finding = found(configs=kept(written=0))["configs"]
     assert finding.level == "fail"
     assert finding.message == "is empty: when its worker starts next, it knows no connector any more: cdc apply makes ours again"
+
+
+def test_a_connector_that_is_made_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sources' connectors are made at the same time by `cdc up`."""
+    topics = {f"_core-connect-{use}": kept(written=0) for use in ("configs", "offsets", "status")}
+    kafka, connect = FakeKafka(topics), FakeConnect()
+    made = ["shop-capture"]
+
+    def states_then_made(names: Sequence[str]) -> Mapping[str, TopicState]:
+        found = FakeKafka.states(kafka, names)
+        monkeypatch.setattr(connect, "connectors", lambda: made)
+        return found
+
+    monkeypatch.setattr(connect, "connectors", lambda: [])
+    monkeypatch.setattr(kafka, "states", states_then_made)
+    assert {finding.level for finding in findings("core", connect, kafka)} == {"ok"}
 
 
 def test_one_copy_on_three_brokers() -> None:
