@@ -15,7 +15,7 @@ class Reconciliation(Declared):
     """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
 
     A difference fails the check, or warns only. A table of more than `max_rows` rows is compared a range of keys at a time, all
-    of it in about `shares` runs: with 127 a run costs the source at most about two count(*) (ADR 35). `standby` (host:port, of the
+    of it in about `shares` runs: with 127 a run costs the source two count(*) at most (ADR 35). `standby` (host:port, of the
     source; PostgreSQL) is read instead of the primary, by the two-step method. `marker` (of the source; MySQL, SQL Server,
     Oracle, MongoDB) is a table with a column `id` that the connector captures and we write: how a comparison in two steps
     knows that what was committed before has arrived.
