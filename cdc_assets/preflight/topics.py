@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState
     from cdc_assets.resources.platform import Platform
 
-# Debezium makes the topic with an infinite retention of time and bytes.
 _FOREVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+# What Debezium makes the topic with: Java's largest number of milliseconds (KafkaSchemaHistory, 3.7.0).
+_AS_GOOD = {"retention.ms": str(2**63 - 1)}
 
 
 class Cluster(Protocol):
@@ -82,7 +83,7 @@ def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Findin
         mend = f"with no DDL since: capture: {{snapshot: recovery}}, cdc apply {source.name}, then take it out again"
         return Finding("schema_history", "fail", state.name, message, mend)
     config = core.topic_config(state.name)
-    wrong = {key: config[key] for key, value in _FOREVER.items() if config[key] != value}
+    wrong = {key: config[key] for key, value in _FOREVER.items() if config[key] not in (value, _AS_GOOD.get(key))}
     if wrong:
         message = f"would lose its beginning: {', '.join(f'{k}={v}' for k, v in wrong.items())}"
         changes = ",".join(f"{key}={_FOREVER[key]}" for key in wrong)
