@@ -136,6 +136,9 @@ def test_preflight_names_the_statement_that_mends_a_server(
 ) -> None:
     for cluster in ("core_kafka", "lake_kafka"):
         monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
+    for connect in ("core", "lake"):
+        monkeypatch.setenv(f"CDC_{connect.upper()}_CONNECT", "http://127.0.0.1:9")
+        monkeypatch.setenv(f"CDC_{connect.upper()}_CONNECT_TOPICS", "none")
     wrong = {"binlog_format": "'MIXED'", "binlog_row_image": "'MINIMAL'", "expire_logs_days": "1"}
     server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in wrong.items()))
     server.execute("REVOKE REPLICATION SLAVE ON *.* FROM 'cdc'@'%'", "ALTER TABLE shop.orders DROP PRIMARY KEY")

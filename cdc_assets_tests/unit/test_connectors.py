@@ -94,6 +94,7 @@ class FakeConnect:
         self.puts = self.posts = self.restarts = 0
         self.offsets: list[dict[str, object]] = []
         self.state = "RUNNING"
+        self.task_after_restart = ""
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -126,11 +127,12 @@ class FakeConnect:
             return httpx.Response(204)
         if path.endswith("/restart"):
             self.restarts += 1
+            self.task = self.task or self.task_after_restart
             return httpx.Response(202, json={})
         assert path.endswith("/status"), path
         if self.config is None:
             return httpx.Response(404, json={"message": "no status"})
-        if self.state == "STOPPED":
+        if self.state == "STOPPED" or not self.task:
             return httpx.Response(200, json={"connector": {"state": self.state}, "tasks": []})
         task = {"state": self.task, "trace": "org.example.Boom: no route\n\tat Frame" if self.task == "FAILED" else ""}
         return httpx.Response(200, json={"connector": {"state": self.state}, "tasks": [task]})
@@ -219,6 +221,17 @@ def test_a_failed_task_is_restarted_once_and_then_named() -> None:
     with pytest.raises(ConnectorFailedError, match=r"org\.example\.Boom: no route"):
         apply_connector(connect.client(), CONFIG)
     assert connect.restarts == 1
+
+
+def test_a_connector_without_a_task_is_restarted_once() -> None:
+    connect = FakeConnect(task="")
+    connect.config = CONFIG
+    with pytest.raises(ConnectError, match=r"is not running after 1 s: RUNNING, tasks \(\)"):
+        connect.client().wait_running("c", deadline=1, without_task=0)
+    assert connect.restarts == 1
+    connect.task_after_restart = "RUNNING"
+    assert connect.client().wait_running("c", deadline=1, without_task=0).running
+    assert connect.restarts == 2
 
 
 def test_no_answer_is_told_with_the_address() -> None:
