@@ -52,7 +52,7 @@ def test_only_another_number_is_another_table() -> None:
 
 @pytest.mark.stack
 def test_the_new_table_takes_the_place_of_the_old(live: LiveSource, remote: str, session: SparkSession, tmp_path: Path) -> None:
-    own = replace(live, name="again")
+    own = replace(live, name="remade")
     run(own, *[f"CREATE TABLE {t} (id int PRIMARY KEY, v text, w text)" for t in SHORT])
     run(own, *[f"INSERT INTO {t} SELECT i, 'old', 'w' FROM generate_series(1, 4) i" for t in SHORT])
     with small_chain(own, remote, session, tmp_path, [EVOLVED, KEPT]) as chain:
@@ -127,7 +127,7 @@ def read_whole(chain: SmallChain) -> None:
     database.ensure_signal_table(signals)
     database.publish(names.publication_name(source), [signals])
     data = {"data-collections": [rf"public\.{t}" for t in SHORT], "type": "blocking"}
-    database.send_signal(signals, "again", "execute-snapshot", json.dumps(data))
+    database.send_signal(signals, "remade", "execute-snapshot", json.dumps(data))
     deadline = time.monotonic() + 60
     while True:
         delivered = chain.live.delivered()
