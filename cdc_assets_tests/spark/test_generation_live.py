@@ -114,7 +114,7 @@ def advance(chain: SmallChain) -> Mapping[str, Any]:
     chain.advance(fold=False)
     result = dg.materialize([build_silver_assets(chain.source)], resources={"platform": chain.platform})
     assert result.success
-    made = {m.asset_key.path[-1]: m.metadata for m in result.asset_materializations_for_node("silver_again")}
+    made = {m.asset_key.path[-1]: m.metadata for m in result.asset_materializations_for_node("silver_remade")}
     assert made["made_again"]["cdc/history_versions"].value == len(rows(history_path(chain)))
     assert "cdc/history_versions" not in made["kept_again"]
     return made["kept_again"]
@@ -131,7 +131,7 @@ def read_whole(chain: SmallChain) -> None:
     deadline = time.monotonic() + 60
     while True:
         delivered = chain.live.delivered()
-        read = [r for t in SHORT for r in delivered[f"again.public.{t}"][0] if '"op":"r"' in (r.value or "")]
+        read = [r for t in SHORT for r in delivered[f"{source.name}.public.{t}"][0] if '"op":"r"' in (r.value or "")]
         if len(read) == 2 * (4 + 2):
             return
         assert time.monotonic() < deadline, f"{len(read)} rows read"
