@@ -84,7 +84,7 @@ def gone_for_good(chain: SmallChain) -> None:
     chain.advance(fold=False)
     tables = [chain.source.table("kept_again").model_copy(update={"schema_changes": SchemaChanges(drop_table="halt")})]
     halting = chain.source.model_copy(update={"tables": tuple(tables)})
-    with pytest.raises(TableFailuresError, match=r"source again has no table public\.kept_again any more"):
+    with pytest.raises(TableFailuresError, match=r"source remade has no table public\.kept_again any more"):
         dg.materialize([build_silver_assets(halting)], resources={"platform": chain.platform})
     # Of one partition, however many rows were deleted.
     assert advance(chain)["cdc/positions_remembered"].value == 1
