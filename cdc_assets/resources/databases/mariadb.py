@@ -188,7 +188,7 @@ class MariaDbDatabase:
                 port=int(settings.resolve(database.port)),
                 user=settings.resolve(database.user),
                 password=settings.secret(database.password),
-                ssl=_tls(database.sslmode),
+                ssl=tls(database.sslmode),
                 connect_timeout=10,
                 charset="utf8mb4",
                 autocommit=True,
@@ -207,7 +207,7 @@ def _begins_file(cursor: Any, at: BinlogPosition) -> bool:
     return not any(kind not in _HEAD and position < at.position for _, position, kind, *_ in cursor.fetchall())
 
 
-def _tls(mode: str) -> Any:
+def tls(mode: str) -> Any:
     """An ssl context as Debezium's mode of that name means it; None without TLS."""
     import ssl
 

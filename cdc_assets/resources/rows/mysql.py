@@ -9,10 +9,19 @@ from typing import Any
 from cdc_assets import settings
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.databases.mariadb import tls
 from cdc_assets.resources.rows.sql import Connection, Statements
 
 # A TIMESTAMP is read in UTC; NO_BACKSLASH_ESCAPES would change how the driver writes bound values.
 _SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2"
+# MySQL's modes by MariaDB's names of them. PyMySQL cannot fall back: `preferred` goes without TLS.
+_TLS = {
+    "disabled": "disable",
+    "preferred": "disable",
+    "required": "trust",
+    "verify_ca": "verify-ca",
+    "verify_identity": "verify-full",
+}
 
 
 class MySqlStatements(Statements):
@@ -58,7 +67,7 @@ class MySqlConnection(Connection):
                 port=int(settings.resolve(database.port)),
                 user=settings.resolve(database.user),
                 password=settings.secret(database.password),
-                ssl=_tls(database.sslmode),
+                ssl=tls(_TLS[database.sslmode]),
                 connect_timeout=10,
                 charset="utf8mb4",
                 autocommit=True,
@@ -69,16 +78,3 @@ class MySqlConnection(Connection):
                 yield cursor
         except (pymysql.err.MySQLError, OSError) as error:
             raise DatabaseError(f"MySQL at {place}: {error.args[-1] if error.args else type(error).__name__}") from error
-
-
-def _tls(mode: str) -> Any:
-    """An ssl context as Debezium's mode of that name means it. PyMySQL cannot fall back: `preferred` goes without TLS."""
-    import ssl
-
-    if mode in ("disabled", "preferred"):
-        return None
-    context = ssl.create_default_context()
-    context.check_hostname = mode == "verify_identity"
-    if mode == "required":
-        context.verify_mode = ssl.CERT_NONE
-    return context
