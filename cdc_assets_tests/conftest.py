@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,9 @@ from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource, live_source
 from cdc_assets_tests.mariadb_server import mariadb_server
 from cdc_assets_tests.parts import PARTS, part_of
+
+_LOG_SHOWN = 30_000
+"""Characters: some two minutes of a worker that rebalances."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +27,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others = [item for item in items if part_of(item) not in parts]
     items[:] = [item for item in items if part_of(item) in parts]
     config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failure, what Connect, the broker and PostgreSQL wrote last: their folder is gone when the run is over."""
+    report = yield
+    source: Any = getattr(item, "funcargs", {}).get("live")
+    if report.failed and source is not None:
+        for part in source.parts.values():
+            report.sections.append((f"the end of {part.component.log.name}", part.component.log.read_text()[-_LOG_SHOWN:]))
+    return report
 
 
 @pytest.fixture(scope="session")
