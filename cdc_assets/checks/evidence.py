@@ -61,7 +61,13 @@ def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
 
 def of_reconciliation(result: TableResult) -> Evidence:
     """Every row of the source and of silver at one position; the keys that differ as a table."""
-    metadata: dict[str, Any] = {"cdc/share": result.share, "cdc/seconds": dg.MetadataValue.json(dict(result.seconds))}
+    metadata: dict[str, Any] = {
+        "cdc/method": result.method,
+        "cdc/share": result.share,
+        "cdc/seconds": dg.MetadataValue.json(dict(result.seconds)),
+    }
+    if result.method == "two-step":
+        metadata |= {"cdc/suspects": result.suspects, "cdc/in_flight": result.in_flight}
     if result.not_compared:
         metadata["cdc/columns_not_compared"] = dg.MetadataValue.json(dict(result.not_compared))
     if result.verdict == NOT_COMPARED:
@@ -69,9 +75,8 @@ def of_reconciliation(result: TableResult) -> Evidence:
     metadata |= {
         "cdc/source_rows": result.source_rows,
         "cdc/silver_rows": result.silver_rows,
-        "cdc/silver_version": result.silver_version,
-        "cdc/source_snapshot": result.snapshot,
-        "cdc/source_lsn": result.lsn,
+        **({} if result.silver_version is None else {"cdc/silver_version": result.silver_version}),
+        **({"cdc/source_snapshot": result.snapshot, "cdc/source_lsn": result.lsn} if result.lsn else {}),
         "cdc/buckets": result.buckets,
         "cdc/buckets_differing": result.buckets_differing,
         "cdc/keys_differing": result.keys_differing,

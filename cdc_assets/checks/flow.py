@@ -9,9 +9,12 @@ from cdc_assets import names
 from cdc_assets.checks.evidence import of_error
 from cdc_assets.checks.result import check_result
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import BaseSource, Database, Source
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.flow import Flow, measure_flow
+from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
+from cdc_assets.volumetry.mariadb_witness import MariaDbWitness
+from cdc_assets.volumetry.postgresql_witness import PostgresWitness
 
 NAME = "events_flow"
 BASELINE = "cdc/baseline"
@@ -19,8 +22,8 @@ _LOOK_BACK = 5
 
 
 def has_flow_check(source: BaseSource) -> TypeGuard[Source]:
-    """Whether the source counts what changes in its tables, as PostgreSQL does."""
-    return isinstance(source, Source) and source.database.kind == "postgresql"
+    """Whether the source can be asked what has changed in its tables: PostgreSQL by its counters, MariaDB by its binlog."""
+    return isinstance(source, Source)
 
 
 def flow_key(source: Source) -> dg.AssetCheckKey:
@@ -36,7 +39,7 @@ def build_flow_check(source: Source) -> dg.AssetChecksDefinition:
         asset=key.asset_key,
         name=NAME,
         blocking=True,
-        description="Every table that changes at the source (by the source's own counters) has events, and all are captured.",
+        description="Every table that changes at the source (by its own counters, or its binlog) has events; all are captured.",
     )
     def events_flow(context: dg.AssetCheckExecutionContext, platform: Platform) -> dg.AssetCheckResult:
         return check_result(key, *of_flow(_measured(context, platform, source)))
@@ -45,19 +48,22 @@ def build_flow_check(source: Source) -> dg.AssetChecksDefinition:
 
 
 def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source: Source) -> Flow | CdcAssetsError:
-    from cdc_assets.resources.databases.postgresql_activity import PostgresActivity
-
-    assert isinstance(source.database, Database), source.database.kind
     try:
         return measure_flow(
             source,
-            database=PostgresActivity(source.database),
+            witness=_witness(source),
             core=platform.core_kafka(),
-            config=platform.core_connect().config(names.connector_name(source)),
+            connect=platform.core_connect(),
             previous=_baseline(context.instance, flow_key(source)),
         )
     except CdcAssetsError as error:
         return error
+
+
+def _witness(source: Source) -> Witness:
+    if isinstance(source.database, MariaDb):
+        return MariaDbWitness(source.database)
+    return PostgresWitness(source.database)
 
 
 def _baseline(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Any:
@@ -78,7 +84,12 @@ def of_flow(found: Flow | CdcAssetsError) -> tuple[bool, str, dict[str, Any]]:
         "cdc/events_since": dg.MetadataValue.json(found.events),
         BASELINE: dg.MetadataValue.json(found.baseline),
     }
+    if found.unread:
+        metadata["cdc/not_read"] = found.unread
     if found.silent:
         return False, "; ".join(f"{table}: {why}" for table, why in sorted(found.silent.items())), metadata
-    moved = sum(1 for changes in found.changes.values() if changes > 0)
-    return True, f"{moved} of {len(found.changes)} table(s) changed at the source since the last check; none is silent", metadata
+    moved = {name for name, changes in found.changes.items() if changes > 0} | {
+        name for name, seen in found.events.items() if seen
+    }
+    told = f"{len(moved)} of {len(found.events)} table(s) changed at the source since the last check; none is silent"
+    return True, told + (f"; {found.unread}" if found.unread else ""), metadata

@@ -38,7 +38,14 @@ class Output(str, Enum):
     json = "json"
 
 
-Chosen = Annotated[str, typer.Argument(help="SOURCE/TABLE", autocompletion=complete_source)]
+Chosen = Annotated[
+    str,
+    typer.Argument(
+        metavar="[SOURCE.]TABLE",
+        help="TABLE alone where one source has it; SOURCE/TABLE as well.",
+        autocompletion=complete_source,
+    ),
+]
 
 
 def ledger(
@@ -53,12 +60,12 @@ def ledger(
 ) -> None:
     """Print a table's ledger. Exit 0 when every window balances, 1 when one does not, 2 when a hop could not be counted."""
     source, table = _table(chosen)
-    lake = settings.lake()
+    lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
     if count:
         _count(source, table, again=again, dry_run=dry_run)
     place = counted(lake, source, table)
     if place is None:
-        raise LedgerEmptyError(f"{source.name}/{names.table_name(table)}")
+        raise LedgerEmptyError(named)
     since = datetime.now(timezone.utc) - parse_duration(last) if last else None
     found = read_windows(lake, source, table, window=window.value, since=since)
     if not source.ledger.early:
@@ -67,9 +74,9 @@ def ledger(
     if plot:
         from cdc_assets.ledger.plot import png
 
-        plot.write_bytes(png(found, title=f"{chosen}, windows of {window.value}", window=window.value))
+        plot.write_bytes(png(found, title=f"{named}, windows of {window.value}", window=window.value))
     if output is Output.json:
-        print(json.dumps(_answer(chosen, window, place, found, judged), indent=2))
+        print(json.dumps(_answer(named, window, place, found, judged), indent=2))
     else:
         _print(found, judged)
     if any(hop.differing for hop in judged):
@@ -79,12 +86,20 @@ def ledger(
 
 
 def _table(chosen: str) -> tuple[BaseSource, Table]:
-    name, _, short = chosen.partition("/")
-    (source,) = chosen_sources([name])
-    try:
-        return source, source.table(short)
-    except KeyError as error:
-        raise typer.BadParameter(str(error.args[0])) from None
+    sources = {source.name: source for source in chosen_sources()}
+    name, dot, short = chosen.replace("/", ".", 1).partition(".")
+    if dot and name in sources:
+        try:
+            return sources[name], sources[name].table(short)
+        except KeyError as error:
+            raise typer.BadParameter(str(error.args[0])) from None
+    found = [(source, t) for source in sources.values() for t in source.tables if chosen in (names.table_name(t), t.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise typer.BadParameter(f"{chosen}: more than one source has it: {', '.join(f'{s.name}.{chosen}' for s, _ in found)}")
+    chosen_sources([name] if dot else [])
+    raise typer.BadParameter(f"no source has a table {chosen}; sources: {', '.join(sources)}")
 
 
 def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> None:
@@ -100,9 +115,9 @@ def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> N
     console.print(f"counted {result.rows_read} events in {result.seconds:.1f} s")
 
 
-def _answer(chosen: str, window: Window, place: Counted, found: list[WindowCount], judged: list[Hop]) -> dict[str, Any]:
+def _answer(named: str, window: Window, place: Counted, found: list[WindowCount], judged: list[Hop]) -> dict[str, Any]:
     return {
-        "table": chosen,
+        "table": named,
         "window": window.value,
         "silver_version": place.silver_version,
         "watermark": datetime.fromtimestamp(place.watermark / 1e6, timezone.utc).isoformat(),

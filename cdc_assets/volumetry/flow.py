@@ -1,28 +1,66 @@
 """Success with nothing done: a connector that runs, while changes of the source do not become events.
 
-1. The source's own counters are read, and compared with those of the last check that passed.
-2. A marker is written into the log and awaited in its topic: what the counters show and was committed has been sent by
-   then, if it was to be sent at all.
-3. A table whose counters have moved must have a committed event since. Counters move for rolled back changes too, so
-   before a table without events is called silent, one of these must say that something was committed: no transaction of
-   the database was rolled back meanwhile; its live rows have changed in number; a row of it is from a transaction since.
+1. Where the topics end, then what the source itself knows of its changes (`witness`) is read: the next check starts from there.
+2. A marker is written into the log and awaited in its topic: what the source has committed by then has been sent, if it was to
+   be sent at all.
+3. A table that has changed since the last check that passed must have a committed event of a place in the log behind that
+   check's. Before a table without events is called silent, its source must say that something was committed.
 
-Found at once, without counters: a table that is not in the publication, or not in the list of the connector that runs.
+Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from cdc_assets import names
-from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.connectors.capture import capture_config
 from cdc_assets.registry.models import Source, Table
-from cdc_assets.resources.databases.postgresql_activity import Activity, Counters, PostgresActivity
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases.catalogue import SourceDatabase
+from cdc_assets.resources.kafka import KafkaCluster, Record
 from cdc_assets.volumetry.log_position import await_in_core
+
+Baseline = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes at the source between two looks, by table (as far as it was asked), and the texts of those that were committed.
+
+    `unread`: what of the source could not be looked at, in words.
+    """
+
+    counts: dict[str, int]
+    committed: dict[str, str]
+    unread: str = ""
+
+
+class Witness(Protocol):
+    """A source's own knowledge of its changes."""
+
+    @property
+    def database(self) -> SourceDatabase:
+        """The source."""
+
+    def now(self, tables: Sequence[Table]) -> dict[str, Any]:
+        """What the next check needs of this moment, as JSON."""
+
+    def follows(self, before: Baseline, now: Baseline) -> bool:
+        """Whether the two can be compared."""
+
+    def behind(self, source: Mapping[str, Any], before: Baseline) -> bool:
+        """Whether an event with this `source` block was written after that moment."""
+
+    def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:
+        """What has changed between the two; `quiet` are the tables without events."""
+
+    def uncarried(self, source: Source, config: Mapping[str, str]) -> dict[str, str]:
+        """Tables that the log does not carry, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -33,79 +71,76 @@ class Flow:
     changes: dict[str, int] = field(default_factory=dict)
     events: dict[str, bool] = field(default_factory=dict)
     baseline: dict[str, Any] = field(default_factory=dict)
+    unread: str = ""
 
 
 def measure_flow(
     source: Source,
     *,
-    database: PostgresActivity,
+    witness: Witness,
     core: KafkaCluster,
-    config: Mapping[str, str] | None,
-    previous: Mapping[str, Any] | None,
+    connect: ConnectClient,
+    previous: Baseline | None,
     deadline: float = 60.0,
 ) -> Flow:
-    """Compare the source's counters with the committed events since `previous`, the baseline of the last passed check.
+    """Compare the source's changes with the committed events since `previous`, the baseline of the last passed check.
 
     Raises:
         CaughtUpTimeoutError: not even the marker comes through.
     """
-    ids = [table.id for table in source.tables]
     topics = {table.name: names.topic(source, table) for table in source.tables}
-    now = database.activity(ids)
-    await_in_core(source, database=database, core=core, deadline=deadline)
-    ends = {name: dict(state.ends) for name, state in core.states(list(topics.values())).items()}
-    silent = _uncaptured(source, database, config)
-    changes: dict[str, int] = {}
-    events: dict[str, bool] = {}
-    before = previous if previous and previous["reset"] == now.reset else None
-    for table in source.tables if before else ():
-        known, counters = before["tables"].get(table.name) if before else None, now.tables.get(table.id)
-        if known is None or counters is None or before is None:
-            continue
-        was, topic = Counters(**known), topics[table.name]
-        changes[table.name] = counters.changes - was.changes
-        start = before["ends"].get(topic, {})
+    # Before the source is asked: an event of a change that the source does not know of yet lies behind these ends.
+    begins = _ends(core, topics)
+    now = witness.now(source.tables)
+    await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
+    ends = _ends(core, topics)
+    silent = _uncaptured(source, witness, connect.config(names.connector_name(source)))
+    baseline = {**now, "ends": {topic: {str(p): end for p, end in found.items()} for topic, found in begins.items()}}
+    if previous is None or not witness.follows(previous, now):
+        return Flow(silent, baseline=baseline)
+    events = {}
+    for table in source.tables:
+        topic = topics[table.name]
+        start = previous["ends"].get(topic, {})
         ranges = {p: (int(start.get(str(p), 0)), end) for p, end in ends.get(topic, {}).items()}
-        events[table.name] = _any(core, topic, ranges)
-        if changes[table.name] > 0 and not events[table.name] and _committed(database, table, was, counters, before, now):
-            said = f"{changes[table.name]} row changes at the source since the last check, and no event in topic {topic}"
-            silent.setdefault(table.name, said)
-    named = {topic: {str(p): end for p, end in found.items()} for topic, found in ends.items()}
-    return Flow(silent, changes, events, {**now.to_json(), "ends": named})
+        events[table.name] = _any(core, topic, ranges, witness, previous)
+    quiet = [table for table in source.tables if not events[table.name]]
+    found = witness.changes(source.tables, quiet, previous, now)
+    for name, why in found.committed.items():
+        silent.setdefault(name, f"{why}, and no event in topic {topics[name]}")
+    return Flow(silent, found.counts, events, baseline, found.unread)
 
 
-def _any(core: KafkaCluster, topic: str, ranges: Mapping[int, tuple[int, int]]) -> bool:
+def _ends(core: KafkaCluster, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
+    return {name: dict(state.ends) for name, state in core.states(list(topics.values())).items()}
+
+
+def _any(core: KafkaCluster, topic: str, ranges: Mapping[int, tuple[int, int]], witness: Witness, previous: Baseline) -> bool:
     kept = {p: (start, end) for p, (start, end) in ranges.items() if start < end}
-    return bool(kept) and next(core.records(topic, kept), None) is not None
+    return bool(kept) and any(_behind(record, witness, previous) for record in core.records(topic, kept))
 
 
-def _uncaptured(source: Source, database: PostgresActivity, config: Mapping[str, str] | None) -> dict[str, str]:
-    name, publication = names.connector_name(source), names.publication_name(source)
+def _behind(record: Record, witness: Witness, previous: Baseline) -> bool:
+    if record.value is None:
+        # A tombstone: its delete lies before it.
+        return False
+    try:
+        event = json.loads(record.value)
+        return witness.behind(event["source"], previous)
+    except (ValueError, KeyError, TypeError):
+        # An event in another form tells no place: it came, that is all.
+        return True
+
+
+def _uncaptured(source: Source, witness: Witness, config: Mapping[str, str] | None) -> dict[str, str]:
+    name = names.connector_name(source)
     if config is None:
         return {table.name: f"connector {name} does not exist" for table in source.tables}
     # The names that run may differ from those declared now: the connector's own config is what holds.
-    publication = config.get("publication.name", publication)
-    published = database.published(publication)
     listed = config.get("table.include.list", capture_config(source)["table.include.list"])
     patterns = [re.compile(part, re.IGNORECASE) for part in listed.split(",")]
-    silent = {}
+    silent = witness.uncarried(source, config)
     for table in source.tables:
-        full = f"{table.id.schema}.{table.id.table}"
-        if not any(pattern.fullmatch(full) for pattern in patterns):
+        if not any(pattern.fullmatch(f"{table.id.schema}.{table.id.table}") for pattern in patterns):
             silent[table.name] = f"not in table.include.list of the running connector {name}: materialize the connector asset"
-        elif table.id not in published:
-            silent[table.name] = (
-                f"not in publication {publication}: its changes are not decoded and are lost to the log; "
-                f"ALTER PUBLICATION {publication} ADD TABLE {table.name}, then take a snapshot of the table"
-            )
     return silent
-
-
-def _committed(
-    database: PostgresActivity, table: Table, was: Counters, now: Counters, before: Mapping[str, Any], activity: Activity
-) -> bool:
-    if activity.rollbacks == before["rollbacks"]:
-        return True
-    if now.kept == was.kept and now.live != was.live:
-        return True
-    return bool(database.changed_since(table.id, before["next_xid"]))

@@ -127,6 +127,10 @@ def test_the_verb(shop: Source, tmp_path: Path) -> None:
     write(tmp_path / "lake", [pane(3, "u", 2, mirror=1)])
     assert CliRunner().invoke(app, ["ledger", "shop/orders"]).exit_code == 1
     assert "'other'; it has: orders" in CliRunner().invoke(app, ["ledger", "shop/other"]).output
+    for name in ("shop.orders", "orders", "public.orders"):
+        assert json.loads(CliRunner().invoke(app, ["ledger", name, "-o", "json"]).stdout)["table"] == "shop/orders"
+    for wrong, said in (("else.orders", "no source else"), ("nothing", "no source has a table nothing")):
+        assert said in CliRunner().invoke(app, ["ledger", wrong]).output
 
 
 def test_the_picture(shop: Source, tmp_path: Path) -> None:

@@ -50,17 +50,22 @@ class Counters:
 
 @dataclass(frozen=True)
 class Activity:
-    """The tables' counters, and the database's: transactions rolled back, next transaction id, when it was reset."""
+    """The tables' counters, and the database's: transactions rolled back, next transaction id, when it was reset.
+
+    `lsn` (bytes) was read before them: a change that is written below it was made before.
+    """
 
     tables: dict[TableId, Counters]
     rollbacks: int
     next_xid: int
     reset: str
+    lsn: int
 
     def to_json(self) -> dict[str, Any]:
         """For asset metadata."""
         tables = {f"{i.schema}.{i.table}": asdict(c) for i, c in self.tables.items()}
-        return {"tables": tables, "rollbacks": self.rollbacks, "next_xid": self.next_xid, "reset": self.reset}
+        database = {"rollbacks": self.rollbacks, "next_xid": self.next_xid, "reset": self.reset, "lsn": self.lsn}
+        return {"tables": tables, **database}
 
 
 class PostgresActivity(PostgresCapture):
@@ -69,9 +74,10 @@ class PostgresActivity(PostgresCapture):
     def activity(self, ids: Sequence[TableId]) -> Activity:
         """The counters as they are now; a table that does not exist is left out."""
         with self.connection() as connection:
+            lsn = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
             rows = connection.execute(_COUNTERS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
             rollbacks, next_xid, reset = connection.execute(_DATABASE).fetchone()
-        return Activity({TableId(r[0], r[1]): Counters(*r[2:]) for r in rows}, rollbacks, next_xid, reset)
+        return Activity({TableId(r[0], r[1]): Counters(*r[2:]) for r in rows}, rollbacks, next_xid, reset, int(lsn))
 
     def changed_since(self, table: TableId, next_xid: int, *, seconds: float = 5.0) -> bool | None:
         """Whether the table holds a row of a transaction that began at `next_xid` or later; None: not told in time.

@@ -1,0 +1,55 @@
+"""A MariaDB's binlog and its tables' update times, as a witness of the flow (cdc_assets.volumetry.flow).
+
+MariaDB counts no changed rows by table. `information_schema.tables.update_time` says cheaply that a table did not change;
+what it does not settle (a change, or nothing known since the server began) is told by the binlog, which holds what was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.mariadb_activity import MariaDbActivity
+from cdc_assets.volumetry.flow import Baseline, Changes
+
+
+class MariaDbWitness:
+    """One source."""
+
+    def __init__(self, database: MariaDb) -> None:
+        self.database = MariaDbActivity(database)
+
+    def now(self, tables: Sequence[Table]) -> dict[str, Any]:
+        """A place of the binlog."""
+        at, seconds = self.database.place_now()
+        return {"file": at.file, "position": at.position, "seconds": seconds}
+
+    def follows(self, before: Baseline, now: Baseline) -> bool:
+        """The binlog has not been begun anew."""
+        return "file" in before and _place(before) <= _place(now)
+
+    def behind(self, source: Mapping[str, Any], before: Baseline) -> bool:
+        """By file and position."""
+        return BinlogPosition.of(source["file"], int(source["pos"])) >= _place(before)
+
+    def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:
+        """Of quiet tables only: the others have sent something."""
+        ids = {table.id: table.name for table in quiet}
+        moved = self.database.perhaps_changed(list(ids), before["seconds"])
+        if not moved:
+            return Changes(dict.fromkeys(ids.values(), 0), {})
+        events, unread = self.database.row_events(moved, _place(before), _place(now))
+        counts = {name: events.get(id_, 0) for id_, name in ids.items()}
+        told = {name: f"{n} row event(s) in the binlog since the last check" for name, n in counts.items() if n}
+        return Changes(counts, told, unread)
+
+    def uncarried(self, source: Source, config: Mapping[str, str]) -> dict[str, str]:
+        """None: a binlog carries all tables."""
+        return {}
+
+
+def _place(baseline: Baseline) -> BinlogPosition:
+    return BinlogPosition.of(baseline["file"], int(baseline["position"]))

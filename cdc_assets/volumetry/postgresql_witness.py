@@ -1,0 +1,65 @@
+"""PostgreSQL's own counters of its tables' changes, as a witness of the flow (cdc_assets.volumetry.flow).
+
+The counters move for rolled back changes too, so a table without events counts as changed only if one of these says that
+something was committed: no transaction of the database was rolled back meanwhile; its live rows have changed in number; a row of
+it is from a transaction since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cdc_assets import names
+from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.resources.databases.postgresql_activity import Counters, PostgresActivity
+from cdc_assets.volumetry.flow import Baseline, Changes
+
+
+class PostgresWitness:
+    """One source."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = PostgresActivity(database)
+
+    def now(self, tables: Sequence[Table]) -> dict[str, Any]:
+        """The counters, behind a place in the log."""
+        return self.database.activity([table.id for table in tables]).to_json()
+
+    def follows(self, before: Baseline, now: Baseline) -> bool:
+        """The counters have not been set back."""
+        return "lsn" in before and before.get("reset") == now["reset"]
+
+    def behind(self, source: Mapping[str, Any], before: Baseline) -> bool:
+        """By LSN."""
+        return int(source["lsn"]) >= int(before["lsn"])
+
+    def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:
+        """Of every table; committed where a quiet one has some that were not all rolled back."""
+        counts, committed = {}, {}
+        for table in tables:
+            if table.name not in before["tables"] or table.name not in now["tables"]:
+                continue
+            was, is_ = Counters(**before["tables"][table.name]), Counters(**now["tables"][table.name])
+            counts[table.name] = is_.changes - was.changes
+            if table in quiet and counts[table.name] > 0 and self._committed(table, was, is_, before, now):
+                committed[table.name] = f"{counts[table.name]} row changes at the source since the last check"
+        return Changes(counts, committed)
+
+    def uncarried(self, source: Source, config: Mapping[str, str]) -> dict[str, str]:
+        """Tables that are not in the publication."""
+        publication = config.get("publication.name", names.publication_name(source))
+        published = self.database.published(publication)
+        return {
+            table.name: f"not in publication {publication}: its changes are not decoded and are lost to the log; "
+            f"ALTER PUBLICATION {publication} ADD TABLE {table.name}, then take a snapshot of the table"
+            for table in source.tables
+            if table.id not in published
+        }
+
+    def _committed(self, table: Table, was: Counters, now: Counters, before: Baseline, after: Baseline) -> bool:
+        if after["rollbacks"] == before["rollbacks"]:
+            return True
+        if now.kept == was.kept and now.live != was.live:
+            return True
+        return bool(self.database.changed_since(table.id, before["next_xid"]))

@@ -1,0 +1,80 @@
+"""What a MariaDB tells of its tables' changes: the row events of a real binlog, against what the test itself has committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.resources.databases import mariadb_activity
+from cdc_assets.resources.databases.mariadb_activity import MariaDbActivity
+from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+
+A, B, C, D = (TableId("act", name) for name in ("a", "b", "c (x)", "d"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
+    with mariadb_server(tmp_path_factory.mktemp("activity"), "--max-binlog-size=4096") as found:
+        tables = [f"CREATE TABLE act.`{i.table}` (id int PRIMARY KEY, v int)" for i in (A, B, C, D)]
+        found.execute("CREATE DATABASE act", *tables, "CREATE DATABASE other", "CREATE TABLE other.a (id int)")
+        yield found
+
+
+@pytest.fixture
+def activity(server: MariaDbServer, monkeypatch: pytest.MonkeyPatch) -> MariaDbActivity:
+    monkeypatch.setenv("CDC_SECRET_ACT", PASSWORD)
+    declared = {"kind": "mariadb", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "act"}}
+    return MariaDbActivity(MariaDb.model_validate(declared))
+
+
+@pytest.mark.parametrize("at_once", [2, 500])
+def test_row_events_are_those_that_were_committed(
+    server: MariaDbServer, activity: MariaDbActivity, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(mariadb_activity, "_AT_ONCE", at_once)
+    server.execute("REPLACE INTO act.b VALUES (1, 1)", "REPLACE INTO act.a VALUES (3, 3)")
+    begin, _ = activity.place_now()
+    with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+        cursor.execute("REPLACE INTO act.a VALUES (1, 1), (2, 2)")
+        # Both tables have a Table_map event, and only one of them is changed.
+        cursor.execute("UPDATE act.a, act.b SET act.a.v = act.a.v + 1 WHERE act.a.id = 1")
+        cursor.execute("INSERT INTO other.a VALUES (1)")
+        connection.commit()
+        cursor.execute("INSERT INTO act.d VALUES (1, 1)")
+        connection.rollback()
+        cursor.execute("UPDATE act.d SET v = v")
+        connection.commit()
+    server.execute("FLUSH BINARY LOGS", "REPLACE INTO act.`c (x)` VALUES (1, 1)", "FLUSH BINARY LOGS", "DELETE FROM act.`c (x)`")
+    end, _ = activity.place_now()
+    server.execute("UPDATE act.b SET v = 1", "REPLACE INTO act.b VALUES (9, 9)", "DELETE FROM act.b")
+    found, unread = activity.row_events([A, B, C, D], begin, end)
+    assert ({table for table, n in found.items() if n}, unread) == ({A, C}, "")
+    assert found[C] == 2
+    some, unread = activity.row_events([A], begin, end, seconds=-1.0)
+    assert (set(some) <= {A}, "was not read" in unread) == (True, at_once == 2)
+
+
+def test_tables_that_did_not_change_are_told_without_the_binlog(server: MariaDbServer, activity: MariaDbActivity) -> None:
+    server.execute("REPLACE INTO act.a VALUES (5, 5)")
+    _, seconds = activity.place_now()
+    assert A in activity.perhaps_changed([A, B, C, D, TableId("act", "none")], seconds - 60)
+    assert A not in activity.perhaps_changed([A, B, C, D], seconds + 60)
+    assert activity.perhaps_changed([], seconds) == []
+
+
+def test_a_binlog_that_is_gone_is_said(server: MariaDbServer, activity: MariaDbActivity) -> None:
+    begin, _ = activity.place_now()
+    server.execute("FLUSH BINARY LOGS")
+    end, _ = activity.place_now()
+    until = time.monotonic() + 20
+    # The file stays until InnoDB needs it no more for its recovery.
+    while begin.file in {row[0] for row in server.query("SHOW BINARY LOGS")}:
+        assert time.monotonic() < until
+        server.execute(f"PURGE BINARY LOGS TO '{end.file}'")
+        time.sleep(0.1)
+    found, unread = activity.row_events([A], begin, end)
+    assert (dict(found), unread) == ({}, f"the binlog from {begin.text} on was not read: the file is gone")

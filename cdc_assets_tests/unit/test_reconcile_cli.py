@@ -1,0 +1,91 @@
+"""`cdc reconcile`: its exit codes, and what it says to machines; the comparisons themselves are played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_assets.cli import app, reconcile
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult
+
+YAML = """\
+source: shop
+owners: ["team:data"]
+database: {kind: postgresql, host: db, dbname: shop, user: u, password: {secret: shop}}
+tables: [{name: public.a}, {name: public.b}]
+"""
+COUNTED: dict[str, Any] = {"snapshot": "7:7:", "lsn": "0/99", "silver_version": 3, "source_rows": 2, "silver_rows": 2}
+RESULTS = {
+    EQUAL: TableResult("shop/t", EQUAL, **COUNTED, buckets=2),
+    DIFFERENT: TableResult(
+        "shop/t",
+        DIFFERENT,
+        **COUNTED,
+        buckets=2,
+        buckets_differing=1,
+        keys_differing=1,
+        differences=(Difference("1;", "differs", {"id": "1", "v": "a"}, {"id": "1", "v": None}, "silver"),),
+    ),
+    NOT_COMPARED: TableResult("shop/t", NOT_COMPARED, reason="silver/shop/b does not exist yet; materialize it first"),
+}
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "shop.yaml").write_text(YAML)
+    for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+
+
+def played(monkeypatch: pytest.MonkeyPatch, *verdicts: str) -> None:
+    def compared(platform: Any, source: Any, tables: Sequence[Any], **_: Any) -> dict[str, TableResult]:
+        return {t.id.table: RESULTS[v] for t, v in zip(tables, verdicts, strict=True)}
+
+    monkeypatch.setattr(reconcile, "as_declared", compared)
+
+
+@pytest.mark.parametrize("output", ["json", "text"])
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        ((EQUAL, EQUAL), 0),
+        ((EQUAL, DIFFERENT), 1),
+        ((NOT_COMPARED, DIFFERENT), 1),
+        ((EQUAL, NOT_COMPARED), 2),
+        ((NOT_COMPARED, NOT_COMPARED), 2),
+    ],
+)
+def test_the_exit_code_says_it(monkeypatch: pytest.MonkeyPatch, verdicts: tuple[str, ...], code: int, output: str) -> None:
+    played(monkeypatch, *verdicts)
+    told = CliRunner().invoke(app, ["reconcile", "shop", "-o", output])
+    assert told.exit_code == code
+    if output == "json":
+        assert [r["verdict"] for r in json.loads(told.stdout)] == list(verdicts)
+    else:
+        assert ("could not be compared: silver/shop/b does not exist yet" in told.stdout) == (NOT_COMPARED in verdicts)
+
+
+def test_machines_read_what_was_compared_at_which_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, DIFFERENT)
+    (told,) = json.loads(CliRunner().invoke(app, ["reconcile", "shop.a", "-o", "json"]).stdout)
+    assert (told["lsn"], told["snapshot"], told["source_rows"], told["silver_rows"], told["buckets"]) == ("0/99", "7:7:", 2, 2, 2)
+    (found,) = told["differences"]
+    assert (found["key"], found["columns"], found["source"], found["silver"]) == (
+        "1;",
+        ["v"],
+        {"id": "1", "v": "a"},
+        {"id": "1", "v": None},
+    )
+
+
+@pytest.mark.parametrize("wrong", [["nobody"], ["shop.c"], ["shop", "--share", "3/2"]])
+def test_what_is_asked_wrongly_is_a_usage_error(wrong: list[str]) -> None:
+    told = CliRunner().invoke(app, ["reconcile", *wrong])
+    assert told.exit_code == 2
+    assert "Traceback" not in told.output
