@@ -10,6 +10,7 @@ import re
 
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
+from cdc_assets.registry.oracle import Oracle
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
@@ -105,6 +106,15 @@ def topic_of(source: BaseSource, table: TableId) -> str:
     """
     within = f"{source.database.dbname}." if isinstance(source, CapturedSource) and isinstance(source.database, SqlServer) else ""
     return _topic_safe(f"{source.name}.{within}{table.schema}.{table.table}")
+
+
+def collection(source: CapturedSource, table: TableId) -> str:
+    """What Debezium calls a table in signals: SQL Server's and Oracle's with their database."""
+    database = source.database
+    within = database.dbname if isinstance(database, SqlServer) else None
+    if isinstance(database, Oracle):
+        within = database.pdb or database.dbname
+    return ".".join((*([within] if within else []), *table))
 
 
 def marker_topic(source: BaseSource) -> str:

@@ -21,11 +21,13 @@ from cdc_assets.checks.ledger import build_ledger_checks
 from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
+from cdc_assets.checks.rows import build_rows_checks, has_rows_check
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source
 from cdc_assets.sensors.auto_restart import build_restart_sensor
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
+from cdc_assets.sensors.rows_schedule import build_rows_job, build_rows_schedule
 from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
 
 
@@ -49,10 +51,16 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     if names.is_mirrored(source):
         checks.append(build_mirror_checks(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
+    jobs = [job, ledger]
+    schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]
+    if has_rows_check(source):
+        checks.append(build_rows_checks(source))
+        jobs.append(rows := build_rows_job(source))
+        schedules.append(build_rows_schedule(source, rows))
     return dg.Definitions(
         assets=chain,
         asset_checks=checks,
-        jobs=[job, ledger],
+        jobs=jobs,
         sensors=sensors,
-        schedules=[build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)],
+        schedules=schedules,
     )

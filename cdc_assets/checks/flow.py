@@ -79,7 +79,7 @@ def of_flow(found: Flow | CdcAssetsError) -> tuple[bool, str, dict[str, Any]]:
     """Passed or not, in words, and the figures."""
     if isinstance(found, CdcAssetsError):
         return of_error(found)
-    metadata = {
+    metadata: dict[str, Any] = {
         "cdc/changes_at_source": dg.MetadataValue.json(found.changes),
         "cdc/events_since": dg.MetadataValue.json(found.events),
         BASELINE: dg.MetadataValue.json(found.baseline),

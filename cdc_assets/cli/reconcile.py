@@ -15,15 +15,12 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets import names, settings
-from cdc_assets.reconcile.by_pages import compare as by_pages
+from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
-from cdc_assets.reconcile.standby import as_declared
-from cdc_assets.reconcile.standby import compare as two_steps
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import CapturedSource, Source, Table
-from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 
 _SHOWN = 20
@@ -32,7 +29,10 @@ _HEAL_AT_MOST = 3
 
 
 def reconcile(
-    chosen: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE[.TABLE]]...", help="Default: every source.")] = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE[.TABLE]]...", help="Default: every source whose log tells an exact moment."),
+    ] = None,
     share: Annotated[str, typer.Option(help="PART/PARTS: only one of so many shares of each table's buckets.")] = "1/1",
     mend: Annotated[
         bool, typer.Option("--heal", help="Put the differing keys right, through the log, and compare again.")
@@ -54,26 +54,15 @@ def reconcile(
     picked = _picked(chosen or [])
     part = _share(share)
     for source, _ in picked:
-        if isinstance(source, UnaskedSource) and (mend or standby):
-            raise typer.BadParameter(
-                f"source {source.name}: kind {source.database.kind} is compared, not healed, and has no standby here"
-            )
+        if standby and not isinstance(source, Source):
+            raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
     settings.export_stack_environment()
     platform = Platform()
-
-    def compared(source: CapturedSource, tables: list[Table]) -> dict[str, TableResult]:
-        slices = {names.table_name(t): part for t in tables}
-        if isinstance(source, UnaskedSource):
-            return by_pages(platform, source, tables, slices=slices, timeout=timeout)
-        assert isinstance(source, Source)
-        if two_step or standby:
-            return two_steps(platform, source, tables, standby=standby, slices=slices, timeout=timeout)
-        return as_declared(platform, source, tables, slices=slices, timeout=timeout)
-
     results: list[TableResult] = []
     for source, tables in picked:
-        found = compared(source, tables)
-        if mend and not dry_run and isinstance(source, Source):
+        slices = {names.table_name(t): part for t in tables}
+        found = compare_rows(platform, source, tables, slices=slices, timeout=timeout, two_step=two_step, at_standby=standby)
+        if mend and not dry_run:
             found |= _healed(platform, source, tables, found, timeout)
         results += [found[names.table_name(t)] for t in tables]
     if output == "json":
@@ -85,7 +74,7 @@ def reconcile(
 
 
 def _healed(
-    platform: Platform, source: Source, tables: list[Table], found: dict[str, TableResult], timeout: float
+    platform: Platform, source: BaseSource, tables: list[Table], found: dict[str, TableResult], timeout: float
 ) -> dict[str, TableResult]:
     """The tables that differed, healed and compared again, until what was asked for has come through the log."""
     different = [t for t in tables if found[names.table_name(t)].verdict == DIFFERENT]
@@ -101,7 +90,7 @@ def _healed(
             refolded, again = heal(platform, source, table, results[name])
             asked[name] = max(asked[name], refolded + again)
             print(f"{source.name}/{name}: {refolded} key(s) folded again, {again} read again", file=sys.stderr)
-        compared = as_declared(platform, source, different, timeout=timeout)
+        compared = compare_rows(platform, source, different, timeout=timeout)
         results |= {name: replace(result, healed=asked[name]) for name, result in compared.items()}
         different = [t for t in different if not results[names.table_name(t)].equal]
         if not different or time.monotonic() > until:
@@ -133,7 +122,7 @@ def _print(results: list[TableResult]) -> None:
             console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
 
 
-def _picked(chosen: list[str]) -> list[tuple[CapturedSource, list[Table]]]:
+def _picked(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
     """By source, in the order of the registry. `SOURCE/TABLE` is taken as well."""
     sources = {s.name: s for s in load_sources(settings.sources_folder())}
     picked: dict[str, list[Table]] = {}
@@ -142,15 +131,13 @@ def _picked(chosen: list[str]) -> list[tuple[CapturedSource, list[Table]]]:
         source = sources.get(name)
         if source is None:
             raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
-        if not isinstance(source, CapturedSource):
-            raise typer.BadParameter(f"source {name}: there is no database whose rows could be compared")
         try:
             tables = [source.table(short)] if short else list(source.tables)
         except KeyError as error:
             raise typer.BadParameter(str(error.args[0])) from None
         known = picked.setdefault(name, [])
         known += [t for t in tables if t not in known]
-    return [(source, picked[name]) for name, source in sources.items() if isinstance(source, CapturedSource) and name in picked]
+    return [(source, picked[name]) for name, source in sources.items() if name in picked]
 
 
 def _share(text: str) -> tuple[int, int]:

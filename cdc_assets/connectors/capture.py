@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cdc_assets import names
 from cdc_assets.connectors import mariadb, mongodb, mysql, oracle, postgresql, sqlserver
 from cdc_assets.connectors.records import table_pattern
 from cdc_assets.registry.identifiers import parse_table
@@ -21,20 +22,24 @@ CONFIGS: Mapping[str, Callable[[CapturedSource], dict[str, str]]] = {
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The whole config of `<source>-capture`."""
-    return _with_marker(source, CONFIGS[source.database.kind](source))
+    return _with_tables_of_ours(source, CONFIGS[source.database.kind](source))
 
 
-def _with_marker(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
-    """Captured like a table, but no asset: `cdc reconcile` waits for its rows (reconcile.by_pages)."""
-    marker = source.reconciliation.marker
-    if marker is None:
-        return config
-    table = parse_table(marker)
+def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
+    """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (reconcile.by_pages), and `--heal` writes
+    signals (reconcile.key_signals)."""
+    declared = source.reconciliation
+    config = dict(config)
+    if declared.signals:
+        config["signal.enabled.channels"] = "source"
+        config["signal.data.collection"] = names.collection(source, parse_table(declared.signals))
     listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
-    more = {listed: table_pattern(*table), "database.include.list": table_pattern(table.schema)}
-    return config | {
-        key: ",".join(dict.fromkeys([*config[key].split(","), pattern])) for key, pattern in more.items() if key in config
-    }
+    for table in (parse_table(name) for name in (declared.marker, declared.signals) if name):
+        more = {listed: table_pattern(*table), "database.include.list": table_pattern(table.schema)}
+        config |= {
+            key: ",".join(dict.fromkeys([*config[key].split(","), pattern])) for key, pattern in more.items() if key in config
+        }
+    return config
 
 
 def not_listed(source: CapturedSource, running: Mapping[str, str] | None) -> str:

@@ -4,6 +4,8 @@
 - Damage in bronze or before it: the source's rows of these keys are read again through the log, by an incremental
   snapshot with a condition, asked for by a row of the signal table. They come behind everything streamed so far, so later
   changes still win.
+  Where the database writes no texts (MySQL, SQL Server, Oracle, MongoDB) the condition names the keys' values, and the signals go
+  to the table that the source declares (`reconciliation: {signals: schema.table}`). Topics that others fill cannot be read again.
 - A row that the source no longer has and whose delete bronze never got leaves no event that could be read again: it stays,
   and is named.
 
@@ -18,11 +20,14 @@ import uuid
 from collections.abc import Sequence
 
 from cdc_assets import names
+from cdc_assets.assets.record_form import catalogue_of
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile import key_signals
 from cdc_assets.reconcile.result import Difference, TableResult
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.registry.models import BaseSource, Database, Source, Table
+from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.mariadb_signals import MariaDbSignals
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
@@ -32,7 +37,7 @@ from spark.specs import SilverSpec
 IN_SILVER = "silver"
 
 
-def heal(platform: Platform, source: Source, table: Table, result: TableResult) -> tuple[int, int]:
+def heal(platform: Platform, source: BaseSource, table: Table, result: TableResult) -> tuple[int, int]:
     """Keys folded again, and keys asked for from the source; the chain then carries those like any change.
 
     Raises:
@@ -40,7 +45,7 @@ def heal(platform: Platform, source: Source, table: Table, result: TableResult) 
     """
     if not result.differences:
         return 0, 0
-    found = platform.database(source).tables([table.id])[table.id]
+    found = catalogue_of(platform, source, [table])[table.id]
     spec = silver_spec(platform.lake, source, table, found)
     if not spec.keys:
         raise DatabaseError(f"{result.table} has no key: rows cannot be healed one by one; take a new snapshot of the table")
@@ -52,7 +57,7 @@ def heal(platform: Platform, source: Source, table: Table, result: TableResult) 
     return refolded, len(again)
 
 
-def _refold(platform: Platform, source: Source, table: Table, spec: SilverSpec, keys: Sequence[str]) -> int:
+def _refold(platform: Platform, source: BaseSource, table: Table, spec: SilverSpec, keys: Sequence[str]) -> int:
     from spark.reconcile import refold
 
     if not keys:
@@ -61,11 +66,19 @@ def _refold(platform: Platform, source: Source, table: Table, spec: SilverSpec, 
         return int(platform.spark().run(refold.run, refold.Refold(spec, tuple(keys))))
 
 
-def _read_again(source: Source, table: Table, spec: SilverSpec, differences: Sequence[Difference]) -> None:
+def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences: Sequence[Difference]) -> None:
     from spark.reconcile.row_text import RowText
 
     if not differences:
         return
+    if isinstance(source, UnaskedSource):
+        key_signals.ask(source, table, spec, [d.key for d in differences])
+        return
+    if not isinstance(source, Source):
+        raise DatabaseError(
+            f"{source.name}/{spec.table}: {len(differences)} key(s) are not in bronze as they are in the topic, and "
+            "nobody can be asked to send them again; if the topic still holds their records, build the table anew from it"
+        )
     signals = names.signal_table(source)
     database = _signals(source)
     database.ensure_signal_table(signals)

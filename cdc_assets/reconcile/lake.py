@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from spark.reconcile.row_text import RowText, Slice
 
 
-def states(platform: Platform, source: CapturedSource, table: Table) -> tuple[SilverState | None, Committed | None]:
+def states(platform: Platform, source: BaseSource, table: Table) -> tuple[SilverState | None, Committed | None]:
     """Silver's and bronze's, in this order: what silver has folded, bronze holds."""
     state = silver_state(names.silver_path(platform.lake, source, table))
     return state, bronze_committed(names.bronze_path(platform.lake, source))
 
 
 def row_text(
-    platform: Platform, source: CapturedSource, table: Table, found: CatalogueTable, without: Mapping[str, str] | None = None
+    platform: Platform, source: BaseSource, table: Table, found: CatalogueTable, without: Mapping[str, str] | None = None
 ) -> RowText:
     """How the table's rows are written on both sides; `without` are columns that the source's side cannot write."""
     from spark.reconcile.row_text import RowText
@@ -37,7 +37,7 @@ def row_text(
 
 
 def existing(
-    source: CapturedSource, table: Table, state: SilverState | None, committed: Committed | None
+    source: BaseSource, table: Table, state: SilverState | None, committed: Committed | None
 ) -> tuple[SilverState, Committed]:
     """Both, or an error that says what to do."""
     if state is None or state.folded is None or committed is None:
@@ -47,7 +47,7 @@ def existing(
 
 def task(
     platform: Platform,
-    source: CapturedSource,
+    source: BaseSource,
     table: Table,
     text: RowText,
     silver: SilverState | None,

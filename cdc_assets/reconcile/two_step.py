@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import lake
+from cdc_assets.reconcile.drill import MAX_ROWS
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import AnyRows
 from cdc_assets.resources.platform import Platform
@@ -67,7 +68,7 @@ class Suspects:
 
 def compare(
     platform: Platform,
-    source: CapturedSource,
+    source: BaseSource,
     tables: Sequence[Table],
     *,
     now: AnyRows,
@@ -93,9 +94,26 @@ def compare(
 
 
 @dataclass(frozen=True)
+class _Look:
+    """What step one found; `left`: rows of silver that the source's side knows nothing of."""
+
+    suspects: frozenset[str] = frozenset()
+    source_rows: int = 0
+    silver_rows: int = 0
+    buckets: int = 0
+    differing: int = 0
+    left: int = 0
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """For people."""
+        return {f"{self.left} row(s)": "the source's side does not tell of them (any more)"} if self.left else {}
+
+
+@dataclass(frozen=True)
 class _Table:
     platform: Platform
-    source: CapturedSource
+    source: BaseSource
     table: Table
     now: AnyRows
     carry: Carry
@@ -103,18 +121,14 @@ class _Table:
     part: Slice
 
     def compared(self, rounds: int) -> TableResult:
-        from spark.reconcile import job
         from spark.reconcile.row_text import slice_text
 
         text = lake.row_text(self.platform, self.source, self.table, self.catalogue, self.now.unwritten(self.catalogue))
         if not text.keys:
             raise DatabaseError(f"{self.table.name} has no key that can be compared: the two-step method reads keys again")
         started = time.monotonic()
-        theirs = self.now.digest(self.table.id, text, self.part)
-        task = self._task(text)
-        ours = self.platform.spark().run(job.digest, task)
-        differing = sorted(b for b in {*theirs, *ours} if theirs.get(b) != ours.get(b))
-        suspects = Suspects(self._suspects(text, task, differing))
+        look = self._first_look(text)
+        suspects = Suspects(set(look.suspects))
         asked = len(suspects.pending)
         for _ in range(rounds):
             if not suspects.pending:
@@ -124,12 +138,12 @@ class _Table:
             table=f"{self.source.name}/{names.table_name(self.table)}",
             verdict=DIFFERENT if suspects.confirmed else NOT_COMPARED if suspects.pending else EQUAL,
             reason=f"{len(suspects.pending)} key(s) were in flight in every round" if suspects.pending else "",
-            source_rows=sum(rows for rows, _ in theirs.values()),
-            silver_rows=sum(rows for rows, _ in ours.values()),
-            buckets=len({*theirs, *ours}),
-            buckets_differing=len(differing),
+            source_rows=look.source_rows,
+            silver_rows=look.silver_rows,
+            buckets=look.buckets,
+            buckets_differing=look.differing,
             share=slice_text(self.part),
-            not_compared=text.not_compared,
+            not_compared={**text.not_compared, **look.left_out},
             method="two-step",
             in_flight=len(suspects.pending),
             suspects=asked,
@@ -147,17 +161,48 @@ class _Table:
         state, committed = lake.states(self.platform, self.source, self.table)
         return lake.task(self.platform, self.source, self.table, text, state, committed, self.carry(), Everything(), self.part)
 
-    def _suspects(self, text: RowText, task: lake.Task, differing: Sequence[int]) -> set[str]:
+    def _first_look(self, text: RowText) -> _Look:
+        """Step one: sums by bucket, and the keys of the buckets that differ."""
+        from spark.reconcile import job
+        from spark.reconcile.dialect import BUCKETS
+
+        theirs = self.now.digest(self.table.id, text, self.part)
+        known = self.now.known(self.table.id)
+        task = self._task(text)
+        if known is not None:
+            return self._look_at(text, task, range(BUCKETS), known)
+        ours = self.platform.spark().run(job.digest, task)
+        differing = sorted(b for b in {*theirs, *ours} if theirs.get(b) != ours.get(b))
+        look = self._look_at(text, task, differing) if differing else _Look()
+        rows, held = (sum(count for count, _ in side.values()) for side in (theirs, ours))
+        return _Look(look.suspects, rows, held, len({*theirs, *ours}), len(differing))
+
+    def _look_at(
+        self, text: RowText, task: lake.Task, buckets: Sequence[int], known: Callable[[str], bool] | None = None
+    ) -> _Look:
+        """The keys of some buckets that differ; with `known`, of these keys only."""
         from spark.reconcile import job
 
-        if not differing:
-            return set()
-        theirs = self.now.key_hashes(self.table.id, text, differing, self.part)
-        ours = self.platform.spark().run(lambda session, asked: job.key_hashes(session, asked, differing), task)
-        keys = {key for key, _ in (*(theirs - ours), *(ours - theirs))}
+        if known is not None:
+            self._few_enough()
+        theirs = self.now.key_hashes(self.table.id, text, buckets, self.part)
+        ours = self.platform.spark().run(lambda session, asked: job.key_hashes(session, asked, buckets), task)
+        silver = ours.total()
+        if known is not None:
+            ours = type(ours)({(key, value): n for (key, value), n in ours.items() if known(key)})
+        keys = frozenset(key for key, _ in (*(theirs - ours), *(ours - theirs)))
         if len(keys) > MAX_SUSPECTS:
             raise DatabaseError(f"{len(keys)} keys differ at first sight, more than {MAX_SUSPECTS}: is silver far behind?")
-        return keys
+        return _Look(keys, theirs.total(), ours.total(), left=silver - ours.total())
+
+    def _few_enough(self) -> None:
+        state, _ = lake.states(self.platform, self.source, self.table)
+        parts = self.part[1] if isinstance(self.part, tuple) else 1
+        if state is not None and state.rows // parts > MAX_ROWS:
+            raise DatabaseError(
+                f"silver has {state.rows:,} rows, and the source's side does not tell of all keys: more than {MAX_ROWS:,} "
+                "would be looked at one by one; compare a share at a time (--share 1/8)"
+            )
 
     def _round(self, text: RowText, suspects: Suspects) -> None:
         from spark.reconcile import job

@@ -173,9 +173,10 @@ class Table(Rows):
         return self
 
     @model_validator(mode="after")
-    def _standby_is_the_sources(self) -> Table:
-        if self.reconciliation and self.reconciliation.standby:
-            raise ValueError("reconciliation.standby is of the whole source: declare it there")
+    def _is_of_the_source(self) -> Table:
+        for name in ("standby", "marker", "signals", "every"):
+            if self.reconciliation and getattr(self.reconciliation, name):
+                raise ValueError(f"reconciliation.{name} is of the whole source: declare it there")
         return self
 
     @model_validator(mode="after")
@@ -224,6 +225,11 @@ class BaseSource(Declared):
         raise KeyError(f"source {self.source!r} has no table {short_name!r}; it has: {known}")
 
 
+_NEEDS_NO = {
+    "marker": "tells the place in its log, no table is needed",
+    "signals": "has a signal table of ours, which is made when it is needed",
+    "every": "is compared with the counts (volumetry.every)",
+}
 _SETTINGS = {"postgresql": {"slot", "publication"}, "mariadb": {"server_id"}, "mysql": {"server_id"}}
 
 
@@ -258,8 +264,9 @@ class CapturedSource(BaseSource):
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
-        if self.reconciliation.marker and self.database.kind in ("postgresql", "mariadb"):
-            raise ValueError(f"reconciliation.marker: kind {self.database.kind} tells the place in its log, no table is needed")
+        for name in ("marker", "signals", "every"):
+            if getattr(self.reconciliation, name) and self.database.kind in ("postgresql", "mariadb"):
+                raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")
         if self.topics.on_gap == "resnapshot" and self.database.kind != "postgresql":
             raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} cannot be read again from here")
         binlog = {"mariadb": "MariaDB", "mysql": "MySQL"}.get(self.database.kind)

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.references import EnvRef
 
@@ -18,7 +19,9 @@ class Reconciliation(Declared):
     of it in about `shares` runs: with 127 a run costs the source two count(*) at most (ADR 35). `standby` (host:port, of the
     source; PostgreSQL) is read instead of the primary, by the two-step method. `marker` (of the source; MySQL, SQL Server,
     Oracle, MongoDB) is a table with a column `id` that the connector captures and we write: how a comparison in two steps
-    knows that what was committed before has arrived.
+    knows that what was committed before has arrived. `signals` (of the same) is the connector's signal table (`id`, `type`,
+    `data`), by which `--heal` asks it to read keys again. `every` (of a source that is compared in two steps only: of the same
+    and of topics) is the rhythm of a scheduled comparison; without it there is none, since all rows travel each time.
     """
 
     on_difference: Literal["fail", "warn"] = "fail"
@@ -26,8 +29,10 @@ class Reconciliation(Declared):
     shares: int = Field(default=127, ge=1)
     standby: str | EnvRef | None = None
     marker: str | None = None
+    signals: str | None = None
+    every: Duration | None = None
 
-    @field_validator("marker")
+    @field_validator("marker", "signals")
     @classmethod
     def _is_a_table(cls, value: str | None) -> str | None:
         if value is not None:

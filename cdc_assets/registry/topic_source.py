@@ -117,6 +117,13 @@ class TopicSource(BaseSource):
         return self
 
     @model_validator(mode="after")
+    def _nobody_is_asked(self) -> TopicSource:
+        for name in ("standby", "marker", "signals"):
+            if getattr(self.reconciliation, name):
+                raise ValueError(f"reconciliation.{name}: a source of topics has no database here")
+        return self
+
+    @model_validator(mode="after")
     def _cannot_be_read_again(self) -> TopicSource:
         if self.topics.on_gap == "resnapshot":
             raise ValueError("topics.on_gap: nobody can be asked to send a topic's records again")

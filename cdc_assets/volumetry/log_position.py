@@ -49,11 +49,11 @@ def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float) ->
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     until = time.monotonic() + deadline
-    database, core = platform.database_if_any(source), platform.core_kafka()
+    database = platform.database_if_any(source)
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        lsn = _carry_to_core(source, marker, database, core, platform.core_connect(), until)
+        lsn = _carry_to_core(source, marker, database, platform.core_kafka(), platform.core_connect(), until)
     return LogPosition(marker, lsn, topics_to_lake(platform, source, until))
 
 
@@ -63,9 +63,10 @@ def topics_to_lake(platform: Platform, source: BaseSource, until: float) -> Offs
     Raises:
         CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic).
     """
-    core, lake = platform.core_kafka(), platform.lake_kafka()
+    lake = platform.lake_kafka()
     topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
     if names.is_mirrored(source):
+        core = platform.core_kafka()
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
         _await_mirror(source, core, platform.lake_connect(), bounds, until)
         mirrored = [topics[topic] for topic in bounds]

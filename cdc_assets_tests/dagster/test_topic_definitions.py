@@ -10,6 +10,8 @@ import pytest
 from cdc_assets.assets.chain import build_source_defs
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
+from cdc_assets.sensors.rows_schedule import build_rows_job
+from cdc_assets.sensors.volumetry_schedule import build_volumetry_job
 
 SOURCE: dict[str, Any] = {
     "source": "feeds",
@@ -50,3 +52,25 @@ def test_the_chain_starts_at_the_topic(cluster: str) -> None:
         checks = ", ".join(sorted(check.name for check in node.check_keys)) or "none"
         lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}] checks: {checks}\n")
     assert "".join(lines) == CHAIN[cluster]
+
+
+def test_rows_are_compared_on_a_rhythm_of_their_own_where_it_is_declared() -> None:
+    table = {"name": "readings", "topic": "t", "envelope": "json", "keys": ["sensor"], "columns": {"sensor": "text not null"}}
+    declared = {"every": "6h", "on_difference": "warn"}
+    source = TopicSource.model_validate({**SOURCE, "backup": None, "tables": [table], "reconciliation": declared})
+    defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
+    silver = dg.AssetKey(["silver", "feeds", "readings"])
+    graph = defs.get_repository_def().asset_graph
+    assert dg.AssetCheckKey(silver, "reconciled") in graph.get(silver).check_keys
+    assert not graph.get_check_spec(dg.AssetCheckKey(silver, "reconciled")).blocking
+    schedule = defs.resolve_schedule_def("reconcile_feeds_schedule")
+    assert (schedule.cron_schedule, schedule.job.name) == ("0 */6 * * *", "reconcile_feeds")
+    counted, compared = (build(source).selection.resolve_checks(graph) for build in (build_volumetry_job, build_rows_job))
+    assert "reconciled" not in {key.name for key in counted}
+    assert {key.name for key in compared} == {"reconciled"}
+
+
+@pytest.mark.parametrize("name", ["marker", "signals", "standby"])
+def test_settings_that_need_a_database_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"reconciliation.{name}: a source of topics has no database here"):
+        TopicSource.model_validate({**SOURCE, "reconciliation": {name: "shop.t"}})

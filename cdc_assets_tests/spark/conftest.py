@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ASKED = {
     "CDC_TEST_INCARNATIONS": "test_incarnations.py",
     "CDC_TEST_TWO_STEP": "test_two_step_live.py",
+    "CDC_TEST_TOPIC_ROWS": "test_topic_rows_live.py",
+    "CDC_TEST_FLOW_MARIADB": "test_flow_mariadb.py",
     "CDC_TEST_STATEFUL": "test_stateful_histories.py",
 }
 collect_ignore = [file for variable, file in _ASKED.items() if not os.environ.get(variable)]

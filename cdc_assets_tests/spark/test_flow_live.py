@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from cdc_assets import names
-from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import Database, Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
-from cdc_assets.volumetry.mariadb_witness import MariaDbWitness
 from cdc_assets.volumetry.postgresql_witness import PostgresWitness
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
@@ -83,34 +81,3 @@ def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
     change("UPDATE flow_a SET v = 'e'")
     assert set(checked.silent()) == {"public.flow_b"}
     assert "table.include.list" in checked.silent()["public.flow_b"]
-
-
-@pytest.mark.stack
-def test_a_silent_table_of_mariadb_is_found_and_no_other(mariadb: LiveMariaDb) -> None:
-    own, server = mariadb.renamed("mariaflow"), mariadb.server
-    tables = ("mflow.a", "mflow.b")
-    server.execute("CREATE DATABASE mflow", *[f"CREATE TABLE {t} (id int PRIMARY KEY, v int)" for t in tables])
-    own.capture(tables)
-    source = own.source(tables)
-    assert isinstance(source.database, MariaDb)
-    checked = Checked(own, source, MariaDbWitness(source.database))
-    assert checked.silent() == {}
-    server.execute("INSERT INTO mflow.a VALUES (1, 1)", "INSERT INTO mflow.b VALUES (1, 1)")
-    assert checked.silent() == {}
-    with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
-        cursor.execute("UPDATE mflow.b SET v = 2")
-        connection.rollback()
-    server.execute("UPDATE mflow.a SET v = 2", "UPDATE mflow.b SET v = 1")
-    assert checked.silent() == {}
-    # The connector's filter knows the table no more, and its config is put back as it was: its change is not sent.
-    own.capture(tables[:1])
-    server.execute("UPDATE mflow.b SET v = 3")
-    assert "table.include.list" in checked.silent()["mflow.b"]
-    own.delivered()
-    own.capture(tables)
-    server.execute("UPDATE mflow.a SET v = 4")
-    found = checked.silent()
-    assert set(found) == {"mflow.b"}
-    assert "1 row event(s) in the binlog since the last check, and no event in topic mariaflow.mflow.b" in found["mflow.b"]
-    server.execute("UPDATE mflow.b SET v = 5")
-    assert checked.silent() == {}

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.spark.lake import values
@@ -37,4 +38,10 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
     checks = {(e.asset_key.to_user_string(), e.check_name): e.passed for e in result.get_asset_check_evaluations()}
     assert checks[("bronze/feeds/city", "record_parity")]
     assert all(checks.values())
-    assert values(str(tmp_path / "lake" / "silver" / "feeds" / "city")) == [JOMBANG]
+    silver = str(tmp_path / "lake" / "silver" / "feeds" / "city")
+    assert values(silver) == [JOMBANG]
+    found = compare_rows(platform, source, list(source.tables))["city"]
+    assert (found.verdict, found.source_rows, found.silver_rows, found.reason) == ("equal", 1, 1, "")
+    platform.spark().run(lambda session, path: session.sql(f"UPDATE delta.`{path}` SET Population = 1").collect(), silver)
+    (told,) = compare_rows(platform, source, list(source.tables))["city"].differences
+    assert (told.key, told.columns, told.where) == ("4097;", ("Population",), "silver")

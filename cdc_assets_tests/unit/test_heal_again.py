@@ -42,7 +42,7 @@ def test_asked_again_while_it_differs(monkeypatch: pytest.MonkeyPatch, verdicts:
         return {t.id.table: TableResult(f"shop/{t.id.table}", verdict) for t in tables}  # type: ignore[arg-type]
 
     monkeypatch.setattr(reconcile, "heal", heal)
-    monkeypatch.setattr(reconcile, "as_declared", compared)
+    monkeypatch.setattr(reconcile, "compare_rows", compared)
     monkeypatch.setattr(reconcile.time, "sleep", lambda _: None)
     monkeypatch.setattr(reconcile.time, "monotonic", lambda: float(next(clock)))
     found = {"a": TableResult("shop/a", DIFFERENT), "b": TableResult("shop/b", EQUAL)}

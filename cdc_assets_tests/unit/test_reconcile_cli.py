@@ -47,7 +47,7 @@ def played(monkeypatch: pytest.MonkeyPatch, *verdicts: str) -> None:
     def compared(platform: Any, source: Any, tables: Sequence[Any], **_: Any) -> dict[str, TableResult]:
         return {t.id.table: RESULTS[v] for t, v in zip(tables, verdicts, strict=True)}
 
-    monkeypatch.setattr(reconcile, "as_declared", compared)
+    monkeypatch.setattr(reconcile, "compare_rows", compared)
 
 
 @pytest.mark.parametrize("output", ["json", "text"])

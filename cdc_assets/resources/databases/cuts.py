@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -39,6 +39,9 @@ class AnyRows(SourceRows, Protocol):
 
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:
         """The columns whose text this reader cannot write as the lake does, and why."""
+
+    def known(self, table: TableId) -> Callable[[str], bool] | None:
+        """Of which keys (texts) it can say whether they have a row; None: of all. After a digest."""
 
 
 class SourceCut(SourceRows, Protocol):
@@ -93,6 +96,9 @@ class RowsNow:
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:
         """None: the database writes them itself."""
         return {}
+
+    def known(self, table: TableId) -> None:
+        """All keys."""
 
     def _open(self) -> AbstractContextManager[SourceRows]:
         if isinstance(self.database, MariaDbDatabase):

@@ -7,9 +7,12 @@ stream.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
@@ -53,6 +56,25 @@ class MongoDbReader:
         with self._collection(table) as collection:
             collection.insert_one({"_id": marker})
             collection.delete_many({"_id": {"$ne": marker}})
+
+    def condition(self, columns: Sequence[Column], keys: Sequence[Values]) -> str:
+        """A query by `_id`, in Extended JSON: a text may be an ObjectId's."""
+        ids: list[Any] = []
+        for (found,) in keys:
+            if isinstance(found, Decimal):
+                ids.append({"$numberDecimal": f"{found:f}"})
+            elif isinstance(found, (int, str)):
+                ids.append(found)
+            else:
+                raise DatabaseError(f"an _id of {type(found).__name__} cannot be asked for in a snapshot's condition")
+            if isinstance(found, str) and re.fullmatch("[0-9a-f]{24}", found):
+                ids.append({"$oid": found})
+        return json.dumps({"_id": {"$in": ids}})
+
+    def signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Insert a signal for the connector: its data is a document."""
+        with self._collection(table) as collection:
+            collection.insert_one({"_id": signal, "type": kind, "payload": json.loads(data)})
 
     @contextmanager
     def _collection(self, table: TableId) -> Iterator[Any]:

@@ -39,6 +39,14 @@ class MySqlStatements(Statements):
         """At its end."""
         return f"{select} LIMIT {rows}"
 
+    def plain(self, name: str) -> str:
+        """A percent sign as it is."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def text_literal(self, text: str) -> str:
+        """By its bytes: whether a backslash is one depends on the session that reads it."""
+        return f"_utf8mb4 X'{text.encode().hex()}'"
+
 
 class MySqlConnection(Connection):
     """One server."""

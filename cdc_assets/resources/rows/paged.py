@@ -42,6 +42,12 @@ class RowReader(Protocol):
     def mark(self, table: TableId, marker: str) -> None:
         """Commit a row with this id to the marker table, and take away older ones."""
 
+    def condition(self, columns: Sequence[Column], keys: Sequence[Values]) -> str:
+        """These keys as a condition of an incremental snapshot of Debezium's; `columns` are the key's."""
+
+    def signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Commit a signal (`id`, `type`, `data`) for the connector."""
+
 
 @dataclass(frozen=True)
 class PagedRows:
@@ -55,7 +61,7 @@ class PagedRows:
         form = RowForm(row_text)
         for row in self._rows(table, form):
             bucket = form.bucket(row)
-            if _within(bucket, part):
+            if within(bucket, part):
                 rows, total = found.get(bucket, (0, 0))
                 found[bucket] = rows + 1, total + form.hash(row)
         return found
@@ -64,7 +70,7 @@ class PagedRows:
         """Key text and hash of every row in some buckets."""
         form, wanted = RowForm(row_text), set(buckets)
         rows = self._rows(table, form)
-        return Counter((form.key(row), form.hash(row)) for row in rows if (b := form.bucket(row)) in wanted and _within(b, part))
+        return Counter((form.key(row), form.hash(row)) for row in rows if (b := form.bucket(row)) in wanted and within(b, part))
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
@@ -81,6 +87,9 @@ class PagedRows:
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:
         """The columns of types without a text here."""
         return {c.name: f"{c.type}: {NOT_WRITTEN}" for c in table.columns if writer(c.type) is None}
+
+    def known(self, table: TableId) -> None:
+        """All keys."""
 
     def _rows(self, table: TableId, form: RowForm) -> Iterator[Values]:
         for page in self.reader.pages(table, form.columns, len(form.row_text.keys)):
@@ -132,7 +141,8 @@ def _writer(column: Column) -> Write:
     return found
 
 
-def _within(bucket: int, part: Slice) -> bool:
+def within(bucket: int, part: Slice) -> bool:
+    """Whether a bucket belongs to a share."""
     if not isinstance(part, tuple):
         raise DatabaseError(f"{part.text}: rows that are read page by page are compared whole, or by share")
     number, parts = part

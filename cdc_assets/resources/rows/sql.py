@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.errors import DatabaseError
@@ -66,6 +67,35 @@ class Statements(ABC):
             f"INSERT INTO {name} ({column}) VALUES ({self.bound(1)})",
             f"DELETE FROM {name} WHERE {column} <> {self.bound(1)}",
         )
+
+    def signal(self, table: TableId) -> str:
+        """Adds a signal; values: id, type, data."""
+        columns = ", ".join(self.quoted(name) for name in ("id", "type", "data"))
+        return f"INSERT INTO {self.named(table)} ({columns}) VALUES ({', '.join(self.bound(i) for i in (1, 2, 3))})"
+
+    def condition(self, columns: Sequence[Column], keys: Sequence[Values]) -> str:
+        """`(a = 1 AND b = 'x') OR (…)`: a text that the connector runs, so its values are written out.
+
+        Raises:
+            DatabaseError: a value of a type that is not written out.
+        """
+        names = [self.plain(c.name) for c in columns]
+        each = [" AND ".join(f"{n} = {self.literal(v)}" for n, v in zip(names, key, strict=True)) for key in keys]
+        return " OR ".join(f"({one})" for one in each)
+
+    def plain(self, name: str) -> str:
+        """An identifier in a text that no driver looks into."""
+        return self.quoted(name)
+
+    def literal(self, value: Any) -> str:
+        """A whole number, a decimal or a text."""
+        if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
+            raise DatabaseError(f"a key with a value of {type(value).__name__} cannot be asked for in a snapshot's condition")
+        return self.text_literal(value) if isinstance(value, str) else f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+    def text_literal(self, text: str) -> str:
+        """Quotes are doubled."""
+        return "'" + text.replace("'", "''") + "'"
 
     def _select(self, table: TableId, columns: Sequence[Column]) -> str:
         return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.named(table)}"
@@ -130,6 +160,15 @@ class SqlReader:
         with self.server.cursor() as cursor:
             for statement in self.server.statements.mark(table):
                 cursor.execute(statement, [marker])
+
+    def condition(self, columns: Sequence[Column], keys: Sequence[Values]) -> str:
+        """These keys as a condition."""
+        return self.server.statements.condition(columns, keys)
+
+    def signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Commit a signal for the connector."""
+        with self.server.cursor() as cursor:
+            cursor.execute(self.server.statements.signal(table), [signal, kind, data])
 
     def _asked(self, cursor: Any, query: str, values: list[Any]) -> list[Any]:
         cursor.execute(query, values)

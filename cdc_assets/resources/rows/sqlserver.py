@@ -30,6 +30,10 @@ class SqlServerStatements(Statements):
         """At its begin."""
         return f"SELECT TOP ({rows}) {select.removeprefix('SELECT ')}"
 
+    def text_literal(self, text: str) -> str:
+        """In Unicode."""
+        return "N" + super().text_literal(text)
+
 
 class SqlServerConnection(Connection):
     """One database of a server."""

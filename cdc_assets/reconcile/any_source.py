@@ -1,0 +1,43 @@
+"""Rows of any source compared with silver: at an exact cut where its log tells one, in two steps elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile import by_pages, by_topic, standby
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.platform import Platform
+
+if TYPE_CHECKING:
+    from spark.reconcile.row_text import Slice
+
+
+def compare_rows(
+    platform: Platform,
+    source: BaseSource,
+    tables: Sequence[Table],
+    *,
+    slices: Mapping[str, Slice] | None = None,
+    timeout: float = 300.0,
+    two_step: bool = False,
+    at_standby: str | None = None,
+) -> dict[str, TableResult]:
+    """By short table name; what stands in the way is a result as well.
+
+    Raises:
+        DatabaseError: there is no such kind of source, or the standby is none.
+    """
+    if isinstance(source, UnaskedSource):
+        return by_pages.compare(platform, source, tables, slices=slices, timeout=timeout)
+    if isinstance(source, TopicSource):
+        return by_topic.compare(platform, source, tables, slices=slices, timeout=timeout)
+    if not isinstance(source, Source):
+        raise DatabaseError(f"source {source.name}: nobody can be asked for its rows")
+    if two_step or at_standby:
+        return standby.compare(platform, source, tables, standby=at_standby, slices=slices, timeout=timeout)
+    return standby.as_declared(platform, source, tables, slices=slices, timeout=timeout)

@@ -1,0 +1,59 @@
+"""Sources without a database of ours (topics that Qlik Replicate or others fill) compared in two steps with their own topic.
+
+The source's side is the topic, read again from its own records and folded in plain Python by another rule than silver's
+(resources.topic_rows); the lake's side is silver, brought to what the topic held before. So what is shown is that mirror, bronze,
+fold and merge have lost and changed nothing of the topic; what the topic's writer left out nobody can tell from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.assets.record_form import declared
+from cdc_assets.reconcile import two_step
+from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.registry.models import Table
+from cdc_assets.registry.topic_source import TopicSource, TopicTable
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.topic_rows.fold import TopicRows
+from cdc_assets.resources.topic_rows.messages import READERS
+from cdc_assets.volumetry.log_position import carry_to_lake
+
+if TYPE_CHECKING:
+    from spark.reconcile.row_text import Slice
+
+
+def compare(
+    platform: Platform,
+    source: TopicSource,
+    tables: Sequence[Table],
+    *,
+    slices: Mapping[str, Slice] | None = None,
+    timeout: float = 300.0,
+) -> dict[str, TableResult]:
+    """By short table name; what stands in the way is a result as well."""
+    asked = {t.id: t for t in tables if isinstance(t, TopicTable)}
+    refused = {names.table_name(t): why for t in asked.values() if (why := _unread(t))}
+    kept = [t for t in asked.values() if names.table_name(t) not in refused]
+    cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
+    rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept})
+    carry = partial(carry_to_lake, platform, source, deadline=timeout)
+    found = two_step.compare(
+        platform, source, kept, now=rows, carry=carry, catalogue={t.id: declared(t) for t in kept}, slices=slices
+    )
+    for name, why in refused.items():
+        found[name] = TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=why, method="two-step")
+    return found
+
+
+def _unread(table: TopicTable) -> str:
+    if table.envelope not in READERS:
+        return f"records in {table.envelope} are not read a second time; those that are: {', '.join(READERS)}"
+    if table.partial:
+        return f"{', '.join(table.partial)}: parts of rows are not put together a second time"
+    if not table.keys:
+        return f"{table.name} has no key: the two-step method reads keys again"
+    return ""
