@@ -58,7 +58,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
         commit, figures = (multiset.apply if spec.multiset else keyless.append)(work)
     if before is None:
         record_birth(session, spec)
-    silver_table.tune(session, spec, commit.version)
+    silver_table.tune(session, spec, commit)
     return _result(spec, commit, topics, before, figures, started)
 
 

@@ -69,6 +69,19 @@ def test_an_empty_topic_makes_an_empty_table(session: SparkSession, tmp_path: Pa
     assert rows(lake.spec("t").path) == []
 
 
+@pytest.mark.parametrize("from_bytes", [1, 1 << 40])
+def test_a_large_table_gets_deletion_vectors_with_its_first_commit(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_bytes: int
+) -> None:
+    monkeypatch.setattr("spark.silver_table.DELETION_VECTORS_FROM", from_bytes)
+    lake = Lake(session, tmp_path)
+    lake.put("t", event(0, {"id": 1, "v": "a"}))
+    lake.append(lake.all_of("t"))
+    lake.fold(lake.spec("t"))
+    written = DeltaTable(lake.spec("t").path).metadata().configuration
+    assert written["delta.enableDeletionVectors"] == ("true" if from_bytes == 1 else "false")
+
+
 def test_a_table_of_somebody_else_is_left_as_it_is(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     spec = lake.spec("t")
