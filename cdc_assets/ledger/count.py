@@ -12,7 +12,7 @@ from cdc_assets.errors import KafkaError
 from cdc_assets.ledger.read import counted
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
-from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from spark.specs import JobResult, TopicRange
@@ -42,6 +42,8 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
             silver=silver_spec(platform.lake, source, table, catalogue[table.id]),
             topic=_range(source, table, names.topic(source, table), there) if mirrored else None,
             mirror=_range(source, table, names.mirrored_topic(source, table), here),
+            compacted=compacted(lake, here.get(names.mirrored_topic(source, table)))
+            or (compacted(platform.core_kafka(), there.get(names.topic(source, table))) if mirrored else ""),
         )
         for table in tables
         if table.id in catalogue and silver_committed(names.silver_path(platform.lake, source, table)) is not None
@@ -56,6 +58,11 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
         allowed_lateness=int(source.ledger.allowed_lateness.total_seconds()),
         again=again,
     )
+
+
+def compacted(cluster: KafkaCluster, topic: TopicState | None) -> str:
+    """The topic's name where compaction may take records out of it, else nothing."""
+    return topic.name if topic and "compact" in cluster.topic_config(topic.name)["cleanup.policy"] else ""
 
 
 def behind(lake: str, source: BaseSource, table: Table) -> int:

@@ -8,7 +8,7 @@ fold and merge have lost and changed nothing of the topic; what the topic's writ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
@@ -20,7 +20,7 @@ from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.topic_rows.fold import TopicRows
 from cdc_assets.resources.topic_rows.messages import READERS
-from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:
     from spark.reconcile.row_text import Slice
@@ -40,7 +40,12 @@ def compare(
     kept = [t for t in asked.values() if names.table_name(t) not in refused]
     cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
     rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept})
-    carry = partial(carry_to_lake, platform, source, deadline=timeout)
+
+    def carry() -> LogPosition:
+        position = carry_to_lake(platform, source, deadline=timeout)
+        places = [f"{topic} {p}:{end}" for topic, ends in sorted(position.offsets.items()) for p, end in sorted(ends.items())]
+        return replace(position, lsn=", ".join(places))
+
     found = two_step.compare(
         platform, source, kept, now=rows, carry=carry, catalogue={t.id: declared(t) for t in kept}, slices=slices
     )

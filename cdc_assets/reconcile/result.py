@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TableResult:
-    """One table at one cut. Seconds by phase: source, carry, lake, drill.
+    """One table at one cut. Seconds by phase: source, carry, lake, drill; `lsn`: the place in the log, or of topics, for people.
 
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
     neither cleared nor confirmed.

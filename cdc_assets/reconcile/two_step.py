@@ -119,6 +119,8 @@ class _Table:
     carry: Carry
     catalogue: CatalogueTable
     part: Slice
+    places: list[str] = field(default_factory=list)
+    """Up to where the lake was brought, newest last."""
 
     def compared(self, rounds: int) -> TableResult:
         from spark.reconcile.row_text import slice_text
@@ -138,6 +140,7 @@ class _Table:
             table=f"{self.source.name}/{names.table_name(self.table)}",
             verdict=DIFFERENT if suspects.confirmed else NOT_COMPARED if suspects.pending else EQUAL,
             reason=f"{len(suspects.pending)} key(s) were in flight in every round" if suspects.pending else "",
+            lsn=self.places[-1],
             source_rows=look.source_rows,
             silver_rows=look.silver_rows,
             buckets=look.buckets,
@@ -159,7 +162,9 @@ class _Table:
         from spark.reconcile.cut import Everything
 
         state, committed = lake.states(self.platform, self.source, self.table)
-        return lake.task(self.platform, self.source, self.table, text, state, committed, self.carry(), Everything(), self.part)
+        position = self.carry()
+        self.places.append(position.lsn)
+        return lake.task(self.platform, self.source, self.table, text, state, committed, position, Everything(), self.part)
 
     def _first_look(self, text: RowText) -> _Look:
         """Step one: sums by bucket, and the keys of the buckets that differ."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases import postgresql_cut
 from cdc_assets.resources.databases.cuts import open_cut
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
@@ -60,3 +62,44 @@ def test_a_range_reads_the_keys_index(table: PostgresDatabase, live: LiveSource)
         assert "limited_pkey" in plan, plan
         (count,) = connection.execute(f"SELECT count(*) FROM limited WHERE {TEXT.slice_sql(SOME)}".encode()).fetchone() or ()
         assert count == len([i for i in range(6, 2001) if i % 7 == 3])
+
+
+ODD = ["", "a", "A", "á", "a ", "a-b", "ab", "B", "z", "Z", "ß", "ss", "ü", "u\u0308", "€", "\U0001f600", "\uffff", "~", "0", "_"]
+
+
+@pytest.mark.parametrize(
+    ("collation", "own"), [("C", True), ("pg_c_utf8", True), ("ucs_basic", True), ("default", True), ("default", False)]
+)
+def test_a_text_that_is_ordered_by_its_bytes_is_asked_for_by_its_own_index(
+    table: PostgresDatabase, live: LiveSource, monkeypatch: pytest.MonkeyPatch, collation: str, own: bool
+) -> None:
+    """Each key is in the range that its bytes say, whatever the collation; the index is used where it has that order."""
+    text = RowText(SilverSpec("s", "words", "none", "none", (Column("w", "text", False), Column("n", "integer")), ("w",)))
+    place = TableId("public", "words")
+    if not own:
+        # The embedded PostgreSQL has no collation of another order: this is how a column of one is asked for.
+        monkeypatch.setattr(postgresql_cut.PostgresRows, "_bytewise", lambda *_: frozenset())
+    with live.connection() as connection:
+        connection.execute("DROP TABLE IF EXISTS words")
+        connection.execute(f'CREATE TABLE words (w text COLLATE "{collation}" PRIMARY KEY, n int)'.encode())
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO words VALUES (%s, 1)", [(word,) for word in ODD])
+        connection.execute("INSERT INTO words SELECT 'filler ' || i, 1 FROM generate_series(1, 20000) i")
+        connection.execute("ANALYZE words")
+    words = sorted([*ODD, *[f"filler {i}" for i in range(1, 20001)]], key=str.encode)
+    bounds = [None, *[(words[at],) for at in (0, 3, 7, 10007, 20012)], None]
+    with open_cut(table, statement_timeout=60) as cut:
+        for after, to in itertools.pairwise(bounds):
+            found = cut.digest(place, text, KeyRange(("w",), after, to))
+            first, last = (
+                (0 if after is None else words.index(after[0]) + 1),
+                (len(words) if to is None else words.index(to[0]) + 1),
+            )
+            assert sum(rows for rows, _ in found.values()) == last - first
+        part = KeyRange(("w",), *bounds[2:4])
+        assert cut._bytewise(place, part) == ({"w"} if own else set())  # type: ignore[attr-defined]
+    with live.connection() as connection:
+        query = f"EXPLAIN SELECT n FROM words WHERE {text.slice_sql(part, {'w'} if own else ())}"
+        plan = "\n".join(row[0] for row in connection.execute(query.encode()))
+        assert ("Seq Scan" not in plan) == own, plan
+        connection.execute("DROP TABLE words")

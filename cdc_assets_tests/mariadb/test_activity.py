@@ -11,7 +11,9 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.resources.databases import mariadb_activity
 from cdc_assets.resources.databases.mariadb_activity import MariaDbActivity
+from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+from spark.specs import Column
 
 A, B, C, D = (TableId("act", name) for name in ("a", "b", "c (x)", "d"))
 
@@ -78,3 +80,19 @@ def test_a_binlog_that_is_gone_is_said(server: MariaDbServer, activity: MariaDbA
         time.sleep(0.1)
     found, unread = activity.row_events([A], begin, end)
     assert (dict(found), unread) == ({}, f"the binlog from {begin.text} on was not read: the file is gone")
+
+
+def test_a_condition_on_keys_finds_them_whatever_a_backslash_means(server: MariaDbServer) -> None:
+    """What `--heal` sends to a MySQL's connector, run by a server of the same SQL in sessions of both modes."""
+    server.execute("CREATE TABLE act.odd (code varchar(20), line int, PRIMARY KEY (code, line)) CHARACTER SET utf8mb4")
+    codes = ["c'1", 'c"1', "c\\1", "c\\'; --", "c%s", "ü€", "", "x"]
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO act.odd VALUES (%s, %s)", [(code, line) for code in codes for line in (-1, 2)])
+    columns = (Column("code", "text", False), Column("line", "integer", False))
+    wanted = [(code, 2) for code in codes[:-1]]
+    condition = MySqlStatements().condition(columns, wanted)
+    for mode in ("", "NO_BACKSLASH_ESCAPES"):
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION sql_mode = '{mode}'")
+            cursor.execute(f"SELECT code, line FROM act.odd WHERE {condition}")
+            assert sorted(cursor.fetchall()) == sorted(wanted)

@@ -209,7 +209,14 @@ def test_both_topics_are_counted_at_the_same_cut(session: SparkSession, kafka: s
     fold()
     count(whole(core, removed), whole(mirror))
     count(whole(core), replace(whole(mirror), topic_id="another"), "recreated")
-    for name, why in (("ledger", "retention removed offsets"), ("recreated", "the mirrored topic was recreated")):
+    squeezed = LedgerTable(spec, whole(core, removed), whole(mirror), core)
+    job.run(session, LedgerSpec("source", str(tmp_path / "compacted"), bronze_path, (squeezed,), kafka, kafka))
+    reasons = {
+        "ledger": "retention removed offsets",
+        "recreated": "the mirrored topic was recreated",
+        "compacted": "is compacted",
+    }
+    for name, why in reasons.items():
         told = job.folded_history(session, str(tmp_path / name), job.fold_ledger).tables["t"]
         assert why in told.uncounted
         assert by_op(tmp_path, "bronze", name)["u"] == 2

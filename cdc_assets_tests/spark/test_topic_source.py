@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -38,10 +39,15 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
     checks = {(e.asset_key.to_user_string(), e.check_name): e.passed for e in result.get_asset_check_evaluations()}
     assert checks[("bronze/feeds/city", "record_parity")]
     assert all(checks.values())
+    (counted,) = result.asset_materializations_for_node("count_feeds")
+    picture = str(counted.metadata["cdc/plot"].value)
+    assert base64.b64decode(picture.partition("base64,")[2].rstrip(")"))[:8] == b"\x89PNG\r\n\x1a\n"
+    assert counted.metadata["cdc/events"].value == 3
     silver = str(tmp_path / "lake" / "silver" / "feeds" / "city")
     assert values(silver) == [JOMBANG]
     found = compare_rows(platform, source, list(source.tables))["city"]
     assert (found.verdict, found.source_rows, found.silver_rows, found.reason) == ("equal", 1, 1, "")
+    assert found.lsn == f"{topic} 0:3"
     platform.spark().run(lambda session, path: session.sql(f"UPDATE delta.`{path}` SET Population = 1").collect(), silver)
     (told,) = compare_rows(platform, source, list(source.tables))["city"].differences
     assert (told.key, told.columns, told.where) == ("4097;", ("Population",), "silver")

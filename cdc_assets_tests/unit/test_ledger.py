@@ -16,9 +16,12 @@ from typer.testing import CliRunner
 
 from cdc_assets.checks.ledger import ledger_keys, results
 from cdc_assets.cli import app
+from cdc_assets.ledger.count import compacted
 from cdc_assets.ledger.plot import png
 from cdc_assets.ledger.read import read_windows
+from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.resources.kafka import TopicState
 from spark.ledger.state import Counted, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
 
@@ -52,8 +55,6 @@ def write(lake: Path, rows: list[dict[str, Any]], **place: Any) -> None:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    from cdc_assets.registry.loader import load_source
-
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "shop.yaml").write_text(YAML)
     for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
@@ -131,6 +132,38 @@ def test_the_verb(shop: Source, tmp_path: Path) -> None:
         assert json.loads(CliRunner().invoke(app, ["ledger", name, "-o", "json"]).stdout)["table"] == "shop/orders"
     for wrong, said in (("else.orders", "no source else"), ("nothing", "no source has a table nothing")):
         assert said in CliRunner().invoke(app, ["ledger", wrong]).output
+
+
+def test_triggers_and_lateness_are_settings(shop: Source, tmp_path: Path) -> None:
+    """Early panes are shown or not; what comes later than allowed warns, fails or is taken; the lateness is the job's."""
+    closed_until = int((BEGIN + dt.timedelta(minutes=60)).timestamp() * 1e6)
+    write(tmp_path / "lake", [pane(0, "c", 5, "on_time"), pane(61, "u", 2), pane(3, "d", 1, "too_late")], watermark=closed_until)
+    file = tmp_path / "sources" / "shop.yaml"
+
+    def told(declared: str) -> tuple[list[str], tuple[bool, Any]]:
+        file.write_text(f"{YAML}ledger: {{{declared}}}\n")
+        source = load_source(file)
+        key = ledger_keys(source, source.tables[0])[-1]
+        (late,) = results(str(tmp_path / "lake"), source, source.tables[0], [key])
+        shown = json.loads(CliRunner().invoke(app, ["ledger", "shop/orders", "-o", "json"]).stdout)["windows"]
+        return [w["window_start"][11:16] for w in shown], (late.passed, late.severity.value)
+
+    assert told("early: true") == (["00:00", "00:00", "01:00"], (False, "WARN"))
+    assert told("early: false, late: fail") == (["00:00", "00:00"], (False, "ERROR"))
+    assert told("late: accept")[1][0]
+    file.write_text(f"{YAML}ledger: {{allowed_lateness: 10m, every: 5m}}\n")
+    source = load_source(file)
+    assert (source.ledger.allowed_lateness.total_seconds(), source.ledger.every.total_seconds()) == (600, 300)
+
+
+def test_a_compacted_topic_is_named() -> None:
+    class Cluster:
+        def topic_config(self, name: str) -> dict[str, str]:
+            return {"cleanup.policy": {"a": "delete", "b": "compact", "c": "compact,delete"}[name]}
+
+    cluster: Any = Cluster()
+    assert [compacted(cluster, TopicState(n, "id", {})) for n in "abc"] == ["", "b", "c"]
+    assert compacted(cluster, None) == ""
 
 
 def test_the_picture(shop: Source, tmp_path: Path) -> None:

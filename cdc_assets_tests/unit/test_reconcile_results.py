@@ -32,7 +32,15 @@ def test_sensitive_values_are_hidden_and_still_told_apart() -> None:
 def test_evidence() -> None:
     counts = {"snapshot": "1:1:", "lsn": "0/1", "silver_version": 3, "source_rows": 2, "silver_rows": 2, "buckets": 2}
     assert of_reconciliation(TableResult("s/t", EQUAL, **counts))[:2] == (True, "equal at 0/1, 2 rows in the source, 2 in silver")
-    two_step = TableResult("s/t", EQUAL, source_rows=2, silver_rows=2, method="two-step", suspects=3)
+    two_step = TableResult("s/t", EQUAL, lsn="t 0:3", source_rows=2, silver_rows=2, method="two-step", suspects=3)
+    told = of_reconciliation(two_step)[2]
+    assert (told["cdc/method"], told["cdc/suspects"], told["cdc/in_flight"], told["cdc/source_lsn"]) == (
+        "two-step",
+        3,
+        0,
+        "t 0:3",
+    )
+    assert not {"cdc/source_snapshot", "cdc/silver_version"} & set(told)
     assert two_step.sentence() == "equal in two steps (3 suspects read again), 2 rows in the source, 2 in silver"
     passed, text, metadata = of_reconciliation(
         TableResult("s/t", DIFFERENT, **counts, buckets_differing=1, keys_differing=1, differences=(FOUND,))

@@ -15,12 +15,13 @@ class LedgerTable:
     """One table. `topic` and `mirror` are what the two topics hold now: begin and last stable offset per partition.
 
     Without `topic` the hop is not counted (the topic is not there, or not to be reached); a source whose topics are on
-    the lake's own cluster has only `mirror`.
+    the lake's own cluster has only `mirror`. `compacted` names a topic of the two that is compacted: it cannot be counted.
     """
 
     silver: SilverSpec
     topic: TopicRange | None = None
     mirror: TopicRange | None = None
+    compacted: str = ""
 
     @property
     def name(self) -> str:
@@ -64,4 +65,4 @@ def _table(data: Mapping[str, Any]) -> LedgerTable:
         return None if value is None else TopicRange.from_dict(value)
 
     silver = SilverSpec.from_json(json.dumps(data["silver"]))
-    return LedgerTable(silver, topic(data.get("topic")), topic(data.get("mirror")))
+    return LedgerTable(silver, topic(data.get("topic")), topic(data.get("mirror")), str(data.get("compacted", "")))

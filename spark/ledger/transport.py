@@ -68,6 +68,8 @@ def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: 
 
 
 def _hindrance(table: LedgerTable, counted: Counted | None, ids: tuple[str, str]) -> str:
+    if table.compacted:
+        return f"topic {table.compacted} is compacted: records of a key vanish, and no offset tells that they were there"
     if counted is None:
         return ""
     for layer, before, now in zip(("core", "mirrored"), counted.topic_ids, ids, strict=True):

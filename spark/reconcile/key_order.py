@@ -10,7 +10,7 @@ timestamps, citext, character(n), domains, enums) nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -62,10 +62,11 @@ class KeyOrder:
 
     # -- the database ----------------------------------------------------------------------------------------------
 
-    def sql(self, keys: KeyRange) -> str:
-        """The condition of a range."""
+    def sql(self, keys: KeyRange, own: Collection[str] = ()) -> str:
+        """The condition of a range; columns of `own` have this order by themselves, so that their index serves it."""
         self._same(keys)
-        ordered = [self.dialect.ordered(column) or column.name for column in self.columns]
+        quoted = self.dialect.quoted
+        ordered = [quoted(c.name) if c.name in own else self.dialect.ordered(c) or quoted(c.name) for c in self.columns]
         return self.dialect.between(ordered, self._constants(keys.after), self._constants(keys.to))
 
     def _constants(self, bound: Bound | None) -> list[str] | None:

@@ -11,7 +11,7 @@ slice   what is read of tables too large to be read whole at a time: a range of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -114,13 +114,13 @@ class RowText:
             return self.dialect.bucket_of_text(self.key_sql())
         return f"mod({self.hash_sql()}, {BUCKETS})"
 
-    def slice_sql(self, part: Slice) -> str:
-        """The condition of a slice; `true` where it is the whole.
+    def slice_sql(self, part: Slice, own: Collection[str] = ()) -> str:
+        """The condition of a slice; `true` where it is the whole. `own` as in KeyOrder.sql.
 
         Of a share (i, n) that the bucket leaves i when divided by n; of numbers told without the bucket, where it can be.
         """
         if isinstance(part, KeyRange):
-            return self._in_order(part).sql(part)
+            return self._in_order(part).sql(part, own)
         number, parts = part
         if parts == 1:
             return "true"

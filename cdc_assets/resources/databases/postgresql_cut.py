@@ -35,6 +35,16 @@ _SETTINGS = {
     "max_parallel_workers_per_gather": "0",
 }
 _RUNNING = "SELECT transactionid::text FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted"
+# Order of bytes in UTF-8 is that of code points: C and POSIX, all of the built-in provider, and glibc's C.UTF-8.
+# https://www.postgresql.org/docs/18/collation.html ; columns of pg_database and pg_collation differ by version, hence jsonb.
+_BYTEWISE = """
+SELECT a.attname FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation
+JOIN pg_database d ON d.datname = current_database(), LATERAL (SELECT
+  CASE WHEN c.collprovider = 'd' THEN coalesce(to_jsonb(d)->>'datlocprovider', 'c') ELSE c.collprovider::text END AS provider,
+  CASE WHEN c.collprovider = 'd' THEN d.datcollate ELSE c.collcollate END AS locale) found
+WHERE a.attrelid = $1::regclass AND c.collisdeterministic
+  AND (provider = 'b' OR provider = 'c' AND locale IN ('C', 'POSIX', 'C.UTF-8', 'C.UTF8', 'C.utf8'))
+"""
 
 
 @contextmanager
@@ -93,7 +103,7 @@ class PostgresRows:
 
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), row_text.slice_sql(part)
+        bucket, where = row_text.bucket_sql(), row_text.slice_sql(part, self._bytewise(table, part))
         query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)} WHERE {where} GROUP BY 1"
         with self._scan(table, query) as cursor:
             return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
@@ -103,7 +113,7 @@ class PostgresRows:
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
             f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} "
-            f"WHERE {row_text.slice_sql(part)} AND {row_text.bucket_sql()} IN ({listed})"
+            f"WHERE {row_text.slice_sql(part, self._bytewise(table, part))} AND {row_text.bucket_sql()} IN ({listed})"
         )
         with self._scan(table, query) as cursor:
             return Counter(tuple(row) for row in cursor)
@@ -115,6 +125,13 @@ class PostgresRows:
         query = f"SELECT {key}, {values} FROM {_named(table)} WHERE {key} = ANY(%s)"
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
             return {row[0]: row_text.shown(row[1:]) for row in cursor}
+
+    def _bytewise(self, table: TableId, part: Slice) -> frozenset[str]:
+        """The columns whose texts the database itself orders by their bytes: a range of them is one of their index."""
+        if isinstance(part, tuple):
+            return frozenset()
+        with self._scan(table, _BYTEWISE.replace("%", "%%").replace("$1", "%s"), [_named(table)]) as cursor:
+            return frozenset(row[0] for row in cursor)
 
     @contextmanager
     def _scan(self, table: TableId, query: str, values: Sequence[Any] | None = None) -> Iterator[Iterator[Any]]:
