@@ -80,6 +80,11 @@ def witness_table(source: BaseSource) -> TableId:
     return TableId(SIGNAL_SCHEMA, f"witness_{source.name}")
 
 
+def starts_table(source: BaseSource) -> TableId:
+    """The table in the source in which its connector notes where the slot is, whenever it connects."""
+    return TableId(SIGNAL_SCHEMA, f"starts_{source.name}")
+
+
 def notification_topic(source: BaseSource) -> str:
     """Where the connector says how its snapshots go."""
     return f"{source.name}.notifications"

@@ -8,8 +8,8 @@ from functools import partial
 from cdc_assets.assets.bronze_append import append_epochs
 from cdc_assets.errors import IncarnationError
 from cdc_assets.incarnation.opening import opened
-from cdc_assets.incarnation.watch import look, refusal, stopped
-from cdc_assets.registry.models import Database, Source
+from cdc_assets.incarnation.watch import refusal, stopped, verdict
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 
 Say = Callable[[str], None]
@@ -21,16 +21,14 @@ def as_declared(platform: Platform, source: Source, say: Say) -> Mapping[str, in
     Raises:
         IncarnationError: it is another one, and the source is declared to wait for a person; its connector is stopped by now.
     """
-    if not isinstance(source.database, Database):
-        return {}
-    verdict = look(platform, source).verdict
-    if verdict.kind != "other":
+    found = verdict(platform, source)
+    if found.kind != "other":
         return {}
     stopped(platform, source)
     if source.topics.on_gap == "fail":
-        raise IncarnationError(refusal(source, verdict))
-    say(refusal(source, verdict))
-    return open_epoch(platform, source, verdict.reason, say)
+        raise IncarnationError(refusal(source, found))
+    say(refusal(source, found))
+    return open_epoch(platform, source, found.reason, say)
 
 
 def open_epoch(platform: Platform, source: Source, reason: str, say: Say) -> Mapping[str, int]:

@@ -97,24 +97,26 @@ def source(
     from cdc_assets.assets.epochs import open_epoch
     from cdc_assets.errors import IncarnationError
     from cdc_assets.incarnation.opening import STEPS
-    from cdc_assets.incarnation.watch import look
-    from cdc_assets.registry.models import Database, Source
+    from cdc_assets.incarnation.watch import verdict
+    from cdc_assets.registry.models import Source
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([name])
-    if not isinstance(declared, Source) or not isinstance(declared.database, Database):
-        raise IncarnationError(f"source {name} is no PostgreSQL database: its incarnations are not told (docs/incarnations.md)")
+    if not isinstance(declared, Source) or declared.database.kind not in ("postgresql", "mariadb"):
+        raise IncarnationError(
+            f"source {name} is no PostgreSQL or MariaDB database: its incarnations are not told (docs/incarnations.md)"
+        )
     platform = Platform()
-    verdict = look(platform, declared).verdict
-    other = verdict.kind == "other"
+    found = verdict(platform, declared)
+    other = found.kind == "other"
     epochs = {}
     if other and not dry_run:
-        epochs = dict(open_epoch(platform, declared, verdict.reason, lambda text: print(text, file=sys.stderr)))
+        epochs = dict(open_epoch(platform, declared, found.reason, lambda text: print(text, file=sys.stderr)))
     if output == "json":
         steps = list(STEPS.values()) if other else []
-        print(json.dumps({"source": name, **asdict(verdict), "steps": steps, "epochs": epochs}, indent=2))
+        print(json.dumps({"source": name, **asdict(found), "steps": steps, "epochs": epochs}, indent=2))
         return
-    print(f"{name}: {verdict.reason or 'its server is the one that was read'}")
+    print(f"{name}: {found.reason or 'its server is the one that was read'}")
     for number, step in enumerate(STEPS.values() if other and dry_run else (), 1):
         print(f"{number} {step}")
     for topic, epoch in sorted(epochs.items()):

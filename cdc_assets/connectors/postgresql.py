@@ -12,6 +12,7 @@ from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, re
 from cdc_assets.registry.models import CapturedSource, Database, Source, Table
 from spark.specs import ANCHOR_HEADER
 
+_ON_CONNECT = "database.initial.statements"
 # Unguessable, so that a real value can never be taken for "unchanged TOAST" (Debezium's own default is public).
 UNAVAILABLE_VALUE = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
 
@@ -44,9 +45,11 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "snapshot.mode": capture.snapshot,
         # Fails where the slot has not kept the offset's log; a slot that was only moved is told by incarnation.judge.
         "offset.mismatch.strategy": "trust_offset",
-        # An idle captured database must not hold back the log; the message also is a marker that needs no table.
+        _ON_CONNECT: _note_slot(source),
+        # An idle captured database must not hold back the log; the message also is a marker that needs no table. One that is no
+        # transaction would say of itself that it is the last commit, and hide what was before it (incarnation.starts).
         "heartbeat.interval.ms": heartbeat_ms(source),
-        "heartbeat.action.query": f"SELECT pg_logical_emit_message(false, '{names.MARKER_PREFIX}', 'heartbeat')",
+        "heartbeat.action.query": f"SELECT pg_logical_emit_message(true, '{names.MARKER_PREFIX}', 'heartbeat')",
         "message.prefix.include.list": names.MARKER_PREFIX,
         # Snapshots are asked for in the log itself, so that the connector knows what it has read before and after.
         "signal.enabled.channels": "source",
@@ -67,13 +70,27 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     }
 
 
+def _note_slot(source: CapturedSource) -> str:
+    """On every connection, so also before each start of the stream: where the slot is. Where it may not be noted, nothing is.
+
+    Debezium splits the text at semicolons, and takes two for one.
+    """
+    table, slot = names.starts_table(source), names.slot_name(source).replace("'", "''")
+    statement = (
+        f'DO $cdc$BEGIN INSERT INTO "{table.schema}"."{table.table}" SELECT confirmed_flush_lsn, clock_timestamp() '
+        f"FROM pg_replication_slots WHERE slot_name = '{slot}' AND confirmed_flush_lsn IS NOT NULL ON CONFLICT DO NOTHING; "
+        "EXCEPTION WHEN OTHERS THEN NULL; END$cdc$"
+    )
+    return statement.replace(";", ";;")
+
+
 def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int) -> dict[str, str]:
     """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
 
     Each of its rows says in a header behind which commit it stands (spark.bronze_drafts).
     """
     config = capture_config(source.model_copy(update={"tables": tuple(tables)}))
-    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
+    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat.", _ON_CONNECT))}
     return {
         **kept,
         "name": names.temporary(config["name"]),

@@ -1,6 +1,6 @@
 """Which incarnation a source was at the last look, and an epoch that is being opened: one JSON file per source under CDC_HOME.
 
-    $CDC_HOME/incarnations/<source>.json  {"known": {…} | null, "opening": {…} | null}
+    $CDC_HOME/incarnations/<source>.json  {"known": {…} | null, "opening": {…} | null, "seen": {…}}
 
 `tokens` are the witness's last row and the one that is about to be written: a crash between the two is no restore.
 `bounds` are the ends of the old epoch, once they are known: {topic: {partition: offset}}, `epochs` the new epoch of each topic.
@@ -40,12 +40,26 @@ class Opening:
 
 
 @dataclass
+class Seen:
+    """What the last look has seen of the connector's starts (incarnation.starts).
+
+    `stored`: the highest position that had been read; `ends`: where the core's topics ended when no start was open; `hole`:
+    what is lost, until an epoch is opened.
+    """
+
+    stored: int = 0
+    ends: Bounds = field(default_factory=dict)
+    hole: str = ""
+
+
+@dataclass
 class Memory:
     """The file of one source."""
 
     path: Path
     known: Known | None = None
     opening: Opening | None = None
+    seen: Seen = field(default_factory=Seen)
 
     @classmethod
     def of(cls, source: str) -> Memory:
@@ -54,11 +68,12 @@ class Memory:
         if not path.is_file():
             return cls(path)
         data = json.loads(path.read_text(encoding="utf-8"))
-        known, opening = data["known"], data["opening"]
+        known, opening, seen = data["known"], data["opening"], data.get("seen") or {}
         return cls(
             path,
             Known(**{**known, "tokens": tuple(known["tokens"])}) if known else None,
             Opening(**{**opening, "bounds": _numbered(opening["bounds"])}) if opening else None,
+            Seen(**{**seen, "ends": _numbered(seen["ends"])}) if seen else Seen(),
         )
 
     def save(self) -> None:
@@ -66,6 +81,7 @@ class Memory:
         data = {
             "known": asdict(self.known) if self.known else None,
             "opening": asdict(self.opening) if self.opening else None,
+            "seen": asdict(self.seen),
         }
         replace_json(self.path, data)
 

@@ -2,7 +2,7 @@
 
 1. stop     the connector is stopped; what it has sent until now is of the epoch that ends
 2. bound    all of that is in the lake's topics: where they end now, the old epoch ends
-3. forget   slot and offsets are gone, they are of another log
+3. forget   slot (PostgreSQL) and offsets are gone, they are of another log
 4. read     the connector runs again, and reads every table whole, then streams
 5. append   bronze has the rest of the old epoch, and of the new one everything; silver drops what has no event in it
             (spark.batch.Work.floor)
@@ -21,11 +21,12 @@ from contextlib import ExitStack
 
 from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
-from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import DatabaseError, IncarnationError
 from cdc_assets.incarnation.facts import IncarnationDatabase
-from cdc_assets.incarnation.memory import Memory, Opening
-from cdc_assets.incarnation.watch import remember
+from cdc_assets.incarnation.memory import Memory, Opening, Seen
+from cdc_assets.incarnation.starts import StartsTable
+from cdc_assets.incarnation.watch import ends_in_core, remember
 from cdc_assets.onboarding.state import only_one
 from cdc_assets.registry.models import Database, Source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
@@ -76,7 +77,7 @@ def opened(platform: Platform, source: Source, reason: str, append: Append, say:
                 memory.save()
         say(STEPS["append"])
         append(platform, source, memory.opening.epochs, memory.opening.bounds)
-        return _adopted(source, memory)
+        return _adopted(platform, source, memory)
 
 
 def _stop(platform: Platform, source: Source, opening: Opening) -> None:
@@ -95,20 +96,24 @@ def _bound(platform: Platform, source: Source, opening: Opening) -> None:
 
 def _forget(platform: Platform, source: Source, opening: Opening) -> None:
     connect, name = platform.core_connect(), names.connector_name(source)
-    assert isinstance(source.database, Database), source.database.kind
-    database, until = PostgresCapture(source.database), time.monotonic() + _SLOT_DEADLINE_SECONDS
+    if isinstance(source.database, Database):
+        _drop_slot(PostgresCapture(source.database), names.slot_name(source))
+    if connect.config(name) is not None:
+        connect.stop(name)
+        connect.reset_offsets(name)
+
+
+def _drop_slot(database: PostgresCapture, slot: str) -> None:
+    until = time.monotonic() + _SLOT_DEADLINE_SECONDS
     while True:
         try:
-            database.drop_slot(names.slot_name(source))
-            break
+            database.drop_slot(slot)
+            return
         except DatabaseError:
             # The walsender of a stopped task ends a moment later.
             if time.monotonic() > until:
                 raise
             time.sleep(0.5)
-    if connect.config(name) is not None:
-        connect.stop(name)
-        connect.reset_offsets(name)
 
 
 def _read(platform: Platform, source: Source, opening: Opening) -> None:
@@ -124,12 +129,20 @@ def _read(platform: Platform, source: Source, opening: Opening) -> None:
     carry_to_lake(platform, source, deadline=_DEADLINE_SECONDS)
 
 
-def _adopted(source: Source, memory: Memory) -> dict[str, int]:
+def _adopted(platform: Platform, source: Source, memory: Memory) -> dict[str, int]:
     assert memory.opening is not None
-    assert isinstance(source.database, Database), source.database.kind
-    epochs, database = memory.opening.epochs, IncarnationDatabase(source.database)
+    epochs = memory.opening.epochs
+    if not isinstance(source.database, Database):
+        memory.opening = None
+        memory.save()
+        return epochs
+    database = IncarnationDatabase(source.database)
     facts = database.facts(names.slot_name(source), names.witness_table(source))
     memory.opening = None
+    starts, table = StartsTable(source.database), names.starts_table(source)
+    # What the connector has noted until now is answered by the reading.
+    memory.seen = Seen(ends=ends_in_core(platform, source))
+    starts.forget(table, starts.read(table))
     remember(database, source, memory, facts)
     return epochs
 

@@ -10,10 +10,14 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, IncarnationError
+from cdc_assets.incarnation.binlog import judged_binlog
 from cdc_assets.incarnation.facts import Facts, IncarnationDatabase
 from cdc_assets.incarnation.judge import Verdict, judged
-from cdc_assets.incarnation.memory import Known, Memory
+from cdc_assets.incarnation.memory import Bounds, Known, Memory
+from cdc_assets.incarnation.starts import StartsTable, answered
+from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, Database, Source
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -52,11 +56,45 @@ def _look(platform: Platform, source: Source) -> Look:
     facts = database.facts(names.slot_name(source), names.witness_table(source))
     stored = max(at, _position(platform.core_connect().offsets(names.connector_name(source))))
     verdict = judged(memory.known, facts, reached=at, captured=bool(offsets), stored=stored)
+    if verdict.kind != "other" and offsets:
+        lost = _lost(platform, source, memory, _position(offsets))
+        verdict = Verdict("other", lost) if lost else verdict
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
     if verdict.kind == "other" or not offsets:
         return Look(facts, verdict, at)
     return Look(facts, verdict, at, witnessed=remember(database, source, memory, facts))
+
+
+def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
+    """What a start of the connector has left out since the last look; "" where nothing is known to be lost."""
+    assert isinstance(source.database, Database), source.database.kind
+    seen, table = memory.seen, names.starts_table(source)
+    if seen.hole:
+        return seen.hole
+    # Before the starts are asked for: what lies behind the ends is of those that are noted later.
+    ends, starts = ends_in_core(platform, source), StartsTable(source.database)
+    noted = starts.read(table)
+    # A slot at what had been read by the last look has lost nothing, whenever it was noted.
+    passed = tuple(start for start in noted if start.slot <= seen.stored)
+    open_ = tuple(start for start in noted if start.slot > seen.stored)
+    if open_:
+        seen.hole, done = answered(platform.core_kafka(), _topics(source), seen.ends, open_)
+        passed, open_ = passed + done, tuple(start for start in open_ if start not in done)
+    if not open_:
+        seen.ends, seen.stored = ends, max(seen.stored, read)
+    memory.save()
+    starts.forget(table, passed)
+    return seen.hole
+
+
+def ends_in_core(platform: Platform, source: Source) -> Bounds:
+    """Where the topics of its connector end."""
+    return {topic: dict(state.ends) for topic, state in platform.core_kafka().states(_topics(source)).items()}
+
+
+def _topics(source: Source) -> list[str]:
+    return [*(names.topic(source, table) for table in source.tables), names.signal_topic(source), names.marker_topic(source)]
 
 
 def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: Facts) -> bool:
@@ -67,9 +105,34 @@ def remember(database: IncarnationDatabase, source: Source, memory: Memory, fact
     memory.known = Known(facts.system, facts.timeline, (*before, token), now)
     memory.save()
     written = facts.writable and database.write_witness(table, token)
+    if written:
+        assert isinstance(source.database, Database), source.database.kind
+        StartsTable(source.database).ensure(names.starts_table(source))
     memory.known = replace(memory.known, tokens=(token,) if written else ())
     memory.save()
     return written
+
+
+def verdict(platform: Platform, source: Source) -> Verdict:
+    """Whether its connector may go on from where it is; of a kind that is not told, it may.
+
+    Raises:
+        CdcAssetsError: the server, Connect or the lake cannot be asked.
+    """
+    if isinstance(source.database, Database):
+        return look(platform, source).verdict
+    if not isinstance(source.database, MariaDb):
+        return Verdict("same")
+    opening = Memory.of(source.name).opening
+    if opening is not None:
+        return Verdict("other", opening.reason)
+    connect, name = platform.core_connect(), names.connector_name(source)
+    offsets = connect.offsets(name)
+    found = judged_binlog(MariaDbDatabase(source.database).binlog(), offsets)
+    if found.kind == "other" and (status := connect.status(name)) is not None and status.running:
+        # What reads has its file open, wherever the offset was stored last.
+        return Verdict("same")
+    return found
 
 
 def refuse_other(platform: Platform, source: BaseSource) -> None:
@@ -78,13 +141,13 @@ def refuse_other(platform: Platform, source: BaseSource) -> None:
     Raises:
         IncarnationError: its server is another incarnation; the connector is stopped by now.
     """
-    if not isinstance(source, Source) or not isinstance(source.database, Database):
+    if not isinstance(source, Source):
         return
-    found = look(platform, source)
-    if found.verdict.kind != "other":
+    found = verdict(platform, source)
+    if found.kind != "other":
         return
     stopped(platform, source)
-    raise IncarnationError(refusal(source, found.verdict))
+    raise IncarnationError(refusal(source, found))
 
 
 def stopped(platform: Platform, source: Source) -> None:
@@ -97,8 +160,8 @@ def stopped(platform: Platform, source: Source) -> None:
 def refusal(source: Source, verdict: Verdict) -> str:
     """What is wrong, and the command that mends it."""
     return (
-        f"the server of source {source.name} is not the one that was read: {verdict.reason}. Its connector must not go on from "
-        f"its offset: cdc repair source {source.name} opens a new epoch, with every table read again"
+        f"the server of source {source.name} does not go on where it was read: {verdict.reason}. Its connector must not go on "
+        f"from its offset: cdc repair source {source.name} opens a new epoch, with every table read again"
     )
 
 

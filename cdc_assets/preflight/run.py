@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.incarnation.watch import Look, refusal, safely
+from cdc_assets.incarnation.watch import Look, refusal, safely, verdict
 from cdc_assets.preflight import topics
 from cdc_assets.preflight.finding import Finding, Report, sorted_findings
 from cdc_assets.preflight.sql_text import identifier
@@ -74,8 +74,22 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source) -
         answers = database.answers(mysql.QUERIES, sorted({table.schema for table in tables}))
     except CdcAssetsError as error:
         return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))
-    found = [*mysql.findings(tables, answers, user=database.user), *topics.of_platform(platform, source)]
+    found = [
+        *mysql.findings(tables, answers, user=database.user),
+        _binlog(platform, source),
+        *topics.of_platform(platform, source),
+    ]
     return Report(source.name, database.place, sorted_findings(found))
+
+
+def _binlog(platform: Platform, source: Source) -> Finding:
+    try:
+        found = verdict(platform, source)
+    except CdcAssetsError as error:
+        return Finding("incarnation", "warn", "server", f"cannot be told: {error}", "mend that first")
+    if found.kind == "other":
+        return Finding("incarnation", "fail", "server", refusal(source, found), f"cdc repair source {source.name}")
+    return Finding("incarnation", "ok", "server", "its binlog holds what has not been read")
 
 
 def fix(platform: Platform, source: Source, report: Report) -> list[tuple[Finding, str]]:

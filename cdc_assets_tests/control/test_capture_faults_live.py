@@ -246,6 +246,42 @@ def test_a_slot_ahead_of_the_offset(captured: LiveSource) -> None:
     refused(captured, "it was moved, or offsets were set back; what lies between is not sent any more")
 
 
+def test_a_slot_moved_before_a_worker_starts_again(captured: LiveSource) -> None:
+    """Fault 4: nobody looks between the move and the start, and the offset passes the hole. A start without one is none."""
+    name, worker = captured.name, captured.parts["core-connect"]
+    started(captured, heartbeat__interval__ms="1000")
+    run(captured, f"INSERT INTO public.{name} VALUES (1, 'read')")
+    assert in_topic(captured) == {1: "read"}
+    refused(captured)
+    refused(captured)
+    worker.kill()
+    until(lambda: not slot(captured, "active"))
+    run(captured, f"INSERT INTO public.{name} VALUES (2, 'while it was down')")
+    worker.start()
+    captured.connect.wait_running(f"{name}-capture")
+    assert in_topic(captured) == {1: "read", 2: "while it was down"}
+    assert noted(captured) is not None
+    refused(captured)
+    assert noted(captured) is None, "an event behind the start has answered it"
+    worker.kill()
+    until(lambda: not slot(captured, "active"))
+    run(captured, f"INSERT INTO public.{name} VALUES (3, 'skipped')")
+    run(captured, f"SELECT pg_replication_slot_advance('cdc_{name}', pg_current_wal_lsn())")
+    worker.start()
+    captured.connect.wait_running(f"{name}-capture")
+    run(captured, f"INSERT INTO public.{name} VALUES (4, 'later')")
+    assert sorted(in_topic(captured)) == [1, 2, 4]
+    for _ in range(2):
+        refused(captured, "the slot had been moved, and what was committed between the two is in no topic")
+
+
+def noted(own: LiveSource) -> str | None:
+    """Where the connector found its slot, as long as that is not answered."""
+    with own.connection() as connection:
+        row = connection.execute(f"SELECT max(slot_at)::text FROM cdc_assets.starts_{own.name}".encode()).fetchone()
+    return row[0] if row else None
+
+
 def test_a_slot_dropped_while_stopped(captured: LiveSource) -> None:
     """Fault 1: the slot is gone. Nobody of ours starts the connector again, and the finding names the command."""
     name = captured.name

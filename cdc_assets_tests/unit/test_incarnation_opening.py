@@ -41,7 +41,7 @@ def test_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str) -
 
         return run
 
-    def adopted(source: Source, memory: Memory) -> dict[str, int]:
+    def adopted(platform: None, source: Source, memory: Memory) -> dict[str, int]:
         memory.opening = None
         memory.save()
         return {"topic": 1}

@@ -167,6 +167,12 @@ class MariaDbDatabase:
                 found[name] = list(cursor.fetchall())
         return found
 
+    def binlog(self) -> list[tuple[str, int]]:
+        """The binlog's files and their bytes, oldest first."""
+        with self.connection() as cursor:
+            cursor.execute("SHOW BINARY LOGS")
+            return [(str(row[0]), int(row[1])) for row in cursor.fetchall()]
+
     def _position(self, cursor: Any) -> BinlogPosition:
         cursor.execute("SHOW MASTER STATUS")
         row = cursor.fetchone()

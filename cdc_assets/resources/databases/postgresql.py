@@ -148,12 +148,12 @@ class PostgresDatabase:
     def emit_marker(self, marker: str) -> str:
         """Write `marker` into the log, flushed, and return its LSN.
 
-        Everything that committed before the call lies before the marker.
+        Everything that committed before the call lies before the marker. It is a transaction: outside of one, its event would say
+        that it is itself the last commit (incarnation.starts).
         """
         with self.connection() as connection:
-            flush = ", true" if connection.info.server_version >= 170000 else ""
-            query = f"SELECT pg_logical_emit_message(false, %s, %s::text{flush})::text"
-            return str(_single(connection.execute(query.encode(), [MARKER_PREFIX, marker])))
+            query = b"SELECT pg_logical_emit_message(true, %s, %s)::text"
+            return str(_single(connection.execute(query, [MARKER_PREFIX, marker])))
 
     @contextmanager
     def connection(self, *, autocommit: bool = True) -> Iterator[Any]:
