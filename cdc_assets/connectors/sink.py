@@ -63,5 +63,6 @@ def _s3(sink: Sink) -> dict[str, str]:
         "connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
         "aws.s3.bucket.name": sink.bucket,
         "aws.s3.region": sink.region,
+        **({"aws.s3.endpoint": sink.endpoint} if sink.endpoint else {}),
         **access,
     }

@@ -13,13 +13,15 @@ from cdc_assets.registry.references import SecretRef
 class Sink(Declared):
     """One bucket for all tables of the source. Credentials are secrets of the worker; without them, its own role is used.
 
-    S3 takes `access_key_id` and `secret_access_key`, GCS `credentials` (the service account's JSON).
+    S3 takes `access_key_id` and `secret_access_key`, and `endpoint` for a store that is not Amazon's; GCS `credentials` (the
+    service account's JSON).
     """
 
     kind: Literal["s3", "gcs"]
     bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")
     prefix: str = Field(default="cdc", pattern=r"^[A-Za-z0-9_.=+-]+(/[A-Za-z0-9_.=+-]+)*$")
     region: str = Field(default="us-east-1", pattern=r"^[a-z0-9-]+$")
+    endpoint: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+$")
     access_key_id: SecretRef | None = None
     secret_access_key: SecretRef | None = None
     credentials: SecretRef | None = None
@@ -32,4 +34,6 @@ class Sink(Declared):
             raise ValueError("credentials are for gcs; s3 takes access_key_id and secret_access_key")
         if self.access_key_id is not None and self.kind == "gcs":
             raise ValueError("access_key_id is for s3; gcs takes credentials")
+        if self.endpoint is not None and self.kind == "gcs":
+            raise ValueError("endpoint is for s3")
         return self

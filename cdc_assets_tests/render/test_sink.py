@@ -1,6 +1,6 @@
 """A sink's config against Aiven's own definitions, as they are in its repository at 89e55a9 (June 2026).
 
-Nothing here runs them (docs/adr/0039):
+They are run by test_sink_live.py, where there is one:
 https://github.com/Aiven-Open/cloud-storage-connectors-for-apache-kafka (FileNameFragment, OutputFormatFragment, S3ConfigFragment,
 GcsSinkConfig, FilenameTemplateVariable, OutputFieldType, OutputFieldEncodingType, CompressionType, FormatType).
 """
@@ -25,7 +25,7 @@ COMMON = {
     "format.output.fields.value.encoding",
 }
 OPTIONS = {
-    "s3": COMMON | {"aws.s3.bucket.name", "aws.s3.region", "aws.access.key.id", "aws.secret.access.key"},
+    "s3": COMMON | {"aws.s3.bucket.name", "aws.s3.region", "aws.s3.endpoint", "aws.access.key.id", "aws.secret.access.key"},
     "gcs": COMMON | {"file.name.prefix", "gcs.bucket.name", "gcs.credentials.default", "gcs.credentials.json"},
 }
 CLASSES = {
@@ -42,6 +42,7 @@ VARIABLES = {
 SINKS = [
     {"kind": "s3", "bucket": "lake-raw"},
     {"kind": "s3", "bucket": "lake-raw", "access_key_id": {"secret": "i"}, "secret_access_key": {"secret": "k"}},
+    {"kind": "s3", "bucket": "lake-raw", "endpoint": "https://s3.example.com:9000"},
     {"kind": "gcs", "bucket": "lake-raw"},
     {"kind": "gcs", "bucket": "lake-raw", "credentials": {"secret": "c"}},
 ]

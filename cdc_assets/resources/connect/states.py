@@ -8,10 +8,13 @@ from typing import Any
 
 from cdc_assets.resources.connect.masking import mask_text
 
+_CAUSED = "Caused by: "
+_CAUSE_LENGTH = 500
+
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """One task: its number, state, the worker it is on, and the first line of its failure (empty: none)."""
+    """One task: its number, state, the worker it is on, and what its failure says (empty: none)."""
 
     id: int
     state: str
@@ -21,7 +24,7 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class ConnectorStatus:
-    """States of a connector and of each of its tasks; `trace` holds the first line of each failure."""
+    """States of a connector and of each of its tasks; `trace` holds what each failure says."""
 
     name: str
     state: str
@@ -35,10 +38,10 @@ class ConnectorStatus:
         """From the answer of `GET /connectors/<name>/status`."""
         connector = answer["connector"]
         details = tuple(
-            TaskStatus(int(task.get("id", at)), task["state"], task.get("worker_id", ""), _first_line(task))
+            TaskStatus(int(task.get("id", at)), task["state"], task.get("worker_id", ""), _failure(task))
             for at, task in enumerate(answer["tasks"])
         )
-        trace = tuple(line for line in (_first_line(connector), *(task.trace for task in details)) if line)
+        trace = tuple(line for line in (_failure(connector), *(task.trace for task in details)) if line)
         states = tuple(task.state for task in details)
         return cls(name, connector["state"], states, trace, connector.get("worker_id", ""), details)
 
@@ -89,5 +92,9 @@ class SourceOffset:
         return {"partition": dict(self.partition), "offset": None if self.offset is None else dict(self.offset)}
 
 
-def _first_line(part: Mapping[str, Any]) -> str:
-    return mask_text((str(part.get("trace") or "").splitlines() or [""])[0])
+def _failure(part: Mapping[str, Any]) -> str:
+    """The first line of a trace, and its last cause: Debezium's first line often only says that something has happened."""
+    lines = str(part.get("trace") or "").splitlines() or [""]
+    causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    told = f"; caused by {causes[-1][:_CAUSE_LENGTH]}" if causes and causes[-1] not in lines[0] else ""
+    return mask_text(lines[0] + told)
