@@ -94,7 +94,7 @@ def ends_in_core(platform: Platform, source: Source) -> Bounds:
 
 
 def _topics(source: Source) -> list[str]:
-    return [*(names.topic(source, table) for table in source.tables), names.signal_topic(source), names.marker_topic(source)]
+    return [*(names.topic(source, table) for table in source.tables), names.marker_topic(source)]
 
 
 def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: Facts) -> bool:
