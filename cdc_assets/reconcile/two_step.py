@@ -146,7 +146,7 @@ class _Table:
             buckets=look.buckets,
             buckets_differing=look.differing,
             share=slice_text(self.part),
-            not_compared={**text.not_compared, **look.left_out},
+            not_compared={**text.not_compared, **look.left_out, **_unread(self.now.unread(self.table.id))},
             method="two-step",
             in_flight=len(suspects.pending),
             suspects=asked,
@@ -220,6 +220,10 @@ class _Table:
         suspects.judge(before, held, after)
         if suspects.pending:
             time.sleep(_PAUSE_SECONDS)
+
+
+def _unread(records: int) -> dict[str, str]:
+    return {f"{records} record(s)": "could not be read, so nobody knows whose they are: cdc quarantine show"} if records else {}
 
 
 def _difference(key: str, row: Texts | None, held: Suspect) -> Difference:

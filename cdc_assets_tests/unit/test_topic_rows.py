@@ -121,6 +121,11 @@ def test_what_retention_has_removed_is_not_spoken_of() -> None:
     topic.put(debezium("u", {"id": 0, "v": "b", "n": "3"}))
     found.advance()
     assert found.rows()["0;"] == (0, "b", Decimal(3))
+    topic.begin[0] = 8
+    topic.put(debezium("d", None, {"id": 0}))
+    topic.put(debezium("d", None, {"id": 2}))
+    with pytest.raises(DatabaseError, match="retention removed records while they were read"):
+        found.advance()
 
 
 def test_a_value_that_does_not_fit_leaves_its_key_undecided() -> None:

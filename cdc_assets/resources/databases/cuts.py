@@ -43,6 +43,9 @@ class AnyRows(SourceRows, Protocol):
     def known(self, table: TableId) -> Callable[[str], bool] | None:
         """Of which keys (texts) it can say whether they have a row; None: of all. After a digest."""
 
+    def unread(self, table: TableId) -> int:
+        """Records of the source's side that could not be read, so that nobody knows whose they are. After a digest."""
+
 
 class SourceCut(SourceRows, Protocol):
     """The rows of one read-only transaction at an exact moment."""
@@ -99,6 +102,10 @@ class RowsNow:
 
     def known(self, table: TableId) -> None:
         """All keys."""
+
+    def unread(self, table: TableId) -> int:
+        """Rows are read, or the statement fails."""
+        return 0
 
     def _open(self) -> AbstractContextManager[SourceRows]:
         if isinstance(self.database, MariaDbDatabase):

@@ -91,6 +91,10 @@ class PagedRows:
     def known(self, table: TableId) -> None:
         """All keys."""
 
+    def unread(self, table: TableId) -> int:
+        """Rows are read, or it fails."""
+        return 0
+
     def _rows(self, table: TableId, form: RowForm) -> Iterator[Values]:
         for page in self.reader.pages(table, form.columns, len(form.row_text.keys)):
             yield from page

@@ -72,6 +72,8 @@ class TopicFold:
         if state is None:
             raise DatabaseError(f"topic {self.topic} does not exist at {self.cluster.bootstrap}")
         for partition, (begin, _) in state.ranges.items():
+            if begin > self.read.get(partition, begin):
+                raise DatabaseError(f"topic {self.topic}: retention removed records while they were read; run it again")
             self.complete = self.complete and (partition in self.read or begin == 0)
         ranges = {p: (max(begin, self.read.get(p, begin)), end) for p, (begin, end) in state.ranges.items()}
         for record in self.cluster.records(self.topic, ranges, deadline=600.0):
@@ -206,6 +208,10 @@ class TopicRows:
         """Which keys the topic still tells of; None: of all."""
         fold = self._folds[table]
         return None if fold.knows_all else fold.knows
+
+    def unread(self, table: TableId) -> int:
+        """Records that are no messages of their envelope, or hold no key of the table."""
+        return self._folds[table].unreadable
 
     def _advanced(self, table: TableId, row_text: RowText, part: Slice | None) -> TopicFold:
         topic, declared = self._topics[table]
