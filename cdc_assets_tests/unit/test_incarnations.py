@@ -11,9 +11,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.incarnation.facts import Facts, IncarnationDatabase, forks, lsn_bytes
 from cdc_assets.incarnation.judge import judged
 from cdc_assets.incarnation.memory import Known, Memory, Opening
+from cdc_assets.incarnation.starts import StartsTable
 from cdc_assets.incarnation.watch import remember
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database, Source
@@ -71,6 +73,23 @@ def test_a_role_that_may_neither_replicate_nor_create(server: OwnServer) -> None
         told, known = plain.facts(), asked.facts()
         assert (told.system, told.timeline, told.wal, told.forks) == (known.system, known.timeline, known.wal, {})
         assert not remember(plain.database, plain.source, Memory.of("plain"), told)
+        # What a connector does on each connection: before there is a table, as a role that may not, and as its own.
+        statement = capture_config(asked.source)["database.initial.statements"].replace(";;", ";").encode()
+        noted, place = StartsTable(asked.source.database), TableId("cdc_assets", "starts_shop")  # type: ignore[arg-type]
+        server.run(SLOT)
+        with asked.database.connection() as own, plain.database.connection() as other:
+            own.execute(statement)
+            assert noted.read(place) == ()
+            asked.remember()
+            other.execute(statement)
+            assert noted.read(place) == ()
+            own.execute(statement)
+            own.execute(statement)
+            slot = own.execute("SELECT confirmed_flush_lsn::text FROM pg_replication_slots").fetchone()[0]
+        (start,) = noted.read(place)
+        assert start.slot == lsn_bytes(slot)
+        noted.forget(place, [start])
+        assert noted.read(place) == ()
 
 
 def test_restored_from_its_files(server: OwnServer, tmp_path: Path) -> None:
