@@ -19,8 +19,8 @@ from cdc_assets_tests.spark.jvm import free_port, running, until
 
 @contextmanager
 def standby(live: LiveSource | OwnServer, *, slots: bool = False) -> Iterator[str]:
-    """Its host:port, once it answers; its folder is `standby` beside the primary's. `slots`: it can take failover
-    slots over (pg_sync_replication_slots)."""
+    """Its host:port, once it answers; its folder is `standby` beside the primary's. `slots`: it takes failover slots
+    over, by its own worker: a call by hand takes one only where no transaction came after what its connector has confirmed."""
     postgres, port = live.postgres, free_port()
     password = postgres.site.home.private("postgres_password")
     data = postgres.data.parent / "standby"
@@ -35,7 +35,7 @@ def standby(live: LiveSource | OwnServer, *, slots: bool = False) -> Iterator[st
     assert made.returncode == 0, made.stderr
     command = [part if part != str(postgres.data) else str(data) for part in postgres.command()]
     command[command.index("-p") + 1] = str(port)
-    command += ["-c", "hot_standby_feedback=on"] if slots else []
+    command += ["-c", "hot_standby_feedback=on", "-c", "sync_replication_slots=on"] if slots else []
     log = postgres.site.home.root / "standby.log"
 
     def answers() -> bool:

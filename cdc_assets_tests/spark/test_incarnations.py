@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,8 +178,6 @@ def promoted_standby(chain: Chain, slot: str) -> None:
                 # The connector moves its slot on with each heartbeat.
                 server.run("SELECT pg_log_standby_snapshot()")
                 time.sleep(1)
-                with suppress(psycopg.errors.ObjectNotInPrerequisiteState):
-                    other.execute("SELECT pg_sync_replication_slots()")
             change(server, "before the failover")
             assert chain.advance() == chain.rows()
             server.part.stop()
