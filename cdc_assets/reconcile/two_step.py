@@ -17,7 +17,7 @@ reads, twice in the same way, would be taken for one that is out of sync.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -52,9 +52,15 @@ class Suspects:
     last: dict[str, object] = field(default_factory=dict)
     confirmed: dict[str, tuple[Texts | None, Suspect]] = field(default_factory=dict)
 
-    def judge(self, before: Mapping[str, Texts], lake: Mapping[str, Suspect], after: Mapping[str, Texts]) -> None:
-        """One round: S1, L, S2."""
-        for key in sorted(self.pending):
+    def judge(
+        self,
+        before: Mapping[str, Texts],
+        lake: Mapping[str, Suspect],
+        after: Mapping[str, Texts],
+        unknown: Collection[str] = (),
+    ) -> None:
+        """One round: S1, L, S2. Of `unknown` keys the source's side cannot tell whether they have a row: they stay."""
+        for key in sorted(self.pending - {*unknown}):
             first, held, second = before.get(key), lake[key], after.get(key)
             if held.copies <= 1 and held.silver in (first, second):
                 self.pending.discard(key)
@@ -217,7 +223,8 @@ class _Table:
         task = self._task(text)
         held = self.platform.spark().run(lambda session, asked: job.suspects(session, asked, keys), task)
         after = self.now.texts(self.table.id, text, keys)
-        suspects.judge(before, held, after)
+        known = self.now.known(self.table.id)
+        suspects.judge(before, held, after, [key for key in keys if known is not None and not known(key)])
         if suspects.pending:
             time.sleep(_PAUSE_SECONDS)
 

@@ -81,3 +81,10 @@ def test_a_row_that_changes_in_every_round_is_neither() -> None:
         lake: dict[str, Any] = {"k": Held({"v": f"{number} b"})}
         suspects.judge({"k": {"v": f"{number} a"}}, lake, {"k": {"v": f"{number} c"}})
     assert (suspects.pending, suspects.confirmed) == ({"k"}, {})
+
+
+def test_a_key_that_the_source_cannot_tell_of_is_neither() -> None:
+    suspects = Suspects({"k"})
+    for _ in range(3):
+        suspects.judge({}, {"k": Held({"v": "a"})}, {}, ["k"])
+    assert (suspects.pending, suspects.confirmed) == ({"k"}, {})
