@@ -1,4 +1,4 @@
-"""PostgreSQL's catalogue, as far as capture depends on it: 4 queries, a few milliseconds, nothing is changed.
+"""PostgreSQL's catalogue, as far as capture depends on it: 5 queries, a few milliseconds, nothing is changed.
 
 https://www.postgresql.org/docs/18/view-pg-replication-slots.html (columns differ by version, so a slot is read as JSON)
 """
@@ -50,6 +50,20 @@ SELECT to_jsonb(p) || jsonb_build_object(
 FROM pg_publication p WHERE pubname = %s
 """
 
+# A logical slot is made once all transactions have ended that were open at its beginning, of every database of the server
+# (SnapBuild in src/backend/replication/logical/snapbuild.c). Others' ids are seen by everybody, their times are not.
+OPEN = """
+SELECT coalesce(jsonb_agg(t.said ORDER BY t.said), '[]') FROM (
+  SELECT format('process %%s (%%s, %%s)', pid, coalesce(nullif(application_name, ''), 'no name'),
+    coalesce('open since ' || to_char(xact_start, 'YYYY-MM-DD HH24:MI:SS'), 'since when only pg_read_all_stats may see')) AS said
+  FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+    AND coalesce(xact_start < now() - make_interval(secs => %s), true)
+  UNION ALL
+  SELECT format('prepared transaction %%L of %%s', gid, to_char(prepared, 'YYYY-MM-DD HH24:MI:SS')) FROM pg_prepared_xacts
+) t
+"""
+OPEN_SECONDS = 10.0
+
 TABLES = """
 SELECT n.nspname, c.relname, jsonb_build_object(
   'identity', c.relreplident,
@@ -70,6 +84,7 @@ class PostgresFacts:
     """Answers of the queries above; `slot` and `publication` None: there is none of that name.
 
     `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there.
+    `open`: transactions that a new slot would wait for.
     """
 
     server: dict[str, Any]
@@ -77,6 +92,7 @@ class PostgresFacts:
     publication: dict[str, Any] | None
     tables: dict[TableId, dict[str, Any]]
     captured: bool
+    open: Sequence[str] = ()
 
 
 def read_facts(
@@ -95,4 +111,5 @@ def read_facts(
         one(PUBLICATION, publication),
         {TableId(schema, table): about for schema, table, about in rows},
         bool(offsets),
+        one(OPEN, OPEN_SECONDS),
     )

@@ -27,6 +27,7 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
             yield Finding("slot", "fail", name, message, again)
         else:
             yield Finding("slot", "ok", name, "does not exist yet; the connector makes it at its first start")
+            yield from _creation(name, facts)
             yield from _failover(name, facts, failover=False)
         return
     foreign = _foreign(slot, facts)
@@ -42,6 +43,13 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     yield _health(name, slot, facts)
     yield from _retained(name, slot)
     yield from _failover(name, facts, failover=bool(slot.get("failover")))
+
+
+def _creation(name: str, facts: PostgresFacts) -> Iterator[Finding]:
+    if facts.open:
+        message = f"is made only when these are over, and the connector has no task until then: {', '.join(facts.open)}"
+        mend = "let them end, or SELECT pg_terminate_backend(…), or ROLLBACK PREPARED …"
+        yield Finding("slot_creation", "warn", name, message, mend)
 
 
 def _foreign(slot: dict[str, object], facts: PostgresFacts) -> str:

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
+from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.errors import ConnectError
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.control.conftest import Cdc
 from cdc_assets_tests.live_source import NAME
@@ -110,6 +112,28 @@ def test_slots_of_others_and_invalidated_ones(cdc: Cdc, database: psycopg.Connec
         database.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
         database.execute("SELECT pg_reload_conf()")
         database.execute("SELECT pg_drop_replication_slot('cdc_flight')")
+
+
+def test_a_new_slot_waits_for_what_is_open(cdc: Cdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_assets.preflight.postgresql_facts.OPEN_SECONDS", 0)
+    with cdc.live.postgres.connect("postgres", autocommit=False) as elsewhere:
+        elsewhere.execute("SET application_name = 'nightly'")
+        elsewhere.execute("SELECT pg_current_xact_id()")
+        elsewhere.execute("PREPARE TRANSACTION 'left open'")
+        elsewhere.execute("SELECT pg_current_xact_id()")
+        message = str(found(cdc, "slot_creation")["message"])
+        assert "(nightly, open since " in message
+        assert "prepared transaction 'left open' of " in message
+        with cdc.live.settings():
+            config = capture_config(cdc.live.source([TABLE]))
+        cdc.live.connect.create(config["name"], config)
+        with pytest.raises(ConnectError, match=r"RUNNING, tasks \(\); no task has said anything yet: .* cdc preflight"):
+            cdc.live.connect.wait_running(config["name"], deadline=3)
+        elsewhere.execute("COMMIT")
+    with cdc.live.postgres.connect("postgres") as elsewhere:
+        elsewhere.execute("ROLLBACK PREPARED 'left open'")
+    cdc.live.connect.wait_running(config["name"])
+    cdc.live.connect.delete(config["name"])
 
 
 def test_a_slot_that_is_gone_under_a_connector(cdc: Cdc, database: psycopg.Connection) -> None:

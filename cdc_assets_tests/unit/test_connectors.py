@@ -94,7 +94,6 @@ class FakeConnect:
         self.puts = self.posts = self.restarts = 0
         self.offsets: list[dict[str, object]] = []
         self.state = "RUNNING"
-        self.task_after_restart = ""
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -127,7 +126,6 @@ class FakeConnect:
             return httpx.Response(204)
         if path.endswith("/restart"):
             self.restarts += 1
-            self.task = self.task or self.task_after_restart
             return httpx.Response(202, json={})
         assert path.endswith("/status"), path
         if self.config is None:
@@ -223,15 +221,12 @@ def test_a_failed_task_is_restarted_once_and_then_named() -> None:
     assert connect.restarts == 1
 
 
-def test_a_connector_without_a_task_is_restarted_once() -> None:
+def test_a_connector_without_a_task_says_what_it_may_wait_for() -> None:
     connect = FakeConnect(task="")
     connect.config = CONFIG
-    with pytest.raises(ConnectError, match=r"is not running after 1 s: RUNNING, tasks \(\)"):
-        connect.client().wait_running("c", deadline=1, without_task=0)
-    assert connect.restarts == 1
-    connect.task_after_restart = "RUNNING"
-    assert connect.client().wait_running("c", deadline=1, without_task=0).running
-    assert connect.restarts == 2
+    with pytest.raises(ConnectError, match=r"is not running after 0 s: RUNNING, tasks \(\); no task has said .*: cdc preflight"):
+        connect.client().wait_running("c", deadline=0)
+    assert connect.restarts == 0
 
 
 def test_no_answer_is_told_with_the_address() -> None:

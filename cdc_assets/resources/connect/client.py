@@ -23,7 +23,6 @@ from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStat
 _POLL_SECONDS = 0.25
 _TAKEN_UP_SECONDS = 5.0
 # A connector's tasks take 1 to 5 s; a busy machine of two cores has been seen to need 20.
-_WITHOUT_TASK_SECONDS = 30.0
 
 
 class ConnectClient:
@@ -196,24 +195,17 @@ class ConnectClient:
                 raise ConnectError(f"connector {name} at {self.url} is deleted, but still has a status after {deadline:.0f} s")
             time.sleep(_POLL_SECONDS)
 
-    def wait_running(self, name: str, *, deadline: float = 120.0, without_task: float = _WITHOUT_TASK_SECONDS) -> ConnectorStatus:
-        """Wait until the connector and every task run; what failed, or got no task for `without_task` seconds, is restarted once.
-
-        A connector has been seen RUNNING without a task for two minutes: Connect asks for the tasks' configs only when it starts,
-        or when it says that they have changed.
+    def wait_running(self, name: str, *, deadline: float = 120.0) -> ConnectorStatus:
+        """Wait until the connector and every task run; what failed is restarted once.
 
         Raises:
             ConnectorFailedError: at once when a task is FAILED after one restart of what failed.
             ConnectError: when the deadline passes.
         """
         restarted_at: float | None = None
-        patient_until: float | None = time.monotonic() + without_task
 
         def runs(status: ConnectorStatus) -> bool:
-            nonlocal restarted_at, patient_until
-            if status.state == "RUNNING" and not status.tasks and patient_until and time.monotonic() > patient_until:
-                self._rest.request("POST", f"{_path(name)}/restart?includeTasks=false&onlyFailed=false")
-                patient_until = None
+            nonlocal restarted_at
             if status.failed and restarted_at is None:
                 self.restart_failed(name)
                 restarted_at = time.monotonic()
@@ -231,7 +223,7 @@ class ConnectClient:
             if status is not None and reached(status):
                 return status
             if time.monotonic() > until:
-                seen = f"{status.state}, tasks {status.tasks}" if status else "no status"
+                seen = "; ".join([f"{status.state}, tasks {status.tasks}", *status.trace]) if status else "no status"
                 raise ConnectError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
             time.sleep(_POLL_SECONDS)
 

@@ -10,6 +10,11 @@ from cdc_assets.resources.connect.masking import mask_text
 
 _CAUSED = "Caused by: "
 _CAUSE_LENGTH = 500
+# Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
+NO_TASK = (
+    "no task has said anything yet: a task has a state only once its own start is over, and PostgreSQL's waits there up to half "
+    "an hour for a slot that was invalidated, or for transactions that were open before its slot is made: cdc preflight names them"
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class ConnectorStatus:
-    """States of a connector and of each of its tasks; `trace` holds what each failure says."""
+    """States of a connector and of each of its tasks; `trace` holds what each failure says, or why there may be no task yet."""
 
     name: str
     state: str
@@ -43,6 +48,8 @@ class ConnectorStatus:
         )
         trace = tuple(line for line in (_failure(connector), *(task.trace for task in details)) if line)
         states = tuple(task.state for task in details)
+        if connector["state"] == "RUNNING" and not details:
+            trace = (NO_TASK,)
         return cls(name, connector["state"], states, trace, connector.get("worker_id", ""), details)
 
     @property
