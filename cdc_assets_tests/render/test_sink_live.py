@@ -103,10 +103,10 @@ def test_every_record_is_in_the_bucket(
     assert {"file.compression.type", "format.output.fields"} <= set(wrong)
     connect.put_config(config["name"], config)
     connect.wait_running(config["name"])
-    store = open_store(endpoint.config)
+    store = open_store(endpoint.config.model_copy(update={"prefix": "raw"}))
     until(lambda: sum(len(lines) for lines in written(store).values()) == len(sent), 90)
     found = [
-        (name.split("/")[3], base64.b64decode(line["key"]), base64.b64decode(line["value"]), line["offset"])
+        (name.split("/")[2], base64.b64decode(line["key"]), base64.b64decode(line["value"]), line["offset"])
         for name, lines in written(store).items()
         for line in lines
     ]
@@ -133,5 +133,5 @@ def send(bootstrap: str, topics: list[str]) -> list[tuple[str, bytes, bytes, int
 
 def written(store: Any) -> dict[str, list[dict[str, Any]]]:
     """The lines of each object under the sink's prefix."""
-    objects = [item.key for item in store.list("raw/cdc/shop/")]
+    objects = [item.key for item in store.list("cdc/shop/")]
     return {key: [json.loads(line) for line in gzip.decompress(store.get(key)).splitlines()] for key in objects}
