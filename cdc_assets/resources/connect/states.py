@@ -13,7 +13,7 @@ _CAUSE_LENGTH = 500
 # Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
 NO_TASK = (
     "no task has said anything yet: a task has a state only once its own start is over, and PostgreSQL's waits there up to half "
-    "an hour for a slot that was invalidated, or for transactions that were open before its slot is made: cdc preflight names them"
+    "an hour for a slot that was invalidated, or for transactions that were open before its slot is made: cdc preflight names it"
 )
 
 
