@@ -27,9 +27,12 @@ def whole_minutes(every: timedelta) -> int:
 
 
 def cron(every: timedelta) -> str:
-    """A rhythm in whole minutes, or hours from one hour on."""
+    """At least as often: every so many minutes of an hour, hours of a day, or days of a month."""
     minutes = whole_minutes(every)
-    return f"*/{minutes} * * * *" if minutes < 60 else f"0 */{min(23, max(1, minutes // 60))} * * *"
+    hours, days = minutes // 60, minutes // 1440
+    if not hours:
+        return f"*/{minutes} * * * *"
+    return f"0 */{hours} * * *" if not days else f"0 0 */{min(days, 31)} * *"
 
 
 def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
