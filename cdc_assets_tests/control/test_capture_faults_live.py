@@ -275,6 +275,46 @@ def test_a_slot_moved_before_a_worker_starts_again(captured: LiveSource) -> None
         refused(captured, "the slot had been moved, and what was committed between the two is in no topic")
 
 
+def test_starts_under_writes_lose_nothing(captured: LiveSource) -> None:
+    """Fault 4: a slot that its connector has moved is never taken for one that somebody has moved, wherever that is killed."""
+    name, done = captured.name, Event()
+    started(captured, heartbeat__interval__ms="1000")
+    refused(captured)
+    refused(captured)
+
+    def write(first: int) -> None:
+        with captured.connection(autocommit=False) as connection:
+            number = first
+            while not done.is_set():
+                # Transactions that overlap, and end in another order than they began.
+                for _ in range(1 + number % 7):
+                    number += 4
+                    connection.execute(f"INSERT INTO public.{name} VALUES ({number}, 'new')".encode())
+                    time.sleep(0.001 * (number % 40))
+                connection.execute(f"UPDATE public.{name} SET v = 'later' WHERE id = {number}".encode())
+                connection.commit()
+
+    writers = [Thread(target=write, args=(first,)) for first in range(4)]
+    for writer in writers:
+        writer.start()
+    answered = 0
+    try:
+        for _ in range(5):
+            killed(captured)
+            until(lambda: slot(captured, "active") is not None)
+            answered += noted(captured) is not None
+            for _ in range(3):
+                refused(captured)
+                time.sleep(1)
+    finally:
+        done.set()
+        for writer in writers:
+            writer.join()
+    assert in_topic(captured) == in_table(captured)
+    refused(captured)
+    assert (answered > 0, noted(captured)) == (True, None)
+
+
 def noted(own: LiveSource) -> str | None:
     """Where the connector found its slot, as long as that is not answered."""
     with own.connection() as connection:
