@@ -39,9 +39,7 @@ def onboard(
     """Take tables into a running connector without losing a change; each step is kept, so a crash is resumed."""
     if route not in ROUTES or route == "offboard":
         raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(name for name in ROUTES if name != 'offboard')}")
-    if watch and route == "temporary":
-        raise typer.BadParameter("--watch goes by route incremental or blocking only: docs/gitops.md")
-    chosen = Asked(source, tables, cast(Route, route), again, deployment if watch else None)
+    chosen = Asked(source, tables, cast(Route, route), again, watch, deployment)
     _do(chosen, resume=resume, rollback=rollback, dry_run=dry_run, output=output)
 
 
@@ -58,13 +56,14 @@ def offboard(
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be taken in or out; `deployment` is there when others apply it from git."""
+    """What is to be taken in or out; `watch`: others apply it from git, as rendered for `deployment`."""
 
     source: str
     tables: list[str] | None
     route: Route
     again: bool
-    deployment: Path | None = None
+    watch: bool = False
+    deployment: Path = DEPLOYMENT
 
 
 def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
@@ -77,37 +76,43 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
     if dry_run:
         _print_plan(asked, output)
         return
-    watched = asked.deployment is not None
-    commits = _commits(asked, tables) if asked.deployment and tables else {}
-    if tables and run.begin(source, tables, route, again=asked.again, watched=watched) is None:
+    if asked.watch and tables:
+        # What cannot be rendered is told before anything is begun.
+        _commits(asked, tables)
+    if tables and run.begin(source, tables, route, again=asked.again, watched=asked.watch) is None:
         _answer(run.Outcome(source, tuple(tables), route, "nothing to do", {}), output)
         return
     if rollback:
         _answer(run.roll_back(Platform(), source, lambda text: say(text)), output)
         return
-    running = Journal.of(source).running
-    if running and running.watched and not commits:
-        commits = _commits(replace(asked, route=running.route, deployment=asked.deployment or DEPLOYMENT), list(running.tables))
     told = Console(stderr=output == "json", highlight=False, markup=False, soft_wrap=True)
-    _answer(run.go_on(Platform(), source, lambda text: say(text), lambda step: told.print(commits.get(step, ""), end="")), output)
+    _answer(run.go_on(Platform(), source, lambda text: say(text), lambda step: told.print(_commit(asked, step), end="")), output)
 
 
-def _commits(asked: Asked, tables: list[str]) -> dict[str, str]:
+def _commit(asked: Asked, step: str) -> str:
+    """The patch that the step waits for; rendered only then: a temporary connector's holds where the running one stopped."""
+    running = Journal.of(asked.source).running
+    if running is None or not running.watched:
+        return ""
+    anchor = running.done.get("stop", {}).get("anchor", 0)
+    return _commits(replace(asked, route=running.route), list(running.tables), anchor=anchor).get(step, "")
+
+
+def _commits(asked: Asked, tables: list[str], *, anchor: int = 0) -> dict[str, str]:
     """The patches, each under the step that waits for it."""
     from cdc_assets.cli.chosen_sources import chosen_sources
     from cdc_assets.render.commits import onboarding_commits
     from cdc_assets.render.deployment import load_deployment
 
-    if asked.route not in ("incremental", "blocking") or asked.deployment is None:
+    if asked.route == "offboard":
         return {}
-    found = onboarding_commits(
-        chosen_sources(), load_deployment(asked.deployment), source=asked.source, tables=tables, route=asked.route
-    )
-    return {step: f"# {commit.title}\n{commit.patch}" for step, commit in zip(("topics", "connector"), found, strict=True)}
+    sources, platform = chosen_sources(), load_deployment(asked.deployment)
+    found = onboarding_commits(sources, platform, source=asked.source, tables=tables, route=asked.route, anchor=anchor)
+    return {commit.step: f"# {commit.title}\n{commit.patch}" for commit in found}
 
 
 def _print_plan(asked: Asked, output: str) -> None:
-    source, tables, route, watched = asked.source, asked.tables, asked.route, asked.deployment is not None
+    source, tables, route, watched = asked.source, asked.tables, asked.route, asked.watch
     journal = Journal.of(source)
     running = journal.running if not tables else None
     done = running.done if running else {}

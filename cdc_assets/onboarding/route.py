@@ -28,9 +28,13 @@ ROUTES: dict[Route, tuple[Step, ...]] = {
     ),
     "offboard": (leave.KNOWN, leave.CONNECTOR, leave.MIRROR, leave.REGISTRY, definitions.STEP),
 }
-_WATCHED = {step.name: step for step in watch.STEPS}
+_WATCHED = {step.name: (step,) for step in watch.STEPS}
+_TEMPORARY_WATCHED = {"snapshot": (watch.SNAPSHOT,), "remove": watch.REMOVE}
 
 
 def steps_of(route: Route, *, watched: bool = False) -> list[Step]:
     """The steps of a route, in order; `watched`: what others apply from git is waited for."""
-    return [_WATCHED.get(step.name, step) if watched else step for step in ROUTES[route]]
+    if not watched:
+        return [*ROUTES[route]]
+    waited = _WATCHED | (_TEMPORARY_WATCHED if route == "temporary" else {})
+    return [one for step in ROUTES[route] for one in waited.get(step.name, (step,))]

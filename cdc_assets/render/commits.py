@@ -26,8 +26,11 @@ _CONNECTORS = "strimzi/connectors/"
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: its message, the whole tree after it, its patch against the one before, and what to wait for next."""
+    """One commit: the step of an onboarding that waits for it, its message, the whole tree after it, its patch against the one
+    before, and what to wait for next.
+    """
 
+    step: str
     title: str
     files: Files
     patch: str
@@ -45,7 +48,9 @@ def onboarding_commits(
 ) -> list[Commit]:
     """The commits that take `tables` into `source`; `sources` is the registry with them in it.
 
-    `anchor` is the log position behind which the temporary connector's rows stand (route temporary only).
+    `anchor` is the log position behind which the temporary connector's rows stand (route temporary only): the last commit that
+    the running connector had streamed when it was stopped. The running one goes on before the tables are read, so it stands still
+    from one commit to the next and no longer (ADR 16).
 
     Raises:
         RenderError: when the source or one of the tables is not in the registry.
@@ -62,21 +67,18 @@ def onboarding_commits(
     capture = f"{_CONNECTORS}{names.connector_name(after)}.yaml"
     transport = {**will, capture: was[capture]}
     what, of = ", ".join(tables), names.connector_name(after)
-    steps: list[tuple[str, Files, str]] = [
-        (f"{source}: topics, rights and mirror for {what}", transport, f"the topics of {what} exist; {of} still runs as it was")
+    first = f"{source}: topics, rights and mirror for {what}"
+    steps: list[tuple[str, str, Files, str]] = [
+        ("topics", first, transport, f"the topics of {what} exist; {of} still runs as it was")
     ]
+    both = (f"{source}: old and new tables in {of}", will, f"{of} and its task run")
     if route == "temporary":
-        steps.append(
-            (
-                f"{source}: {what} alone, by a temporary connector; {of} stopped, its offsets kept",
-                _temporary(transport, sources, after, new, deployment, anchor),
-                f"{names.temporary(of)} has ended its snapshot, and rows in the topics equal rows in the database",
-            )
-        )
-    steps.append((f"{source}: old and new tables in {of}", will, f"{of} and its task run"))
+        steps += _temporary(transport, both, before, after, new, deployment, anchor)
+    else:
+        steps.append(("connector", *both))
     found, files = [], was
-    for title, tree, wait in steps:
-        found.append(Commit(title, tree, patch(files, tree), wait))
+    for step, title, tree, wait in steps:
+        found.append(Commit(step, title, tree, patch(files, tree), wait))
         files = tree
     return found
 
@@ -92,18 +94,34 @@ def _files(sources: Sequence[BaseSource], deployment: Deployment) -> Files:
 
 
 def _temporary(
-    files: Files, sources: Sequence[BaseSource], source: Source, new: tuple[Table, ...], deployment: Deployment, anchor: int
-) -> Files:
+    files: Files,
+    both: tuple[str, Files, str],
+    before: Sequence[BaseSource],
+    source: Source,
+    new: tuple[Table, ...],
+    deployment: Deployment,
+    anchor: int,
+) -> list[tuple[str, str, Files, str]]:
+    """From the running connector's stop to the temporary one's end."""
     with settings.only(deployment.variables(secrets_folder=STAND_IN)):
         config = temporary_config(source, new, anchor=anchor)
     alone = DeclaredConnector(source, "capture", "core", config["name"], config)
-    old = source.model_copy(update={"tables": tuple(table for table in source.tables if table not in new)})
-    running = next(c for c in declared([old], deployment) if c.role == "capture")
-    tree = {
-        **files,
-        f"{_CONNECTORS}{running.name}.yaml": to_yaml([kafka_connector(running, deployment, state="stopped")]),
-        f"{_CONNECTORS}{alone.name}.yaml": to_yaml([kafka_connector(alone, deployment)]),
-    }
+    running = next(c for c in declared(before, deployment) if c.role == "capture" and c.source.name == source.name)
+    of, what = running.name, ", ".join(table.name for table in new)
+    stopped = _with(files, running, deployment, state="stopped")
+    reading = _with(both[1], alone, deployment)
+    ended = _with(both[1], alone, deployment, state="stopped")
+    return [
+        ("stop", f"{source.name}: {of} stopped, its offsets kept", stopped, f"{of} is STOPPED"),
+        ("go-on", *both),
+        ("snapshot", f"{source.name}: {what} alone, by {alone.name}", reading, f"{alone.name} has ended its snapshot"),
+        ("clear", f"{source.name}: {alone.name} stopped", ended, f"{alone.name} is STOPPED, and its offsets are reset"),
+        ("remove", f"{source.name}: {alone.name} gone", both[1], f"{alone.name} is gone"),
+    ]
+
+
+def _with(files: Files, connector: DeclaredConnector, deployment: Deployment, *, state: str = "running") -> Files:
+    tree = {**files, f"{_CONNECTORS}{connector.name}.yaml": to_yaml([kafka_connector(connector, deployment, state=state)])}
     return with_list("strimzi", {path: text for path, text in tree.items() if not path.endswith("/.cdc-render")})
 
 

@@ -131,13 +131,23 @@ def test_preflight_of_a_server_that_allows_capture(source: Source) -> None:
     assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d"}
 
 
+class NothingRead:
+    """Connect, without an offset of the connector."""
+
+    url = "fake"
+
+    def offsets(self, _: str) -> list[dict[str, object]]:
+        return []
+
+
 def test_preflight_names_the_statement_that_mends_a_server(
     server: MariaDbServer, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for cluster in ("core_kafka", "lake_kafka"):
         monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
+    monkeypatch.setattr(Platform, "core_connect", lambda _: NothingRead())
+    monkeypatch.setenv("CDC_LAKE_CONNECT", "http://127.0.0.1:9")
     for connect in ("core", "lake"):
-        monkeypatch.setenv(f"CDC_{connect.upper()}_CONNECT", "http://127.0.0.1:9")
         monkeypatch.setenv(f"CDC_{connect.upper()}_CONNECT_TOPICS", "none")
     wrong = {"binlog_format": "'MIXED'", "binlog_row_image": "'MINIMAL'", "expire_logs_days": "1"}
     server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in wrong.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 
 from cdc_assets.cli.onboard import onboard
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.jobs import build_onboarding_jobs
@@ -23,7 +24,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.onboarding.drive import cdc, kill_at
-from cdc_assets_tests.onboarding.ground import Ground, ground
+from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
 
 SOURCE = "depot"
 
@@ -34,15 +35,15 @@ def depot(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield own
 
 
-def last_values(own: Ground, table: str) -> dict[int, str]:
-    """What the topic leaves of each key, in its own order."""
+def last_values(own: Ground, table: str, *, rows_first: bool = False) -> dict[int, str]:
+    """What the topic leaves of each key, in its own order; or each row of a temporary connector before all that was streamed."""
     found: dict[int, str] = {}
-    for record in own.live.delivered()[f"{SOURCE}.public.{table}"][0]:
-        if record.value is not None:
-            event, key = json.loads(record.value), json.loads(record.key or "{}")["id"]
-            found.pop(key, None)
-            if event["op"] != "d":
-                found[key] = event["after"]["v"]
+    records = [r for r in own.live.delivered()[f"{SOURCE}.public.{table}"][0] if r.value is not None]
+    events = [(json.loads(r.value or ""), json.loads(r.key or "{}")["id"]) for r in records]
+    for event, key in sorted(events, key=lambda one: one[0]["op"] != "r") if rows_first else events:
+        found.pop(key, None)
+        if event["op"] != "d":
+            found[key] = event["after"]["v"]
     return found
 
 
@@ -164,19 +165,16 @@ def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
     """The test is the operator that applies the commits; a writer's transaction is open across all of it."""
     depot.create("depot_git", 20)
     depot.file.write_text(depot.file.read_text() + "  - {name: public.depot_git}\n")
-    cluster = "{{kafka: {0}, connect: {0}-connect, bootstrap: 'k:9093'}}"
-    deployment = tmp_path / "deployment.yaml"
-    deployment.write_text(f"core: {cluster.format('core')}\nlake: {cluster.format('lake')}\n")
-    command = ("onboard", SOURCE, "public.depot_git", "--watch", "--deployment", str(deployment))
+    command = ("onboard", SOURCE, "public.depot_git", "--watch", "--deployment", written_deployment(tmp_path))
     process, source, connect = cdc(*command), declared_source(SOURCE), depot.live.connect
     with depot.live.connection(autocommit=False) as early:
         early.execute("INSERT INTO depot_git VALUES (1001, 'before the table was published')")
-        wait_for("topics")
+        wait_for(process, "topics")
         Platform().core_kafka().ensure_topic(f"{SOURCE}.public.depot_git", partitions=1, retention_ms=10**8, replication_factor=1)
         connect.put_config(f"{SOURCE}-mirror", mirror_config(source))
-        wait_for("connector")
+        wait_for(process, "connector")
         connect.put_config(f"{SOURCE}-capture", capture_config(source))
-        wait_for("writers")
+        wait_for(process, "writers")
         early.commit()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
@@ -188,5 +186,60 @@ def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
     assert last_values(depot, "depot_git") == {row["id"]: row["v"] for row in depot.rows("depot_git")}
 
 
-def wait_for(step: str) -> None:
-    until(lambda: (running := Journal.of(SOURCE).running) is not None and running.current == step)
+def test_what_git_applies_of_the_temporary_route_is_watched(depot: Ground, tmp_path: Path) -> None:
+    """The test applies what each printed commit says, while others write."""
+    depot.create("depot_patch", 20)
+    depot.file.write_text(depot.file.read_text() + "  - {name: public.depot_patch}\n")
+    deployment = written_deployment(tmp_path)
+    process = cdc("onboard", SOURCE, "public.depot_patch", "--route", "temporary", "--watch", "--deployment", deployment)
+    source, connect, capture = declared_source(SOURCE), depot.live.connect, f"{SOURCE}-capture"
+    with Writers(depot.live, ["depot_patch"], keys=60):
+        wait_for(process, "topics")
+        topic = f"{SOURCE}.public.depot_patch"
+        Platform().core_kafka().ensure_topic(topic, partitions=1, retention_ms=10**8, replication_factor=1)
+        connect.put_config(f"{SOURCE}-mirror", mirror_config(source))
+        wait_for(process, "stop")
+        connect.stop(capture)
+        wait_for(process, "go-on")
+        connect.put_config(capture, capture_config(source))
+        connect.resume(capture)
+        wait_for(process, "snapshot")
+        process.kill()
+        process.wait()
+        process = cdc("onboard", SOURCE, "--resume", "--deployment", deployment)
+        running = Journal.of(SOURCE).running
+        assert running is not None
+        anchor = running.fact("stop", "anchor")
+        connect.create(f"{capture}-onboard", temporary_config(source, [source.table("depot_patch")], anchor=anchor))
+        wait_for(process, "clear")
+        connect.stop(f"{capture}-onboard")
+        wait_for(process, "remove")
+        assert connect.offsets(f"{capture}-onboard") == []
+        connect.delete(f"{capture}-onboard")
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    of, alone = "# depot: ", "depot-capture-onboard"
+    titles = [line for line in out.splitlines() if line.startswith("# ")]
+    assert titles == [f"{of}public.depot_patch alone, by {alone}", f"{of}{alone} stopped", f"{of}{alone} gone"]
+    assert f"transforms.anchor.value.literal: '{anchor}'" in out
+    with depot.live.connection() as connection:
+        assert connection.execute("SELECT FROM pg_replication_slots WHERE slot_name = 'cdc_depot_onboard'").fetchall() == []
+    assert last_values(depot, "depot_patch", rows_first=True) == {r["id"]: r["v"] for r in depot.rows("depot_patch")}
+
+
+def written_deployment(folder: Path) -> str:
+    cluster = "{{kafka: {0}, connect: {0}-connect, bootstrap: 'k:9093'}}"
+    file = folder / "deployment.yaml"
+    file.write_text(f"core: {cluster.format('core')}\nlake: {cluster.format('lake')}\n")
+    return str(file)
+
+
+def wait_for(process: subprocess.Popen[str], step: str) -> None:
+    """Until the process is at this step; what it said, when it ended before."""
+
+    def is_there() -> bool:
+        assert process.poll() is None, process.communicate()
+        running = Journal.of(SOURCE).running
+        return running is not None and running.current == step
+
+    until(is_there)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.errors import RenderError
+from cdc_assets.onboarding.route import steps_of
 from cdc_assets.render.commits import onboarding_commits
 from cdc_assets.render.tree import render
 from cdc_assets.render.written import apply, changes, with_list
@@ -90,7 +91,9 @@ def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route
     signal = r"cdc_assets\.signal_shop"
     old = {"shop-capture": ("running", rf"public\.orders,{signal}")}
     new = {"shop-capture": ("running", rf"public\.orders,public\.lines,{signal}")}
-    alone = {"shop-capture": ("stopped", old["shop-capture"][1]), "shop-capture-onboard": ("running", r"public\.lines")}
-    assert seen == ([old, new] if route == "incremental" else [old, alone, new])
+    stopped = {"shop-capture": ("stopped", old["shop-capture"][1])}
+    beside = [{**new, "shop-capture-onboard": (state, r"public\.lines")} for state in ("running", "stopped")]
+    assert seen == ([old, new] if route == "incremental" else [old, stopped, new, *beside, new])
+    assert [c.step for c in commits] == [s.name for s in steps_of(route, watched=True) if s.name in {c.step for c in commits}]  # type: ignore[arg-type]
     assert on_disk(tmp_path) == with_list("strimzi", render("strimzi", after, platform))
     assert "shop.public.lines" in commits[0].patch

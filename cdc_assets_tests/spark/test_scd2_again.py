@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SEEDS = range(1, int(os.environ.get("CDC_HISTORY_SEEDS", "1")) + 1)
 KEYS, PARTITIONS = 40, 2
-EVENTS, CUTS = (900, [0, 40, 200]) if len(SEEDS) > 1 else (300, [100, 150])
+EVENTS, CUTS = (900, [0, 40, 200]) if len(SEEDS) > 1 else (300, [120, 160])
 
 
 @dataclass

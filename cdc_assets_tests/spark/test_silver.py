@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.lake import Lake, rows, values
@@ -127,6 +128,8 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
     lake.append(lake.ranges("t", {0: 200}))
     with spark_connect(tmp_path / "other") as (address, kill):
         other, execute = connect(address), merge.execute
+        # The product asks a dead server for a minute (spark.session).
+        other.client.set_retry_policies([DefaultPolicy(max_retries=2)])
 
         def elsewhere(_: SparkSession, spec: SilverSpec, source: DataFrame, *args: Any, **options: Any) -> Commit:
             return execute(other, spec, other.createDataFrame(source.toArrow(), source.schema), *args, **options)

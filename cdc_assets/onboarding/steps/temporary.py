@@ -28,9 +28,18 @@ from cdc_assets.onboarding.work import Step, Work
 
 def stop(work: Work) -> Facts:
     """The running connector has no task any more; the commit that it has streamed last."""
-    connect, name = work.platform.core_connect(), names.connector_name(work.after)
     began = time.time()
-    connect.stop(name)
+    work.platform.core_connect().stop(names.connector_name(work.after))
+    return stopped_at(work, began)
+
+
+def stopped_at(work: Work, began: float) -> Facts:
+    """The commit that the stopped connector has streamed last.
+
+    Raises:
+        OnboardingError: it has not streamed anything yet.
+    """
+    connect, name = work.platform.core_connect(), names.connector_name(work.after)
     offsets = [entry["offset"] for entry in connect.offsets(name) if entry.get("offset")]
     if len(offsets) != 1:
         raise OnboardingError(
@@ -65,9 +74,14 @@ def remove(work: Work) -> Facts:
         connect.stop(name)
         connect.reset_offsets(name)
         connect.delete(name)
+    return {"connector": name, "slot_dropped": cleared(work)}
+
+
+def cleared(work: Work) -> bool:
+    """The stopped temporary connector's publication is gone, and its slot; whether there was one."""
     slot = work.database.drop_slot(names.temporary(names.slot_name(work.after)))
     work.database.drop_publication(names.temporary(names.publication_name(work.after)))
-    return {"connector": name, "slot_dropped": slot}
+    return slot
 
 
 STOP = Step("stop", "the running connector is stopped, its offsets are kept", stop, without_tables)

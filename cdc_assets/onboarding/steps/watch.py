@@ -3,6 +3,9 @@
 The connector is the delicate one. Whoever applies its config restarts its task, perhaps twice, the first time with the old list,
 and in mode `filtered` each start sets the publication to its own list. So once Connect's task has the new config it is
 restarted once more, from here: the process that is then seen at the slot has the new list, and no older one can follow.
+
+The temporary connector is made, stopped and taken away by commits too; between the last two its offsets are reset from here,
+since Connect would keep them under its name, and the next connector of that name would read nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +15,18 @@ from collections.abc import Callable
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
+from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.steps import temporary
+from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
 from cdc_assets.onboarding.work import Step, Work
 
 _DEADLINE_SECONDS = 24 * 3600.0
 _TOLD_EVERY_SECONDS = 60.0
 _POLL_SECONDS = 0.5
+# Which tables, and behind which commit their rows stand.
+_ANCHORED = ("table.include.list", "transforms.anchor.value.literal")
 
 
 def topics(work: Work) -> Facts:
@@ -55,6 +63,65 @@ def connector(work: Work) -> Facts:
     return {"connector": name, "tables": len(work.after.tables)}
 
 
+def stop(work: Work) -> Facts:
+    """The running connector has no task any more; the commit that it has streamed last."""
+    connect, name = work.platform.core_connect(), names.connector_name(work.after)
+
+    def is_stopped() -> bool:
+        status = connect.status(name)
+        return status is not None and status.stopped
+
+    _await(work, is_stopped, f"connector {name} to be STOPPED")
+    return temporary.stopped_at(work, time.time())
+
+
+def go_on(work: Work) -> Facts:
+    """The connector runs again, with old and new tables; what the temporary one will say comes behind `notifications`."""
+    facts = connector(work)
+    stopped = round(time.time() - work.state.fact("stop", "stopped_at"), 3)
+    return {**facts, "stopped_seconds": stopped, "notifications": notification_ends(work)}
+
+
+def snapshot(work: Work) -> Facts:
+    """The temporary connector has read every table, with the position in its rows that belongs there.
+
+    Raises:
+        OnboardingError: it was made with another one.
+    """
+    connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
+    wanted = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
+    _await(work, lambda: connect.config(name) is not None, f"connector {name}, which reads the new tables alone")
+    found = connect.config(name) or {}
+    if wrong := sorted(key for key in _ANCHORED if found.get(key) != wanted[key]):
+        shown = "; ".join(f"{key} is {found.get(key)!r}, not {wanted[key]!r}" for key in wrong)
+        raise OnboardingError(
+            f"connector {name} is not that of the commit: {shown}; stop it, cdc offsets reset {name}, delete it, apply "
+            f"the commit as it is printed, then cdc onboard {work.after.name} --resume"
+        )
+    return {"connector": name, **followed(work, name, work.state.fact("go-on", "notifications"))}
+
+
+def clear(work: Work) -> Facts:
+    """The temporary connector is stopped; its offsets, slot and publication are gone."""
+    connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
+
+    def is_stopped() -> bool:
+        status = connect.status(name)
+        return status is None or status.stopped
+
+    _await(work, is_stopped, f"connector {name} to be STOPPED")
+    if connect.config(name) is not None:
+        connect.reset_offsets(name)
+    return {"connector": name, "slot_dropped": temporary.cleared(work)}
+
+
+def remove(work: Work) -> Facts:
+    """The temporary connector is gone."""
+    connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
+    _await(work, lambda: connect.config(name) is None, f"connector {name} to be gone")
+    return {"connector": name}
+
+
 def _await(work: Work, reached: Callable[[], bool], what: str) -> None:
     """Poll, and say now and then what is waited for.
 
@@ -76,4 +143,11 @@ STEPS = (
     Step("topics", "their topics come to the core cluster, by the first commit", topics),
     Step("mirror", "their copies come to the lake's cluster, by the first commit", mirror),
     Step("connector", "the connector gets old and new tables, by the second commit; it is restarted once", connector),
+    Step("stop", "the running connector is stopped, its offsets are kept, by the second commit", stop),
+    Step("go-on", "it goes on from where it was, with old and new tables, by the third commit; it is restarted once", go_on),
+)
+SNAPSHOT = Step("snapshot", "a temporary connector reads the new tables alone into their topics, by the fourth commit", snapshot)
+REMOVE = (
+    Step("clear", "the temporary connector is stopped, by the fifth commit; its offsets, slot and publication go", clear),
+    Step("remove", "the temporary connector is removed, by the sixth commit", remove),
 )
