@@ -24,6 +24,9 @@ WHOLE_BEFORE = ("debezium-json", "debezium-json-schema", "debezium-avro")
 ANCHOR_HEADER = "cdc_assets.anchor"
 """A record's header: the commit (LSN) behind which a row read by a temporary connector stands."""
 
+DEBEZIUM_UNAVAILABLE = "__debezium_unavailable_value"
+"""Debezium's own `unavailable.value.placeholder`: of somebody else's connector, unless he has changed it."""
+
 
 def _decode(cls: type[T], text: str) -> dict[str, Any]:
     try:
@@ -179,7 +182,7 @@ class SilverSpec:
     columns: tuple[Column, ...]
     keys: tuple[str, ...] = ()
     folded_limit: int | None = None
-    unavailable: str = "__debezium_unavailable_value"
+    unavailable: str = DEBEZIUM_UNAVAILABLE
     envelope: str = "debezium-json"
     connector: str = "postgresql"
     schema_registry: str | None = None

@@ -24,10 +24,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known, ledger_of
 from cdc_assets.resources.table_lock import table_lock
-from spark.specs import Column, JobResult, SilverSpec
-
-# Of somebody else's connector: `unavailable.value.placeholder`, unless he has changed it.
-DEBEZIUMS_UNAVAILABLE = "__debezium_unavailable_value"
+from spark.specs import DEBEZIUM_UNAVAILABLE, Column, JobResult, SilverSpec
 
 
 def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
@@ -96,7 +93,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         drops=found.drops,
         ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
         columns_to_update=table.columns_to_update or "",
-        unavailable=UNAVAILABLE_VALUE if isinstance(source, CapturedSource) else DEBEZIUMS_UNAVAILABLE,
+        unavailable=UNAVAILABLE_VALUE if isinstance(source, CapturedSource) else DEBEZIUM_UNAVAILABLE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
         **record_form(source, table),

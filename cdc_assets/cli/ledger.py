@@ -98,7 +98,8 @@ def _table(chosen: str) -> tuple[BaseSource, Table]:
         return found[0]
     if found:
         raise typer.BadParameter(f"{chosen}: more than one source has it: {', '.join(f'{s.name}.{chosen}' for s, _ in found)}")
-    chosen_sources([name] if dot else [])
+    if dot:
+        chosen_sources([name])  # it says that there is no such source
     raise typer.BadParameter(f"no source has a table {chosen}; sources: {', '.join(sources)}")
 
 

@@ -6,9 +6,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from cdc_assets import names, settings
 from cdc_assets.ledger.count import behind
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.sensors.dropped_ticks import why_dropped
-from cdc_assets.sensors.recent_runs import last_materialized
-from cdc_assets.sensors.volumetry_schedule import cron, whole_minutes
+from cdc_assets.sensors.rhythm import rhythmic
 
 
 def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
@@ -24,20 +22,9 @@ def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """The processing-time trigger: every run emits a pane of each window that has changed."""
 
-    @dg.schedule(
-        name=f"ledger_{source.name}_schedule",
-        job=job,
-        cron_schedule=cron(source.ledger.every),
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
-    def ledger(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        silver = [dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables]
-        if not any(last_materialized(context.instance, key) for key in silver):
-            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
-        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(source.ledger.every)):
-            return dg.SkipReason(missed)
-        if not any(behind(settings.lake(), source, table) for table in source.tables):
-            return dg.SkipReason("silver has folded nothing since the last count")
-        return dg.RunRequest()
+    def nothing_new() -> str | None:
+        if any(behind(settings.lake(), source, table) for table in source.tables):
+            return None
+        return "silver has folded nothing since the last count"
 
-    return ledger
+    return rhythmic(job, source, source.ledger.every, unneeded=nothing_new)

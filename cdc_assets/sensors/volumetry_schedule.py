@@ -1,7 +1,5 @@
 """The volumetry checks on their declared rhythm: one job per source, one run for all its tables."""
 
-from datetime import timedelta
-
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
@@ -12,27 +10,12 @@ from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
 from cdc_assets.registry.models import BaseSource, Source
-from cdc_assets.sensors.dropped_ticks import why_dropped
-from cdc_assets.sensors.recent_runs import last_materialized
+from cdc_assets.sensors.rhythm import rhythmic
 
 
 def job_name(source: BaseSource) -> str:
     """The job that runs all volumetry checks of a source."""
     return f"volumetry_{source.name}"
-
-
-def whole_minutes(every: timedelta) -> int:
-    """At least one."""
-    return max(1, round(every.total_seconds() / 60))
-
-
-def cron(every: timedelta) -> str:
-    """At least as often: every so many minutes of an hour, hours of a day, or days of a month."""
-    minutes = whole_minutes(every)
-    hours, days = minutes // 60, minutes // 1440
-    if not hours:
-        return f"*/{minutes} * * * *"
-    return f"0 */{hours} * * *" if not days else f"0 0 */{min(days, 31)} * *"
 
 
 def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
@@ -54,19 +37,4 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """At the shortest rhythm that a table of the source declares, in whole minutes."""
     shortest = min((table.volumetry or source.volumetry).every for table in source.tables)
-
-    @dg.schedule(
-        name=f"volumetry_{source.name}_schedule",
-        job=job,
-        cron_schedule=cron(shortest),
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
-    def volumetry(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        silver = (dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables)
-        if not any(last_materialized(context.instance, key) for key in silver):
-            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
-        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(shortest)):
-            return dg.SkipReason(missed)
-        return dg.RunRequest()
-
-    return volumetry
+    return rhythmic(job, source, shortest)

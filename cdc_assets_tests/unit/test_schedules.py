@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 import pytest
 from dagster._utils.schedules import cron_string_iterator
 
-from cdc_assets.sensors.volumetry_schedule import cron
+from cdc_assets.sensors.rhythm import cron
 
 
 @pytest.mark.parametrize("minutes", [1, 5, 7, 59, 60, 90, 300, 1439, 1440, 2880, 10_080, 44_640])

@@ -65,13 +65,8 @@ def connector(work: Work) -> Facts:
 
 def stop(work: Work) -> Facts:
     """The running connector has no task any more; the commit that it has streamed last."""
-    connect, name = work.platform.core_connect(), names.connector_name(work.after)
-
-    def is_stopped() -> bool:
-        status = connect.status(name)
-        return status is not None and status.stopped
-
-    _await(work, is_stopped, f"connector {name} to be STOPPED")
+    name = names.connector_name(work.after)
+    _await(work, lambda: _stopped(work, name), f"connector {name} to be STOPPED")
     return temporary.stopped_at(work, time.time())
 
 
@@ -105,11 +100,7 @@ def clear(work: Work) -> Facts:
     """The temporary connector is stopped; its offsets, slot and publication are gone."""
     connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
 
-    def is_stopped() -> bool:
-        status = connect.status(name)
-        return status is None or status.stopped
-
-    _await(work, is_stopped, f"connector {name} to be STOPPED")
+    _await(work, lambda: connect.status(name) is None or _stopped(work, name), f"connector {name} to be STOPPED")
     if connect.config(name) is not None:
         connect.reset_offsets(name)
     return {"connector": name, "slot_dropped": temporary.cleared(work)}
@@ -120,6 +111,11 @@ def remove(work: Work) -> Facts:
     connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
     _await(work, lambda: connect.config(name) is None, f"connector {name} to be gone")
     return {"connector": name}
+
+
+def _stopped(work: Work, name: str) -> bool:
+    status = work.platform.core_connect().status(name)
+    return status is not None and status.stopped
 
 
 def _await(work: Work, reached: Callable[[], bool], what: str) -> None:

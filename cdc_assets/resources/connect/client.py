@@ -22,7 +22,6 @@ from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStat
 
 _POLL_SECONDS = 0.25
 _TAKEN_UP_SECONDS = 5.0
-# A connector's tasks take 1 to 5 s; a busy machine of two cores has been seen to need 20.
 
 
 class ConnectClient:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-UNAVAILABLE = "__debezium_unavailable_value"
+from spark.specs import DEBEZIUM_UNAVAILABLE
 
 
 class UnreadableRecordError(Exception):
@@ -69,7 +69,7 @@ def debezium(key: bytes | None, value: bytes | None, keys: Sequence[str]) -> lis
     said = said["payload"] if "payload" in said and "op" not in said else said
     operation = said.get("op")
     if operation in ("c", "r", "u") and isinstance(said.get("after"), dict):
-        return [Change("row", {name: text for name, text in said["after"].items() if text != UNAVAILABLE})]
+        return [Change("row", {name: text for name, text in said["after"].items() if text != DEBEZIUM_UNAVAILABLE})]
     if operation == "d":
         named = _document(key) if key else {}
         gone: Mapping[str, Any] = said.get("before") or named.get("payload") or named

@@ -1,0 +1,54 @@
+"""A job of a source on a declared rhythm: what counting, comparing and the ledger have in common."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.sensors.dropped_ticks import why_dropped
+from cdc_assets.sensors.recent_runs import last_materialized
+
+
+def whole_minutes(every: timedelta) -> int:
+    """At least one."""
+    return max(1, round(every.total_seconds() / 60))
+
+
+def cron(every: timedelta) -> str:
+    """At least as often: every so many minutes of an hour, hours of a day, or days of a month."""
+    minutes = whole_minutes(every)
+    hours, days = minutes // 60, minutes // 1440
+    if not hours:
+        return f"*/{minutes} * * * *"
+    return f"0 */{hours} * * *" if not days else f"0 0 */{min(days, 31)} * *"
+
+
+def rhythmic(
+    job: UnresolvedAssetJobDefinition,
+    source: BaseSource,
+    every: timedelta,
+    *,
+    unneeded: Callable[[], str | None] = lambda: None,
+) -> dg.ScheduleDefinition:
+    """`<job>_schedule`, from the first table in silver on; `unneeded` says why a tick is not worth a run."""
+
+    @dg.schedule(
+        name=f"{job.name}_schedule",
+        job=job,
+        cron_schedule=cron(every),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        silver = (dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables)
+        if not any(last_materialized(context.instance, key) for key in silver):
+            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
+        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
+            return dg.SkipReason(missed)
+        if reason := unneeded():
+            return dg.SkipReason(reason)
+        return dg.RunRequest()
+
+    return tick
