@@ -49,6 +49,14 @@ class DatabaseError(CdcAssetsError):
     """A source database cannot be reached, or refused what we asked of it."""
 
 
+class DriverMissingError(DatabaseError):
+    """The package that a kind of database is asked through is not installed; `install` is the command that does it."""
+
+    def __init__(self, kind: str, package: str, install: str = "uv sync --inexact --only-group databases") -> None:
+        super().__init__(f"{kind} is asked through {package}, which is not installed: {install}")
+        self.install = install
+
+
 class HistoryWithoutKeyError(CdcAssetsError):
     """A table without key is declared with a history."""
 

@@ -1,7 +1,7 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
 connector → topic → mirror → bronze → silver → ledger, and bronze → backup. A source of topics has no connector, and no mirror
-where its topics are on the lake's own cluster; one whose database is not asked has neither preflight nor rows to compare with.
+where its topics are on the lake's own cluster; one whose database is not asked for columns has them declared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.rows import build_rows_checks, has_rows_check
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.sensors.auto_restart import build_restart_sensor
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
@@ -42,9 +42,8 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
         chain.append(build_backup_assets(source))
     checks = [build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
     sensors = [build_offsets_sensor(source)]
-    if isinstance(source, Source):
-        checks.append(build_preflight_check(source))
     if isinstance(source, CapturedSource):
+        checks.append(build_preflight_check(source))
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):
         checks.append(build_flow_check(source))

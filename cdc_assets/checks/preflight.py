@@ -8,18 +8,18 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.checks.result import check_result
 from cdc_assets.preflight import Report, preflight
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.platform import Platform
 
 NAME = "preflight"
 
 
-def preflight_key(source: Source) -> dg.AssetCheckKey:
+def preflight_key(source: CapturedSource) -> dg.AssetCheckKey:
     """The key of the source's check."""
     return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
 
 
-def build_preflight_check(source: Source) -> dg.AssetChecksDefinition:
+def build_preflight_check(source: CapturedSource) -> dg.AssetChecksDefinition:
     """One check per source."""
     key = preflight_key(source)
     spec = dg.AssetCheckSpec(
@@ -33,8 +33,11 @@ def build_preflight_check(source: Source) -> dg.AssetChecksDefinition:
     return check
 
 
-def preflight_result(source: Source, report: Report) -> dg.AssetCheckResult:
-    """Failures are errors; where there are only warnings, the check warns."""
+def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckResult:
+    """Failures are errors, which stop what comes behind them in the same run; where there are only warnings, the check warns.
+
+    A chain of declared columns needs nothing of its database itself: that nobody here can ask it warns.
+    """
     bad = (*report.failures, *report.warnings)
     held = len(report.findings) - len(bad)
     text = "; ".join(f"{f.subject} {f.message}. Mend: {f.mend}" for f in bad[:5]) or f"{held} rules hold at {report.place}"
@@ -45,5 +48,6 @@ def preflight_result(source: Source, report: Report) -> dg.AssetCheckResult:
         **{f"cdc/{name}": value for name, value in report.figures.items()},
         **({"cdc/findings": dg.MetadataValue.table(rows)} if rows else {}),
     }
-    severity = dg.AssetCheckSeverity.ERROR if report.failures else dg.AssetCheckSeverity.WARN
+    stopping = [f for f in report.failures if isinstance(source, Source) or f.check not in ("reachable", "refused")]
+    severity = dg.AssetCheckSeverity.ERROR if stopping else dg.AssetCheckSeverity.WARN
     return check_result(preflight_key(source), not bad, text, metadata, severity=severity)

@@ -21,14 +21,14 @@ def preflight(
 ) -> None:
     """Check source databases before and during capture. Exit 1 when something that capture needs does not hold."""
     from cdc_assets import preflight as looking
-    from cdc_assets.registry.models import CapturedSource, Source
+    from cdc_assets.registry.models import CapturedSource
     from cdc_assets.resources.platform import Platform
 
     platform, reports = Platform(), []
     for source in chosen_sources(sources or ()):
-        if not isinstance(source, Source):
-            if isinstance(source, CapturedSource):
-                print(f"{source.name}: kind {source.database.kind} is not asked from here: docs/databases.md", file=sys.stderr)
+        if not isinstance(source, CapturedSource):
+            if sources:
+                print(f"{source.name}: its topics are filled by others, there is no database to look at", file=sys.stderr)
             continue
         report = looking.preflight(platform, source)
         if fix and not dry_run:

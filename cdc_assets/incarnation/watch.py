@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError, IncarnationError
+from cdc_assets.errors import IncarnationError
 from cdc_assets.incarnation.binlog import judged_binlog
 from cdc_assets.incarnation.facts import Facts, IncarnationDatabase
 from cdc_assets.incarnation.judge import Verdict, judged
@@ -163,14 +163,6 @@ def refusal(source: Source, verdict: Verdict) -> str:
         f"the server of source {source.name} does not go on where it was read: {verdict.reason}. Its connector must not go on "
         f"from its offset: cdc repair source {source.name} opens a new epoch, with every table read again"
     )
-
-
-def safely(platform: Platform, source: Source) -> Look | CdcAssetsError:
-    """The look, or what stands in its way."""
-    try:
-        return look(platform, source)
-    except CdcAssetsError as error:
-        return error
 
 
 def _position(offsets: Sequence[Mapping[str, Any]]) -> int:

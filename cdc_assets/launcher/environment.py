@@ -117,8 +117,9 @@ def _read_stamp(root: Path) -> dict[str, Any]:
 
 
 def _present(root: Path) -> set[str]:
-    """An environment made by hand for development keeps its group."""
-    return {"dev"} if any((root / ".venv").glob("lib/python3*/site-packages/pytest")) else set()
+    """Groups that were installed by hand stay: for development, and the drivers of databases (docs/databases.md)."""
+    packages = {"dev": "pytest", "databases": "oracledb"}
+    return {group for group, name in packages.items() if any((root / ".venv").glob(f"lib/python3*/site-packages/{name}"))}
 
 
 def groups_for(arguments: list[str]) -> set[str]:

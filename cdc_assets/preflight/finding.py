@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Level = Literal["ok", "warn", "fail"]
+# Catalogues show a role only what it may use.
+NOT_SEEN = "does not exist, or the role may not see it"
 
 
 @dataclass(frozen=True)

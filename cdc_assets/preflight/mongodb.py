@@ -9,22 +9,34 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.registry.identifiers import TableId
 
-# {name: (database, command)}; `collections` is asked of every database.
+_OPLOG = {"find": "oplog.rs", "projection": {"ts": 1}, "limit": 1, "singleBatch": True}
+# {name: (database, command)}; a mongos has no oplog of its own, and is asked for none.
 COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "hello": ("admin", {"hello": 1}),
+    "oplog_first": ("local", {**_OPLOG, "sort": {"$natural": 1}}),
+    "oplog_last": ("local", {**_OPLOG, "sort": {"$natural": -1}}),
     "server": ("admin", {"serverStatus": 1, "oplogTruncation": 1}),
-    "collections": ("{database}", {"listCollections": 1}),
 }
 LEAST_OPLOG_HOURS = 72
 
 
-def findings(
-    tables: Sequence[TableId], answers: Mapping[str, Any], *, oplog_hours: float | None, pre_images: bool = False
-) -> Iterator[Finding]:
-    """`hello`'s answer, `collections` by database (the batch), and how many hours the oplog spans (last minus first ts)."""
+def collections_command(tables: Sequence[TableId], database: str) -> dict[str, Any]:
+    """Asks a database for its collections of these."""
+    return {"listCollections": 1, "filter": {"name": {"$in": [t.table for t in tables if t.schema == database]}}}
+
+
+def allowing(name: str, user: str) -> str:
+    """What lets the role ask the command, or for the collections of the database called `name`."""
+    database = "local" if name.startswith("oplog") else name
+    role = f"{{role: {json.dumps('read')}, db: {json.dumps(database, ensure_ascii=False)}}}"
+    return f"db.getSiblingDB({json.dumps('admin')}).grantRolesToUser({json.dumps(user, ensure_ascii=False)}, [{role}])"
+
+
+def findings(tables: Sequence[TableId], answers: Mapping[str, Any], *, pre_images: bool = False) -> Iterator[Finding]:
+    """The commands' answers by their names, of which only `hello`'s must be there; `collections`: {database: its answer}."""
     hello = answers["hello"]
     if hello.get("setName") or hello.get("msg") == "isdbgrid":
         kind = f"replica set {hello['setName']}" if hello.get("setName") else "sharded cluster"
@@ -34,14 +46,13 @@ def findings(
         yield Finding("replica_set", "fail", "server", message, "start it with --replSet rs0, then rs.initiate()")
     if hello.get("maxWireVersion", 0) < 13:
         yield Finding("version", "fail", "server", "is older than MongoDB 5.0", "upgrade it")
-    if oplog_hours is not None and oplog_hours < LEAST_OPLOG_HOURS:
-        message = f"the oplog spans {oplog_hours:.0f} h: a connector that is down for longer needs a snapshot"
-        mend = "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 168})"
-        yield Finding("oplog", "warn", "server", message, mend, safe=True)
+    yield from _oplog(answers)
     for table in tables:
-        found = {one["name"]: one for one in answers["collections"].get(table.schema, [])}.get(table.table)
+        if (answer := answers["collections"].get(table.schema)) is None:
+            continue
+        found = {one["name"]: one for one in answer["cursor"]["firstBatch"]}.get(table.table)
         if found is None:
-            yield Finding("collection", "fail", str(table), "does not exist", "correct its name in the registry, or create it")
+            yield Finding("collection", "fail", str(table), NOT_SEEN, "correct its name in the registry, or create it")
         elif found.get("type") == "view":
             yield Finding("collection", "fail", str(table), "is a view: it has no change stream", "declare what it is made of")
         elif pre_images and not found.get("options", {}).get("changeStreamPreAndPostImages", {}).get("enabled"):
@@ -50,3 +61,19 @@ def findings(
             yield Finding("pre_images", "fail", str(table), "keeps no pre-images, which images: with_pre_image needs", mend)
         else:
             yield Finding("collection", "ok", str(table), "exists")
+
+
+def _oplog(answers: Mapping[str, Any]) -> Iterator[Finding]:
+    """How far back it reaches, or will: what a server promises to keep (minRetentionHours) counts while it is still young."""
+    ends = [answers[name]["cursor"]["firstBatch"] for name in ("oplog_first", "oplog_last") if name in answers]
+    if len(ends) < 2 or not all(ends):
+        return
+    first, last = (batch[0]["ts"].time for batch in ends)
+    hours = (last - first) / 3600
+    promised = answers.get("server", {}).get("oplogTruncation", {}).get("oplogMinRetentionHours") or 0
+    if max(hours, promised) >= LEAST_OPLOG_HOURS:
+        yield Finding("oplog", "ok", "server", f"the oplog spans {hours:.0f} h" + (f", kept {promised:g} h" if promised else ""))
+        return
+    message = f"the oplog spans {hours:.0f} h: a connector that is down for longer needs a snapshot"
+    mend = "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 168})"
+    yield Finding("oplog", "warn", "server", message, mend)

@@ -5,10 +5,10 @@ https://debezium.io/documentation/reference/3.6/connectors/mysql.html#setting-up
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.preflight.sql_text import table_name
 from cdc_assets.registry.identifiers import TableId
 
@@ -20,10 +20,10 @@ QUERIES = {
     "('log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'server_id', "
     "'binlog_expire_logs_seconds', 'expire_logs_days', 'gtid_mode', 'enforce_gtid_consistency', 'gtid_domain_id')",
     "grants": "SHOW GRANTS",
-    "tables": "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_schema IN ({databases})",
+    "tables": "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_schema IN ({schemas})",
     # A user who may only read does not see table_constraints.
     "keys": "SELECT DISTINCT table_schema, table_name FROM information_schema.statistics "
-    "WHERE index_name = 'PRIMARY' AND table_schema IN ({databases})",
+    "WHERE index_name = 'PRIMARY' AND table_schema IN ({schemas})",
 }
 # A connector that was down for a weekend must find its position again.
 LEAST_RETENTION_SECONDS = 3 * 86400
@@ -34,8 +34,15 @@ _GTID = "; ".join(
 )
 
 
-def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, user: str = "cdc") -> Iterator[Finding]:
-    """Answers of the queries by their names."""
+def allowing(_name: str, user: str) -> str:
+    """What lets the role ask the query."""
+    return f"GRANT SELECT ON *.* TO '{user}'@'%'"
+
+
+def findings(
+    tables: Sequence[TableId], answers: Mapping[str, Rows], *, user: str = "cdc", keyed: Collection[TableId] = ()
+) -> Iterator[Finding]:
+    """Answers of the queries by their names; `keyed`: the registry declares what their rows are known by."""
     variables = {str(name).lower(): str(value) for name, value in answers["variables"]}
     wanted = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
     for name, value in wanted.items():
@@ -64,11 +71,11 @@ def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, user: st
             "privileges", "fail", "server", f"lacks {', '.join(names)}", f"GRANT {', '.join(names)} ON *.* TO '{user}'@'%'"
         )
     there = {TableId(schema, table): engine for schema, table, engine in answers["tables"]}
-    keyed = {TableId(schema, table) for schema, table in answers["keys"]}
+    known = {TableId(schema, table) for schema, table in answers["keys"]} | {*keyed}
     for table in tables:
         if table not in there:
-            yield Finding("table", "fail", str(table), "does not exist", "correct its name in the registry, or create it")
-        elif table not in keyed:
+            yield Finding("table", "fail", str(table), NOT_SEEN, "correct its name in the registry, or create it")
+        elif table not in known:
             mend = f"ALTER TABLE {table_name(table, '`')} ADD PRIMARY KEY (…), or declare keys in the registry"
             yield Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
         else:

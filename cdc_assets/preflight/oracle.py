@@ -5,21 +5,23 @@ https://debezium.io/documentation/reference/3.6/connectors/oracle.html#setting-u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.preflight.sql_text import table_name
 from cdc_assets.registry.identifiers import TableId
 
 Rows = Sequence[Sequence[Any]]
 
+# {name: query}; `tables` and `log_groups` take the owners' names.
 QUERIES = {
     "database": "SELECT log_mode, supplemental_log_data_min, supplemental_log_data_all, "
     "(SELECT ROUND((SYSDATE - MIN(first_time)) * 24) FROM v$archived_log WHERE deleted = 'NO') FROM v$database",
     "tables": "SELECT t.owner, t.table_name, (SELECT COUNT(*) FROM all_constraints c WHERE c.owner = t.owner "
-    "AND c.table_name = t.table_name AND c.constraint_type = 'P') FROM all_tables t",
-    "log_groups": "SELECT owner, table_name, log_group_type FROM all_log_groups",
+    "AND c.table_name = t.table_name AND c.constraint_type = 'P') FROM all_tables t "
+    "WHERE t.owner IN ({schemas})",
+    "log_groups": "SELECT owner, table_name, log_group_type FROM all_log_groups WHERE owner IN ({schemas})",
     "redo": "SELECT COUNT(*), MIN(bytes) / 1048576 FROM v$log",
 }
 LEAST_ARCHIVED_HOURS = 72
@@ -29,9 +31,29 @@ LEAST_REDO_MB = 400
 LONGEST_NAME = 30
 
 
-def findings(tables: Sequence[TableId], answers: Mapping[str, Rows]) -> Iterator[Finding]:
-    """Answers of the queries by their names."""
-    mode, minimal, everything, hours = answers["database"][0]
+def allowing(name: str, user: str) -> str:
+    """What lets the role ask the query."""
+    views = {"database": ("V_$DATABASE", "V_$ARCHIVED_LOG"), "redo": ("V_$LOG",)}.get(name, ("ALL_TABLES",))
+    return "; ".join(f"GRANT SELECT ON {view} TO {user}" for view in views)
+
+
+def findings(tables: Sequence[TableId], answers: Mapping[str, Rows], *, keyed: Collection[TableId] = ()) -> Iterator[Finding]:
+    """Answers of the queries by their names, of which `tables` and `log_groups` must be there; `keyed`: the registry declares
+    what their rows are known by."""
+    everything = None
+    if "database" in answers:
+        everything = answers["database"][0][2] == "YES"
+        yield from _database(*answers["database"][0])
+    if "redo" in answers:
+        yield from _redo(*answers["redo"][0])
+    keys = {TableId(owner, table): bool(key) for owner, table, key in answers["tables"]}
+    logged = {TableId(owner, table) for owner, table, kind in answers["log_groups"] if kind == "ALL COLUMN LOGGING"}
+    for wanted in tables:
+        key = keys[wanted] or wanted in keyed if wanted in keys else None
+        yield from _table(wanted, key, everything=wanted in logged or everything)
+
+
+def _database(mode: str, minimal: str, _: str, hours: float | None) -> Iterator[Finding]:
     if mode != "ARCHIVELOG":
         mend = "SHUTDOWN IMMEDIATE; STARTUP MOUNT; ALTER DATABASE ARCHIVELOG; ALTER DATABASE OPEN"
         yield Finding("archive_log", "fail", "database", f"log_mode is {mode}: redo is overwritten before it is read", mend)
@@ -43,24 +65,22 @@ def findings(tables: Sequence[TableId], answers: Mapping[str, Rows]) -> Iterator
     if hours is not None and hours < LEAST_ARCHIVED_HOURS:
         message = f"archived logs go back {hours} h: a connector that is down for longer loses its position"
         yield Finding("retention", "warn", "database", message, f"RMAN> {_KEEP}")
-    groups, size = answers["redo"][0]
+
+
+def _redo(groups: int, size: float | None) -> Iterator[Finding]:
     if size is not None and size < LEAST_REDO_MB:
         message = f"its {groups} redo logs have {size:.0f} MB: they switch often, and mining slows down"
         yield Finding("redo_size", "warn", "database", message, "ALTER DATABASE ADD LOGFILE SIZE 1G, once for each group")
-    keys = {TableId(owner, table): key for owner, table, key in answers["tables"]}
-    logged = {TableId(owner, table) for owner, table, kind in answers["log_groups"] if kind == "ALL COLUMN LOGGING"}
-    for wanted in tables:
-        yield from _table(wanted, keys.get(wanted), everything=everything == "YES" or wanted in logged)
 
 
-def _table(table: TableId, key: int | None, *, everything: bool) -> Iterator[Finding]:
+def _table(table: TableId, key: bool | None, *, everything: bool | None) -> Iterator[Finding]:
     name = str(table)
     if key is None:
         yield Finding(
-            "table", "fail", name, "does not exist (names are as in the dictionary, mostly upper case)", "correct its name"
+            "table", "fail", name, f"{NOT_SEEN} (names are as in the dictionary, mostly upper case)", "correct its name"
         )
         return
-    if not everything:
+    if everything is False:
         mend = f"ALTER TABLE {table_name(table)} ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
         yield Finding("supplemental_table", "fail", name, "logs only what changes: an update's other columns would be NULL", mend)
     elif not key:
@@ -72,7 +92,7 @@ def _table(table: TableId, key: int | None, *, everything: bool) -> Iterator[Fin
             f"ALTER TABLE {table_name(table)} ADD PRIMARY KEY (…), or declare keys in the registry",
         )
     else:
-        yield Finding("table", "ok", name, "logs all columns and has a key")
+        yield Finding("table", "ok", name, "logs all columns and has a key" if everything else "exists and has a key")
     if any(len(part) > LONGEST_NAME for part in table):
         message = f"its name is longer than {LONGEST_NAME} characters: LogMiner does not mine it"
         yield Finding("name", "fail", name, message, "rename it, or leave it out")

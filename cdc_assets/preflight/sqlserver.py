@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.identifiers import TableId
 
@@ -33,10 +33,25 @@ _START_AGENT = (
 )
 
 
+def asked(name: str, answers: Mapping[str, Rows]) -> bool:
+    """Whether the query has anything to ask: a database without CDC has no schema `cdc`, and maybe no job in msdb."""
+    return name not in ("instances", "jobs") or bool("database" in answers and answers["database"][0][1])
+
+
+def allowing(name: str, user: str) -> str:
+    """What lets the role ask the query."""
+    role = identifier(user, "[")
+    if name == "agent":
+        return f"USE master; GRANT VIEW SERVER STATE TO {role}"
+    if name == "jobs":
+        return f"USE msdb; CREATE USER {role} FOR LOGIN {role}; GRANT SELECT ON dbo.cdc_jobs TO {role}"
+    return f"GRANT SELECT ON SCHEMA::cdc TO {role}"
+
+
 def findings(
     tables: Sequence[TableId], answers: Mapping[str, Rows], *, snapshot_isolation: bool = True, user: str = "cdc"
 ) -> Iterator[Finding]:
-    """Answers of the queries by their names; those on `cdc.` are empty where the database has no CDC."""
+    """Answers of the queries by their names; only `database` and `tables` must be there."""
     name, enabled, isolation = answers["database"][0]
     if not enabled:
         yield Finding("database_cdc", "fail", name, "has no change data capture", "EXEC sys.sp_cdc_enable_db")
@@ -45,20 +60,21 @@ def findings(
     if snapshot_isolation and isolation != 1:
         mend = f"ALTER DATABASE {identifier(name, '[')} SET ALLOW_SNAPSHOT_ISOLATION ON"
         yield Finding("snapshot_isolation", "fail", name, "does not allow snapshot isolation, which the snapshot uses", mend)
-    running = [row[0] for row in answers["agent"]]
+    running = [row[0] for row in answers.get("agent", ())]
     if running and running != ["Running"]:
         yield Finding("agent", "fail", "server", f"SQL Server Agent is {running[0]}: nothing is captured", _START_AGENT)
-    if enabled and answers["jobs"] and "capture" not in {job for job, _ in answers["jobs"]}:
+    jobs = answers.get("jobs", ())
+    if enabled and jobs and "capture" not in {job for job, _ in jobs}:
         message = "has no capture job: the log is not read into the change tables"
         yield Finding("capture_job", "fail", name, message, "EXEC sys.sp_cdc_add_job @job_type = N'capture'")
-    for job, retention in answers["jobs"]:
+    for job, retention in jobs:
         if job == "cleanup" and retention < LEAST_RETENTION_MINUTES:
             mend = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080"
             message = f"changes are kept {retention / 60:.0f} h: a connector that is down for longer needs a snapshot"
             yield Finding("retention", "warn", name, message, mend, safe=True)
     there = {TableId(schema, table): (tracked, key) for schema, table, tracked, key in answers["tables"]}
     instances: dict[TableId, list[tuple[str, int]]] = {}
-    for schema, table, instance, lacking in answers["instances"]:
+    for schema, table, instance, lacking in answers.get("instances", ()):
         instances.setdefault(TableId(schema, table), []).append((instance, lacking))
     for wanted in tables:
         yield from _table(wanted, there.get(wanted), instances.get(wanted, []), user)
@@ -68,7 +84,7 @@ def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple
     name = str(table)
     schema, short = (part.replace("'", "''") for part in table)
     if found is None:
-        yield Finding("table", "fail", name, "does not exist", "correct its name in the registry, or create it")
+        yield Finding("table", "fail", name, NOT_SEEN, "correct its name in the registry, or create it")
         return
     tracked, key = found
     enable = f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{short}', @role_name = NULL"

@@ -9,7 +9,7 @@ from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.sensors.rhythm import rhythmic
 
 
@@ -23,7 +23,7 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
     if has_flow_check(source):
         keys.add(flow_key(source))
-    if isinstance(source, Source):
+    if isinstance(source, CapturedSource):
         keys.add(preflight_key(source))
     if names.is_mirrored(source):
         keys |= set(build_mirror_checks(source).check_keys)

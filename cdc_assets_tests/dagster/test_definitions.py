@@ -84,6 +84,29 @@ def test_definitions_load_without_services_and_without_heavy_libraries() -> None
     assert output == "[]"
 
 
+def test_definitions_of_every_kind_load_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = {
+        "mysql": "host: db",
+        "sqlserver": "host: db, dbname: shop",
+        "oracle": "host: db, dbname: ORCL",
+        "mongodb": "hosts: 'db:27017'",
+    }
+    for kind, server in servers.items():
+        key = "_id" if kind == "mongodb" else "id"
+        (tmp_path / f"{kind}.yaml").write_text(
+            f"source: {kind}\ndatabase: {{kind: {kind}, {server}, user: cdc, password: {{secret: {kind}}}}}\n"
+            f"tables: [{{name: shop.orders, keys: [{key}], columns: {{{key}: text not null}}}}]\n"
+        )
+    # An import of a module that is None in sys.modules fails.
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('pymysql', 'pytds', 'oracledb', 'pymongo', 'bson', 'psycopg')));"
+        f"import os; os.environ['CDC_SOURCES'] = {str(tmp_path)!r};"
+        "import cdc_assets.definitions as d; graph = d.defs.get_repository_def().asset_graph;"
+        "print(sorted(k.asset_key.path[1] for k in graph.asset_check_keys if k.name == 'preflight'))"
+    )
+    assert load_in_a_new_process(code)[0] == str(sorted(servers))
+
+
 def test_spark_and_registry_know_no_dagster() -> None:
     code = (
         "import sys, pkgutil, importlib, spark, cdc_assets.registry;"

@@ -10,9 +10,10 @@ import pytest
 
 from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
-from cdc_assets.preflight.run import preflight
+from cdc_assets.preflight import fix, preflight
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
+from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
@@ -159,6 +160,30 @@ def test_preflight_names_the_statement_that_mends_a_server(
     server.execute(*mends, "ALTER TABLE shop.orders ADD PRIMARY KEY (a, b)")
     report = preflight(Platform(), source)
     assert (report.failures, report.warnings) == ((), ())
+
+
+def test_a_source_of_kind_mysql_is_asked_by_its_own_driver(server: MariaDbServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cluster in ("core_kafka", "lake_kafka"):
+        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
+    for cluster in ("CORE", "LAKE"):
+        monkeypatch.setenv(f"CDC_{cluster}_CONNECT", "http://127.0.0.1:9")
+        monkeypatch.setenv(f"CDC_{cluster}_CONNECT_TOPICS", "none")
+    monkeypatch.setenv("CDC_SECRET_SHOP", PASSWORD)
+    database = {"kind": "mysql", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "shop"}}
+    columns = {"id": "bigint not null"}
+    tables = [{"name": name, "keys": ["id"], "columns": columns} for name in ("shop.orders", "shop.none", 'shop."o`d,d"')]
+    source = UnaskedSource.model_validate({"source": "shop", "database": database, "tables": tables})
+    server.execute("SET GLOBAL expire_logs_days = 1", "SET GLOBAL binlog_row_image = 'MINIMAL'")
+    report = preflight(Platform(), source)
+    found = {f"{f.level} {f.check} {f.subject}": f for f in report.findings}
+    assert {*found} >= {"fail binlog_row_image server", "warn retention server", "fail table shop.none", "ok table shop.orders"}
+    assert "ok table shop.o`d,d" in found
+    refused = dict(fix(Platform(), source, report))[found["warn retention server"]]
+    assert "Access denied; you need (at least one of) the" in refused
+    server.execute("SET GLOBAL binlog_row_image = 'FULL'", "GRANT BINLOG ADMIN ON *.* TO cdc")
+    assert [said for _, said in fix(Platform(), source, report)] == ["done"]
+    assert {f.subject for f in preflight(Platform(), source).failures} == {"shop.none"}
+    server.execute("REVOKE BINLOG ADMIN ON *.* FROM cdc")
 
 
 def test_without_a_binlog_there_is_nothing_to_count_at(source: Source, tmp_path: Path) -> None:

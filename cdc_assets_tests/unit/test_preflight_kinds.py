@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from cdc_assets.preflight import mongodb, mysql, oracle, sqlserver
@@ -52,6 +53,7 @@ def test_mysql() -> None:
         "gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON"
     )
     assert set(found) > {"warn key shop.orders", "fail table shop.gone"}
+    assert "warn key shop.orders" not in bad(mysql.findings([ORDERS], broken, keyed=[ORDERS]))
     partial = {**MYSQL, "variables": [*MYSQL["variables"][1:], ("binlog_row_value_options", "PARTIAL_JSON")]}
     assert bad(mysql.findings([ORDERS], partial)) == {
         "fail log_bin server": "log_bin = mysql-bin in my.cnf; then restart the server",
@@ -117,19 +119,32 @@ def test_oracle() -> None:
     assert set(found) > {"warn retention database", "warn redo_size database", f"fail name SHOP.{'X' * 31}"}
 
 
+def batch(*documents: dict[str, Any]) -> dict[str, Any]:
+    return {"cursor": {"firstBatch": [*documents], "id": 0}, "ok": 1.0}
+
+
 def test_mongodb() -> None:
     table = TableId("shop", "orders")
     images = {"options": {"changeStreamPreAndPostImages": {"enabled": True}}}
     good = {
         "hello": {"setName": "rs0", "maxWireVersion": 21},
-        "collections": {"shop": [{"name": "orders", "type": "collection", **images}]},
+        "collections": {"shop": batch({"name": "orders", "type": "collection", **images})},
+        "oplog_first": batch({"ts": SimpleNamespace(time=1_000_000)}),
+        "oplog_last": batch({"ts": SimpleNamespace(time=1_000_000 + 200 * 3600)}),
     }
-    assert bad(mongodb.findings([table], good, oplog_hours=200, pre_images=True)) == {}
-    broken = {"hello": {"maxWireVersion": 9}, "collections": {"shop": [{"name": "orders", "type": "collection", "options": {}}]}}
-    found = bad(mongodb.findings([table, TableId("shop", "gone")], broken, oplog_hours=2, pre_images=True))
+    assert bad(mongodb.findings([table], good, pre_images=True)) == {}
+    broken = {
+        **good,
+        "hello": {"maxWireVersion": 9},
+        "collections": {"shop": batch({"name": "orders", "type": "collection", "options": {}})},
+        "oplog_last": batch({"ts": SimpleNamespace(time=1_000_000 + 7200)}),
+    }
+    found = bad(mongodb.findings([table, TableId("shop", "gone")], broken, pre_images=True))
     assert (
         found["fail pre_images shop.orders"]
         == 'db.getSiblingDB("shop").runCommand({collMod: "orders", changeStreamPreAndPostImages: {enabled: true}})'
     )
     assert "replSetResizeOplog" in found["warn oplog server"]
     assert set(found) > {"fail replica_set server", "fail version server", "fail collection shop.gone"}
+    promised = {**broken, "server": {"oplogTruncation": {"oplogMinRetentionHours": 168.0}}}
+    assert "warn oplog server" not in bad(mongodb.findings([table], promised))

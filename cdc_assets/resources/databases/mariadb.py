@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
+from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.resources.databases.binlog import BinlogPosition
@@ -157,13 +157,13 @@ class MariaDbDatabase:
             cursor.execute(f"FLUSH TABLES {quoted('cdc_assets', marker)}")
         return position.text
 
-    def answers(self, queries: Mapping[str, str], databases: Sequence[str]) -> dict[str, list[Any]]:
-        """The rows of each query; `{databases}` in one stands for the databases' names."""
+    def answers(self, queries: Mapping[str, str], schemas: Sequence[str]) -> dict[str, list[Any]]:
+        """The rows of each query; `{schemas}` in one stands for the databases' names."""
         found = {}
         with self.connection() as cursor:
             for name, query in queries.items():
-                placed = query.format(databases=", ".join(["%s"] * len(databases)))
-                cursor.execute(placed, list(databases) if placed != query else None)
+                placed = query.format(schemas=", ".join(["%s"] * len(schemas)))
+                cursor.execute(placed, list(schemas) if placed != query else None)
                 found[name] = list(cursor.fetchall())
         return found
 
@@ -186,7 +186,7 @@ class MariaDbDatabase:
         try:
             import pymysql
         except ImportError as error:
-            raise DatabaseError("a source of kind mariadb needs PyMySQL: install cdc-assets[mariadb]") from error
+            raise DriverMissingError("MariaDB", "PyMySQL", "uv sync --inexact --extra mariadb") from error
         database = self._database
         try:
             connection = pymysql.connect(

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
+from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mongodb import MongoDb
 from cdc_assets.resources.rows.paged import PAGE, Values
@@ -78,32 +78,41 @@ class MongoDbReader:
 
     @contextmanager
     def _collection(self, table: TableId) -> Iterator[Any]:
-        try:
-            import pymongo
+        with opened(self.database) as client:
             from pymongo.read_concern import ReadConcern
             from pymongo.write_concern import WriteConcern
-        except ImportError as error:
-            raise DatabaseError(
-                "documents of MongoDB need pymongo, of the dependency group `databases`: uv sync --group databases"
-            ) from error
-        database = self.database
-        hosts = settings.resolve(database.hosts)
-        try:
-            with pymongo.MongoClient(
-                hosts.split(","),
-                replicaSet=database.replica_set,
-                username=settings.resolve(database.user),
-                password=settings.secret(database.password),
-                authSource=database.auth_source,
-                tls=database.tls,
-                serverSelectionTimeoutMS=10_000,
-                appname="cdc_assets",
-            ) as client:
-                yield client[table.schema].get_collection(
-                    table.table, read_concern=ReadConcern("majority"), write_concern=WriteConcern("majority")
-                )
-        except (pymongo.errors.PyMongoError, OSError) as error:
-            raise DatabaseError(f"MongoDB at {hosts}: {error}") from error
+
+            yield client[table.schema].get_collection(
+                table.table, read_concern=ReadConcern("majority"), write_concern=WriteConcern("majority")
+            )
+
+
+@contextmanager
+def opened(database: MongoDb) -> Iterator[Any]:
+    """A client of the cluster; `client[name].command(...)` is a database's.
+
+    Raises:
+        DatabaseError: the driver is missing, no server answers within 10 s, or what a server says.
+    """
+    try:
+        import pymongo
+    except ImportError as error:
+        raise DriverMissingError("MongoDB", "pymongo") from error
+    hosts = settings.resolve(database.hosts)
+    try:
+        with pymongo.MongoClient(
+            hosts.split(","),
+            replicaSet=database.replica_set,
+            username=settings.resolve(database.user),
+            password=settings.secret(database.password),
+            authSource=database.auth_source,
+            tls=database.tls,
+            serverSelectionTimeoutMS=10_000,
+            appname="cdc_assets",
+        ) as client:
+            yield client
+    except (pymongo.errors.PyMongoError, OSError) as error:
+        raise DatabaseError(f"MongoDB at {hosts}: {error}") from error
 
 
 def _fields(columns: Sequence[Column]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
+from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.mariadb import tls
 from cdc_assets.resources.rows.sql import Connection, Statements
@@ -66,7 +66,7 @@ class MySqlConnection(Connection):
         try:
             import pymysql
         except ImportError as error:
-            raise DatabaseError("rows of MySQL need PyMySQL: install cdc-assets[mariadb]") from error
+            raise DriverMissingError("MySQL", "PyMySQL", "uv sync --inexact --extra mariadb") from error
         database = self._database
         place = f"{settings.resolve(database.host)}:{settings.resolve(database.port)}"
         try:

@@ -1,4 +1,4 @@
-"""The reader of a kind's rows; nothing is connected yet."""
+"""The reader of a kind's rows, and its connection; nothing is connected yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc_assets.resources.rows.mongodb import MongoDbReader
 from cdc_assets.resources.rows.mysql import MySqlConnection
 from cdc_assets.resources.rows.oracle import OracleConnection
 from cdc_assets.resources.rows.paged import RowReader
-from cdc_assets.resources.rows.sql import SqlReader
+from cdc_assets.resources.rows.sql import Connection, SqlReader
 from cdc_assets.resources.rows.sqlserver import SqlServerConnection
 
 
@@ -22,12 +22,19 @@ def open_reader(database: DatabaseKind) -> RowReader:
     Raises:
         DatabaseError: there is none for it.
     """
+    return MongoDbReader(database) if isinstance(database, MongoDb) else SqlReader(open_connection(database))
+
+
+def open_connection(database: DatabaseKind) -> Connection:
+    """Of a kind that is asked in SQL.
+
+    Raises:
+        DatabaseError: there is none for it.
+    """
     if isinstance(database, MySql):
-        return SqlReader(MySqlConnection(database))
+        return MySqlConnection(database)
     if isinstance(database, SqlServer):
-        return SqlReader(SqlServerConnection(database))
+        return SqlServerConnection(database)
     if isinstance(database, Oracle):
-        return SqlReader(OracleConnection(database))
-    if isinstance(database, MongoDb):
-        return MongoDbReader(database)
-    raise DatabaseError(f"rows of kind {database.kind} are not read by pages")
+        return OracleConnection(database)
+    raise DatabaseError(f"a database of kind {database.kind} is not asked through a driver of these")

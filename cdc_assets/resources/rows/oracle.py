@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
+from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.oracle import Oracle
 from cdc_assets.resources.rows.sql import Connection, Statements
 
@@ -57,9 +57,7 @@ class OracleConnection(Connection):
         try:
             import oracledb
         except ImportError as error:
-            raise DatabaseError(
-                "rows of Oracle need oracledb, of the dependency group `databases`: uv sync --group databases"
-            ) from error
+            raise DriverMissingError("Oracle", "oracledb") from error
         database = self._database
         host, port = settings.resolve(database.host), int(settings.resolve(database.port))
         whole = {

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
+from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.resources.rows.sql import Connection, Statements
 
@@ -53,9 +53,7 @@ class SqlServerConnection(Connection):
         try:
             import pytds
         except ImportError as error:
-            raise DatabaseError(
-                "rows of SQL Server need python-tds, of the dependency group `databases`: uv sync --group databases"
-            ) from error
+            raise DriverMissingError("SQL Server", "python-tds") from error
         database = self._database
         host, port = settings.resolve(database.host), int(settings.resolve(database.port))
         try:

@@ -1,0 +1,42 @@
+"""Runs what is safe of what mends a source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.preflight.finding import Finding, Report
+from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.rows.open import open_connection
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.platform import Platform
+
+# A statement that waits for a lock holds up everybody behind it.
+_LOCK_TIMEOUT = "SET lock_timeout = '3s'"
+
+
+def fix(platform: Platform, source: CapturedSource, report: Report) -> list[tuple[Finding, str]]:
+    """Run every safe statement of what does not hold; each with `done`, or why not."""
+    done: list[tuple[Finding, str]] = []
+    for finding in report.findings:
+        if finding.level == "ok" or not finding.safe or finding.mend is None:
+            continue
+        try:
+            _run(platform, source, finding.mend)
+            done.append((finding, "done"))
+        except DatabaseError as error:
+            done.append((finding, str(error)))
+    return done
+
+
+def _run(platform: Platform, source: CapturedSource, statement: str) -> None:
+    if not isinstance(source, Source):
+        with open_connection(source.database).cursor() as cursor:
+            cursor.execute(statement)
+        return
+    with platform.database(source).connection() as connection:
+        if isinstance(platform.database(source), PostgresDatabase):
+            connection.execute(_LOCK_TIMEOUT)
+        connection.execute(statement)
