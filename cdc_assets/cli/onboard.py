@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
+from cdc_assets.cli.onboard_plan import Asked, commits, print_plan
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.route import ROUTES
 from cdc_assets.onboarding.state import Journal, Route
@@ -18,10 +19,11 @@ Source = Annotated[str, typer.Argument(help="The source's name in the registry."
 Tables = Annotated[list[str] | None, typer.Argument(help="schema.table, as in the database.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the one that was begun.")]
 Rollback = Annotated[bool, typer.Option("--rollback", help="Take back what the one that was begun has done.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan (with --watch: every commit), and do nothing.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
 
 DEPLOYMENT = Path("deployment.yaml")
+_OUT = "With --watch: the repository's folder that `cdc render --out` writes; patches name files in it. Default: argocd's path."
 
 
 def onboard(
@@ -31,6 +33,7 @@ def onboard(
     again: Annotated[bool, typer.Option("--again", help="Read tables once more that are in already.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Apply nothing: print commits for git, and wait for each.")] = False,
     deployment: Annotated[Path, typer.Option(help="With --watch: what is rendered for (docs/gitops.md).")] = DEPLOYMENT,
+    out: Annotated[str | None, typer.Option(help=_OUT)] = None,
     resume: Resume = False,
     rollback: Rollback = False,
     dry_run: DryRun = False,
@@ -39,7 +42,9 @@ def onboard(
     """Take tables into a running connector without losing a change; each step is kept, so a crash is resumed."""
     if route not in ROUTES or route == "offboard":
         raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(name for name in ROUTES if name != 'offboard')}")
-    chosen = Asked(source, tables, cast(Route, route), again, watch, deployment)
+    if out is not None and (Path(out).is_absolute() or ".." in Path(out).parts):
+        raise typer.BadParameter(f"--out {out}: a folder of the repository, such as deploy; patches name files from its root")
+    chosen = Asked(source, tables, cast(Route, route), again, watch, deployment, out)
     _do(chosen, resume=resume, rollback=rollback, dry_run=dry_run, output=output)
 
 
@@ -54,18 +59,6 @@ def offboard(
     _do(Asked(source, tables, "offboard", True), resume=resume, rollback=False, dry_run=dry_run, output=output)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is to be taken in or out; `watch`: others apply it from git, as rendered for `deployment`."""
-
-    source: str
-    tables: list[str] | None
-    route: Route
-    again: bool
-    watch: bool = False
-    deployment: Path = DEPLOYMENT
-
-
 def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
     from cdc_assets.resources.platform import Platform
 
@@ -74,11 +67,11 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
         raise typer.BadParameter("name tables to begin, or give --resume or --rollback alone to end what was begun")
     say = Console(stderr=True, highlight=False).print
     if dry_run:
-        _print_plan(asked, output)
+        print_plan(asked, output)
         return
     if asked.watch and tables:
         # What cannot be rendered is told before anything is begun.
-        _commits(asked, tables)
+        commits(asked, tables)
     if tables and run.begin(source, tables, route, again=asked.again, watched=asked.watch) is None:
         _answer(run.Outcome(source, tuple(tables), route, "nothing to do", {}), output)
         return
@@ -95,36 +88,8 @@ def _commit(asked: Asked, step: str) -> str:
     if running is None or not running.watched:
         return ""
     anchor = running.done.get("stop", {}).get("anchor", 0)
-    return _commits(replace(asked, route=running.route), list(running.tables), anchor=anchor).get(step, "")
-
-
-def _commits(asked: Asked, tables: list[str], *, anchor: int = 0) -> dict[str, str]:
-    """The patches, each under the step that waits for it."""
-    from cdc_assets.cli.chosen_sources import chosen_sources
-    from cdc_assets.render.commits import onboarding_commits
-    from cdc_assets.render.deployment import load_deployment
-
-    if asked.route == "offboard":
-        return {}
-    sources, platform = chosen_sources(), load_deployment(asked.deployment)
-    found = onboarding_commits(sources, platform, source=asked.source, tables=tables, route=asked.route, anchor=anchor)
-    return {commit.step: f"# {commit.title}\n{commit.patch}" for commit in found}
-
-
-def _print_plan(asked: Asked, output: str) -> None:
-    source, tables, route, watched = asked.source, asked.tables, asked.route, asked.watch
-    journal = Journal.of(source)
-    running = journal.running if not tables else None
-    done = running.done if running else {}
-    if running:
-        tables, route, watched = list(running.tables), running.route, running.watched
-    steps = run.plan(source, tables or [], route, watched=watched)
-    if output == "json":
-        print(json.dumps([{"step": step.name, "what": step.what, "done": step.name in done} for step in steps], indent=2))
-        return
-    print(f"{source}: {', '.join(tables or [])} by route {route}")
-    for number, step in enumerate(steps, 1):
-        print(f"{number:2} {step.name:14} {step.what}{' (done)' if step.name in done else ''}")
+    found = {each.step: each for each in commits(replace(asked, route=running.route), list(running.tables), anchor=anchor)}
+    return f"# {found[step].title}\n{found[step].patch}" if step in found else ""
 
 
 def _answer(outcome: run.Outcome, output: str) -> None:

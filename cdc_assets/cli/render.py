@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -11,8 +12,10 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.render.deployment import load_deployment
-from cdc_assets.render.tree import TARGETS, Target, render
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.render.connector import renamed
+from cdc_assets.render.deployment import Deployment, load_deployment
+from cdc_assets.render.tree import TARGETS, Target, declared, render
 from cdc_assets.render.written import apply, changes
 
 
@@ -27,7 +30,10 @@ def render_verb(
     """Write manifests from the registry, the same ones each time; nothing secret is in them."""
     if target not in TARGETS:
         raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(TARGETS)}")
-    files = render(cast(Target, target), load_sources(settings.sources_folder()), load_deployment(deployment))
+    sources, platform = load_sources(settings.sources_folder()), load_deployment(deployment)
+    files = render(cast(Target, target), sources, platform)
+    for told in _renamed(sources, platform) if target == "strimzi" else ():
+        print(told, file=sys.stderr)
     found = changes(out, target, files)
     if not (check or dry_run):
         apply(out, found)
@@ -41,3 +47,8 @@ def render_verb(
     print(f"{len(files)} file(s), {len(found)} of {out / target} differ", file=sys.stderr)
     if check and found:
         raise typer.Exit(1)
+
+
+def _renamed(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:
+    own = ("capture", "sink") if platform.mirror == "mirrormaker2" else ("capture", "sink", "mirror", "checkpoints", "heartbeats")
+    return renamed(each for each in declared(sources, platform) if each.role in own)

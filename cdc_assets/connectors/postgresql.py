@@ -84,7 +84,7 @@ def _note_slot(source: CapturedSource) -> str:
     return statement.replace(";", ";;")
 
 
-def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int) -> dict[str, str]:
+def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int | str) -> dict[str, str]:
     """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
 
     Each of its rows says in a header behind which commit it stands (spark.bronze_drafts).

@@ -22,12 +22,15 @@ from cdc_assets.render.written import unified, with_list
 
 Files = Mapping[str, str]
 _CONNECTORS = "strimzi/connectors/"
+ANCHOR_LATER = "POSITION-OF-THE-STOP"
+"""Stands in a preview for the temporary connector's anchor, which only the stopped connector tells. No connector of it passes
+(onboarding.steps.watch.snapshot)."""
 
 
 @dataclass(frozen=True)
 class Commit:
     """One commit: the step of an onboarding that waits for it, its message, the whole tree after it, its patch against the one
-    before, and what to wait for next.
+    before, and what to wait for next. `later`: what is a placeholder in the patch, and when it is known.
     """
 
     step: str
@@ -35,6 +38,13 @@ class Commit:
     files: Files
     patch: str
     wait: str
+
+    @property
+    def later(self) -> str:
+        """Empty where the patch is whole."""
+        if ANCHOR_LATER not in self.patch:
+            return ""
+        return f"{ANCHOR_LATER} is the log position that was streamed last, known once commit 2 has stopped the connector"
 
 
 def onboarding_commits(
@@ -44,13 +54,15 @@ def onboarding_commits(
     source: str,
     tables: Sequence[str],
     route: Literal["incremental", "blocking", "temporary"] = "incremental",
-    anchor: int = 0,
+    anchor: int | None = 0,
+    out: str = "",
 ) -> list[Commit]:
-    """The commits that take `tables` into `source`; `sources` is the registry with them in it.
+    """The commits that take `tables` into `source`; `sources` is the registry with them in it. `out` is the folder of the
+    repository that the files are in.
 
     `anchor` is the log position behind which the temporary connector's rows stand (route temporary only): the last commit that
-    the running connector had streamed when it was stopped. The running one goes on before the tables are read, so it stands still
-    from one commit to the next and no longer (ADR 16).
+    the running connector had streamed when it was stopped; None: a placeholder (`Commit.later`). The running one goes on before
+    the tables are read, so it stands still from one commit to the next and no longer (ADR 16).
 
     Raises:
         RenderError: when the source or one of the tables is not in the registry.
@@ -73,20 +85,20 @@ def onboarding_commits(
     ]
     both = (f"{source}: old and new tables in {of}", will, f"{of} and its task run")
     if route == "temporary":
-        steps += _temporary(transport, both, before, after, new, deployment, anchor)
+        steps += _temporary(transport, both, before, after, new, deployment, ANCHOR_LATER if anchor is None else anchor)
     else:
         steps.append(("connector", *both))
     found, files = [], was
     for step, title, tree, wait in steps:
-        found.append(Commit(step, title, tree, patch(files, tree), wait))
+        found.append(Commit(step, title, tree, patch(files, tree, out), wait))
         files = tree
     return found
 
 
-def patch(before: Files, after: Files) -> str:
-    """What `git apply` makes of one tree the other."""
+def patch(before: Files, after: Files, out: str = "") -> str:
+    """What `git apply` makes of one tree the other, in the repository's root; `out` is their folder there."""
     paths = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
-    return "".join(unified(path, before.get(path), after.get(path)) for path in paths)
+    return "".join(unified(path, before.get(path), after.get(path), out) for path in paths)
 
 
 def _files(sources: Sequence[BaseSource], deployment: Deployment) -> Files:
@@ -100,7 +112,7 @@ def _temporary(
     source: Source,
     new: tuple[Table, ...],
     deployment: Deployment,
-    anchor: int,
+    anchor: int | str,
 ) -> list[tuple[str, str, Files, str]]:
     """From the running connector's stop to the temporary one's end."""
     with settings.only(deployment.variables(secrets_folder=STAND_IN)):

@@ -13,6 +13,10 @@ from ruamel.yaml import YAML
 from cdc_assets.render.deployment import STAND_IN, Deployment
 
 STRIMZI = "kafka.strimzi.io/v1"
+CAPTURE = "cdc-capture-core"
+"""The KafkaUser of what captures, and its Secret."""
+MIRROR = "cdc-mirror"
+"""The KafkaUsers of what mirrors, `-core` and `-lake`, with their Secrets; and the KafkaMirrorMaker2."""
 HEADER = "# Written by `cdc render` from the registry: change it there, not here.\n"
 _STAND_IN = re.compile(rf"\$\{{dir:{STAND_IN}:([^}}]+)\}}")
 

@@ -11,9 +11,9 @@ from typing import Any
 from cdc_assets.connectors.declared import DeclaredConnector
 from cdc_assets.errors import RenderError
 from cdc_assets.render.deployment import Cluster, Deployment
+from cdc_assets.render.manifest import MIRROR as NAME
 from cdc_assets.render.manifest import Manifest, manifest, secret_references
 
-NAME = "cdc-mirror"
 _FIELDS = ("name", "connector.class", "tasks.max", "topics", "topics.exclude", "source.cluster.alias", "target.cluster.alias")
 
 

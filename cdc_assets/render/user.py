@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source
 from cdc_assets.render.deployment import Deployment
-from cdc_assets.render.manifest import Manifest, manifest
-from cdc_assets.render.mirrormaker2 import NAME as MIRROR
+from cdc_assets.render.manifest import MIRROR, Manifest, manifest
 
 READ = ("Read", "Describe", "DescribeConfigs")
 _WRITE = ("Write", "Describe", "DescribeConfigs", "Create")
@@ -33,6 +33,8 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     written = [names.topic(source, table) for source in captured for table in source.tables]
     marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
     histories = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
+    marked = [names.topic_of(s, parse_table(s.reconciliation.marker)) for s in captured if s.reconciliation.marker]
+    signals = [names.topic_of(s, parse_table(s.reconciliation.signals)) for s in captured if s.reconciliation.signals]
     asked = [names.signal_topic(source) for source in captured if isinstance(source, Source)]
     beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
@@ -44,7 +46,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
     users = {
         ("cdc-capture", "core"): [
-            *_topics([*written, *marks, *beats, *asked], _WRITE),
+            *_topics([*written, *marks, *beats, *asked, *marked, *signals], _WRITE),
             *_topics(histories, _INTERNAL),
             *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
         ],
@@ -54,7 +56,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
             *_topics([syncs, *told], _INTERNAL),
             *_worker(own_group, prefix),
         ],
-        ("cdc-assets", "core"): _topics([*core, *marks], READ),
+        ("cdc-assets", "core"): _topics([*core, *marks, *histories, *marked], READ),
         ("cdc-assets", "lake"): [
             *_topics(lake, READ),
             _acl("group", "cdc_assets", ("Read", "Describe"), "prefix"),

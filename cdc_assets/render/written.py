@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from cdc_assets.errors import RenderError
 
 _LIST = ".cdc-render"
+_NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,18 @@ class FileChange:
         return unified(self.path, self.before, self.after)
 
 
-def unified(path: str, before: str | None, after: str | None) -> str:
-    """A unified diff of one file."""
+def unified(path: str, before: str | None, after: str | None, out: str = "") -> str:
+    """A unified diff of one file, in the folder `out`."""
+    path = f"{out}/{path}" if out else path
     lines = difflib.unified_diff(
-        (before or "").splitlines(keepends=True),
-        (after or "").splitlines(keepends=True),
+        _lines(before or ""),
+        _lines(after or ""),
         f"a/{path}" if before is not None else "/dev/null",
         f"b/{path}" if after is not None else "/dev/null",
     )
+    text = "".join(line if line.endswith("\n") else f"{line}{_NO_NEWLINE}" for line in lines)
     mode = "" if before is not None and after is not None else f"{'new' if before is None else 'deleted'} file mode 100644\n"
-    return f"diff --git a/{path} b/{path}\n{mode}{''.join(lines)}"
+    return f"diff --git a/{path} b/{path}\n{mode}{text}"
 
 
 def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChange]:
@@ -71,14 +75,25 @@ def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChang
 
 
 def apply(out: Path, found: list[FileChange]) -> None:
-    """Make the changes."""
-    for change in found:
-        file = out / change.path
-        if change.after is None:
-            file.unlink()
-            continue
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(change.after, encoding="utf-8")
+    """Make the changes. Whenever it ends, each of our files is in the list, so that a later render knows it.
+
+    Raises:
+        RenderError: a file cannot be written.
+    """
+    lists = [change for change in found if change.path.endswith(f"/{_LIST}")]
+    both = [
+        replace(change, after="".join(sorted({*_lines(change.before or ""), *_lines(change.after or "")}))) for change in lists
+    ]
+    try:
+        for change in (*both, *(change for change in found if change not in lists), *lists):
+            file = out / change.path
+            if change.after is None:
+                file.unlink()
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(change.after, encoding="utf-8")
+    except OSError as error:
+        raise RenderError(f"{error.filename or out}: {error.strerror}: no manifest can be written there") from error
 
 
 def with_list(target: str, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -96,6 +111,14 @@ def _ours(out: Path, target: str) -> set[str]:
 
 def _read(file: Path) -> str | None:
     try:
-        return file.read_text(encoding="utf-8")
+        # Whatever somebody has put into it differs, and is shown.
+        return file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise RenderError(f"{file}: {error.strerror}: name a folder by --out, or move away what is in the way") from error
+
+
+def _lines(text: str) -> list[str]:
+    """At line feeds alone, as git has them."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

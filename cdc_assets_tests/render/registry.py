@@ -6,6 +6,7 @@ from typing import Any
 
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.render.deployment import Deployment
 
 CANARY = "canary-9a41"
@@ -31,6 +32,27 @@ def shop(tables: tuple[str, ...] = ("public.orders", 'odd."we.ird,Name(x)"'), **
         "password": {"secret": "shop_db_password"},
     }
     return Source.model_validate({"source": "shop", "database": database, "tables": [{"name": t} for t in tables], **more})
+
+
+def every_kind() -> list[BaseSource]:
+    """`sources()`, and one of each other kind of database, with a marker and a signal table where there are some."""
+    servers: dict[str, dict[str, Any]] = {
+        "mysql": {"host": "db"},
+        "sqlserver": {"host": "db", "dbname": "crm"},
+        "oracle": {"host": "db", "dbname": "ORCL"},
+        "mongodb": {"hosts": "db:27017"},
+    }
+    who = {"user": "cdc", "password": {"secret": "shop_db_password"}}
+    made: list[BaseSource] = []
+    for kind, server in servers.items():
+        key = "_id" if kind == "mongodb" else "id"
+        tables = [{"name": "dbo.orders", "keys": [key], "columns": {key: "text not null"}}]
+        asked = {"marker": "dbo.marker", "signals": "dbo.signals"}
+        document = {"source": f"in{kind}", "database": {"kind": kind, **server, **who}, "tables": tables}
+        made.append(UnaskedSource.model_validate({**document, "reconciliation": asked}))
+    maria = {"kind": "mariadb", "host": "db", **who}
+    made.append(Source.model_validate({"source": "maria", "database": maria, "tables": [{"name": "shop.orders"}]}))
+    return [*sources(), *made]
 
 
 def sources() -> list[BaseSource]:

@@ -18,7 +18,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.render.deployment import STAND_IN, load_deployment
 from cdc_assets.render.manifest import kubernetes_name
 from cdc_assets.render.tree import TARGETS, render
-from cdc_assets_tests.render.registry import CANARY, deployment, shop, sources
+from cdc_assets_tests.render.registry import CANARY, deployment, every_kind, shop, sources
 from cdc_assets_tests.render.strimzi_crds import generate_schemas
 
 # What Strimzi 1.2.0 says cannot be set in a connector's config (AbstractConnectorSpec).
@@ -67,7 +67,13 @@ def test_connectors_carry_the_config_that_cdc_apply_uses() -> None:
     for name, manifest in rendered.items():
         spec = manifest["spec"]
         assert not FORBIDDEN & set(spec["config"])
-        whole = {**spec["config"], "name": name, "connector.class": spec["class"], "tasks.max": str(spec["tasksMax"])}
+        login = re.compile(r"(source|target)\.cluster\.(ssl\.|security\.)")
+        whole = {
+            **{k: v for k, v in spec["config"].items() if not login.match(k)},
+            "name": name,
+            "connector.class": spec["class"],
+            "tasks.max": str(spec["tasksMax"]),
+        }
         assert whole == {k: re.sub(r"\$\{dir:/x:(.*)\}", r"${secrets:kafka/cdc-secrets:\1}", v) for k, v in wanted[name].items()}
     posted = {json.loads(text)["name"]: json.loads(text)["config"] for text in render("connect", given, platform).values()}
     folder = platform.secrets_folder
@@ -110,6 +116,46 @@ def test_no_user_may_more_than_it_needs() -> None:
             assert acl["resource"]["type"] != "topic" or acl["resource"]["patternType"] == "literal"
     assert not any("Write" in acl["operations"] for name in ("cdc-assets-core", "cdc-assets-lake", "cdc-sink-lake")
                    for acl in users[name]["spec"]["authorization"]["acls"])  # fmt: skip
+
+
+def test_every_kind_may_write_and_read_what_its_connector_and_we_need() -> None:
+    users = of_kind(render("strimzi", every_kind(), deployment()), "KafkaUser")
+
+    def allowed(user: str, operation: str) -> set[str]:
+        acls = users[user]["spec"]["authorization"]["acls"]
+        return {a["resource"]["name"] for a in acls if a["resource"]["type"] == "topic" and operation in a["operations"]}
+
+    writes, reads = allowed("cdc-capture-core", "Write"), allowed("cdc-assets-core", "Read")
+    for kind in ("mysql", "sqlserver", "oracle", "mongodb"):
+        within = f"in{kind}.crm.dbo" if kind == "sqlserver" else f"in{kind}.dbo"
+        assert {f"{within}.{table}" for table in ("orders", "marker", "signals")} <= writes
+        # The marker's row is what `cdc reconcile` waits for; nobody reads signals.
+        assert {f"{within}.orders", f"{within}.marker"} <= reads
+        assert f"{within}.signals" not in reads
+    # What was dropped and made again is told by the schema history.
+    with_history = {"maria", "inmysql", "insqlserver", "inoracle"}
+    assert {name.removesuffix(".schema-history") for name in reads if name.endswith(".schema-history")} == with_history
+
+
+def test_clients_of_a_connectors_own_have_their_users_certificate() -> None:
+    manifests = render("strimzi", every_kind(), deployment(mirror="connector"))
+    users, ends = of_kind(manifests, "KafkaUser"), ".ssl.keystore.key"
+    found: dict[str, set[str]] = {}
+    for name, manifest in of_kind(manifests, "KafkaConnector").items():
+        for key, value in manifest["spec"]["config"].items():
+            if key.endswith(ends):
+                user = value.removeprefix("${secrets:kafka/").removesuffix(":user.key}")
+                assert user in users
+                found.setdefault(f"{key.removesuffix(ends)} as {user}", set()).add(name)
+    with_history = {f"{name}-capture" for name in ("maria", "inmysql", "insqlserver", "inoracle")}
+    mirrors = {f"{source.name}-mirror" for source in every_kind()}
+    assert found == {
+        "schema.history.internal.producer as cdc-capture-core": with_history,
+        "schema.history.internal.consumer as cdc-capture-core": with_history,
+        "source.cluster as cdc-mirror-core": mirrors,
+        "target.cluster as cdc-mirror-lake": mirrors,
+    }
+    assert "ssl.keystore" not in "".join(render("strimzi", every_kind(), deployment(authentication="none")).values())
 
 
 def test_taking_a_topic_out_of_git_never_deletes_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -97,3 +98,101 @@ def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route
     assert [c.step for c in commits] == [s.name for s in steps_of(route, watched=True) if s.name in {c.step for c in commits}]  # type: ignore[arg-type]
     assert on_disk(tmp_path) == with_list("strimzi", render("strimzi", after, platform))
     assert "shop.public.lines" in commits[0].patch
+
+
+@pytest.mark.parametrize("route", ["incremental", "temporary"])
+def test_a_dry_run_prints_every_commit_and_git_applies_them_in_the_repositorys_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    verb = on_git(tmp_path, monkeypatch)
+    before = on_disk(tmp_path)
+    dry = ["onboard", "shop", "public.lines", "--watch", "--dry-run", "--route", route, *verb]
+    plan = CliRunner().invoke(app, dry)
+    assert plan.exit_code == 0, plan.output
+    assert on_disk(tmp_path) == before
+    steps = json.loads(CliRunner().invoke(app, [*dry, "-o", "json"]).stdout)
+    commits = [step["commit"] for step in steps if "commit" in step]
+    assert len(commits) == (2 if route == "incremental" else 6)
+    # The anchor is in the file that the fourth adds and the sixth takes away.
+    later = [number for number, each in enumerate(commits, 1) if each["later"]]
+    assert later == ([] if route == "incremental" else [4, 6])
+    assert plan.stdout.count("POSITION-OF-THE-STOP is the log position") == len(later)
+    for each in commits:
+        assert each["patch"] in plan.stdout
+        assert f"{each['title']}\n# then: {each['then']}\n" in plan.stdout
+        subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=each["patch"].encode(), check=True)
+    after = CliRunner().invoke(app, ["render", "--target", "strimzi", "--out", str(tmp_path / "deploy"), *verb, "--check"])
+    assert (after.exit_code, after.stdout) == (0, "")
+
+
+def test_patches_name_the_folder_that_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dry = ["onboard", "shop", "public.lines", "--watch", "--dry-run", *on_git(tmp_path, monkeypatch)]
+    assert "+++ b/deploy/strimzi/connectors/shop-capture.yaml" in CliRunner().invoke(app, dry).stdout
+    assert "+++ b/a/b/strimzi/connectors/shop-capture.yaml" in CliRunner().invoke(app, [*dry, "--out", "./a/b/"]).stdout
+    assert "+++ b/strimzi/connectors/shop-capture.yaml" in CliRunner().invoke(app, [*dry, "--out", "."]).stdout
+    assert "a folder of the repository" in CliRunner().invoke(app, [*dry, "--out", "/srv/deploy"]).output
+
+
+def on_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A repository with what is rendered of `public.orders` in `deploy`; the registry already has `public.lines` too."""
+    (folder / "sources").mkdir()
+    monkeypatch.setenv("CDC_SOURCES", str(folder / "sources"))
+    monkeypatch.setenv("CDC_HOME", str(folder / ".git" / "home"))
+    declared, about = shop(("public.orders", "public.lines")), folder / "deployment.yaml"
+    (folder / "sources/shop.yaml").write_text(
+        yaml.safe_dump(declared.model_dump(mode="json", exclude_unset=True)), encoding="utf-8"
+    )
+    about.write_text(yaml.safe_dump(deployment().model_dump(mode="json", exclude_unset=True)), encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    apply(folder / "deploy", changes(folder / "deploy", "strimzi", render("strimzi", [shop(("public.orders",))], deployment())))
+    return ["--deployment", str(about)]
+
+
+def test_a_name_that_strimzi_changes_is_told_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verb = on_git(tmp_path, monkeypatch)
+    file = tmp_path / "sources/shop.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("source: shop", "source: my_shop"), encoding="utf-8")
+    rendered = CliRunner().invoke(app, ["render", "--target", "strimzi", "--out", str(tmp_path / "other"), *verb])
+    assert rendered.exit_code == 0
+    assert "my_shop-capture: Kubernetes takes no such name, Strimzi calls this connector my-shop-capture-" in rendered.stderr
+    watched = ["onboard", "my_shop", "public.lines", "--watch", *verb]
+    refused = CliRunner().invoke(app, watched)
+    assert isinstance(refused.exception, RenderError)
+    assert "look for my_shop-capture, and do not know it: apply the commits of --dry-run by hand" in str(refused.exception)
+    assert CliRunner().invoke(app, [*watched, "--dry-run"]).exit_code == 0
+
+
+def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:
+    files = render("strimzi", [shop()], deployment())
+    file = tmp_path / "file"
+    file.write_text("a file", encoding="utf-8")
+    with pytest.raises(RenderError, match=rf"{file}.*: Not a directory: name a folder by --out"):
+        changes(file, "strimzi", files)
+    (tmp_path / "out" / next(iter(files))).mkdir(parents=True)
+    with pytest.raises(RenderError, match=f"{next(iter(files))}: Is a directory"):
+        changes(tmp_path / "out", "strimzi", files)
+
+
+def test_a_hand_edited_file_is_shown_as_git_has_it(tmp_path: Path) -> None:
+    files = render("strimzi", [shop()], deployment())
+    apply(tmp_path, changes(tmp_path, "strimzi", files))
+    path = "strimzi/connectors/shop-capture.yaml"
+    (tmp_path / path).write_bytes((tmp_path / path).read_bytes().rstrip(b"\n") + "\n# mine \u2028, no line feed".encode())
+    (change,) = changes(tmp_path, "strimzi", files)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=change.diff().encode(), check=True)
+    assert changes(tmp_path, "strimzi", files) == []
+    (tmp_path / path).write_bytes(b"\xff\xfe")
+    assert [each.action for each in changes(tmp_path, "strimzi", files)] == ["change"]
+
+
+def test_a_render_that_ends_in_its_midst_forgets_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(tmp_path, changes(tmp_path, "strimzi", render("strimzi", [shop()], deployment())))
+    wanted = render("strimzi", [shop()], deployment(authentication="none", mirror="connector"))
+    found = changes(tmp_path, "strimzi", wanted)
+    monkeypatch.setattr(Path, "unlink", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied", "x")))
+    with pytest.raises(RenderError, match="x: Permission denied"):
+        apply(tmp_path, found)
+    monkeypatch.undo()
+    apply(tmp_path, changes(tmp_path, "strimzi", wanted))
+    assert on_disk(tmp_path) == with_list("strimzi", wanted)

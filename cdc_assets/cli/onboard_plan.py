@@ -1,0 +1,83 @@
+"""What an onboarding would do, printed before: its steps, and where git is the way every commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.errors import RenderError
+from cdc_assets.onboarding import run
+from cdc_assets.onboarding.state import Journal, Route
+
+if TYPE_CHECKING:
+    from cdc_assets.render.commits import Commit
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be taken in or out; `watch`: others apply it from git, as rendered for `deployment` into the repository's folder
+    `out` (None: the one that Argo CD applies)."""
+
+    source: str
+    tables: list[str] | None
+    route: Route
+    again: bool
+    watch: bool = False
+    deployment: Path = Path()
+    out: str | None = None
+
+
+def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, waited: bool = True) -> list[Commit]:
+    """In order; none to be offboarded. `waited`: each is to be waited for.
+
+    Raises:
+        RenderError: what cannot be rendered.
+    """
+    from cdc_assets.cli.chosen_sources import chosen_sources
+    from cdc_assets.render.commits import onboarding_commits
+    from cdc_assets.render.connector import renamed
+    from cdc_assets.render.deployment import load_deployment
+    from cdc_assets.render.tree import declared
+
+    if asked.route == "offboard":
+        return []
+    sources, platform = chosen_sources(), load_deployment(asked.deployment)
+    folder = asked.out if asked.out is not None else platform.argocd.path if platform.argocd else ""
+    out = "/".join(Path(folder).parts)
+    captures = (each for each in declared(sources, platform) if each.source.name == asked.source and each.role == "capture")
+    if waited and (told := renamed(captures)):
+        raise RenderError(f"{told[0]}: apply the commits of --dry-run by hand, or give the source a name without underscores")
+    return onboarding_commits(sources, platform, source=asked.source, tables=tables, route=asked.route, anchor=anchor, out=out)
+
+
+def print_plan(asked: Asked, output: str) -> None:
+    """Nothing is begun, written or asked of a service."""
+    running = Journal.of(asked.source).running if not asked.tables else None
+    done: dict[str, Any] = running.done if running else {}
+    if running:
+        asked = replace(asked, tables=[*running.tables], route=running.route, watch=running.watched)
+    tables = asked.tables or []
+    steps = run.plan(asked.source, tables, asked.route, watched=asked.watch)
+    anchor = done["stop"].get("anchor") if "stop" in done else None
+    found = {each.step: each for each in commits(asked, tables, anchor=anchor, waited=False)} if asked.watch and tables else {}
+    if output == "json":
+        rows = [{"step": step.name, "what": step.what, "done": step.name in done} for step in steps]
+        print(json.dumps([{**row, **_commit(found.get(str(row["step"])))} for row in rows], indent=2))
+        return
+    print(f"{asked.source}: {', '.join(tables)} by route {asked.route}")
+    for number, step in enumerate(steps, 1):
+        print(f"{number:2} {step.name:14} {step.what}{' (done)' if step.name in done else ''}")
+    for number, each in enumerate(found.values(), 1):
+        print(f"\n# commit {number} of {len(found)}, waited for by step {each.step}: {each.title}\n# then: {each.wait}")
+        if each.later:
+            print(f"# not to be applied as it is: {each.later}, and printed then")
+        print(each.patch, end="")
+
+
+def _commit(commit: Commit | None) -> dict[str, Any]:
+    if commit is None:
+        return {}
+    return {"commit": {"title": commit.title, "then": commit.wait, "later": commit.later or None, "patch": commit.patch}}
