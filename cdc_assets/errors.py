@@ -50,11 +50,11 @@ class DatabaseError(CdcAssetsError):
 
 
 class DriverMissingError(DatabaseError):
-    """The package that a kind of database is asked through is not installed; `install` is the command that does it."""
+    """The package that a kind of database is asked through is not installed; `what` says so, `install` is the command."""
 
     def __init__(self, kind: str, package: str, install: str = "uv sync --inexact --only-group databases") -> None:
-        super().__init__(f"{kind} is asked through {package}, which is not installed: {install}")
-        self.install = install
+        self.what, self.install = f"{kind} is asked through {package}, which is not installed", install
+        super().__init__(f"{self.what}: {install}")
 
 
 class HistoryWithoutKeyError(CdcAssetsError):

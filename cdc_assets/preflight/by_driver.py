@@ -54,9 +54,9 @@ def findings(source: UnaskedSource) -> Iterator[Finding]:
         else:
             yield from _of_sql(source, open_connection(database), tables, user)
     except DriverMissingError as error:
-        yield Finding("reachable", "fail", "server", f"is not asked: {error}", error.install)
+        yield Finding("reachable", "fail", "server", f"cannot be asked: {error.what}", error.install)
     except CdcAssetsError as error:
-        yield Finding("reachable", "fail", "server", f"cannot be reached: {error}", "mend that first")
+        yield Finding("reachable", "fail", "server", f"cannot be asked: {error}", "mend that first")
 
 
 def _of_sql(source: UnaskedSource, server: Connection, tables: list[TableId], user: str) -> Iterator[Finding]:

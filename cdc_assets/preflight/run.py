@@ -29,7 +29,7 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
     """
     if isinstance(source, UnaskedSource):
         found = [*by_driver.findings(source), *topics.of_platform(platform, source)]
-        return Report(source.name, by_driver.place(source), sorted_findings(found))
+        return Report(source.name, _told(lambda: by_driver.place(source)), sorted_findings(found))
     if not isinstance(source, Source):
         raise DatabaseError(f"source {source.name}: kind {source.database.kind} is not known here")
     database = platform.database(source)
@@ -38,7 +38,16 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
             return _of_mariadb(platform, database, source)
         return _of_postgresql(platform, database, source)
     except CdcAssetsError as error:
-        return Report(source.name, database.place, (Finding("reachable", "fail", "server", str(error), "mend that first"),))
+        found = [Finding("reachable", "fail", "server", f"cannot be asked: {error}", "mend that first")]
+        return Report(source.name, _told(lambda: database.place), tuple(found))
+
+
+def _told(place: Callable[[], str]) -> str:
+    """Where the server is, as far as that is known: an address that is not set is in the findings."""
+    try:
+        return place()
+    except CdcAssetsError:
+        return "an unknown address"
 
 
 def _of_postgresql(platform: Platform, database: PostgresDatabase, source: Source) -> Report:

@@ -41,7 +41,7 @@ def of_kind(files: dict[str, str], kind: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("mirror", ["mirrormaker2", "connector"])
 @pytest.mark.parametrize("authentication", ["none", "tls"])
 def test_strimzis_own_schemas_accept_every_manifest(schemas: Any, mirror: str, authentication: str) -> None:
-    manifests = parsed(render("strimzi", sources(), deployment(mirror=mirror, authentication=authentication)))
+    manifests = parsed(render("strimzi", every_kind(), deployment(mirror=mirror, authentication=authentication)))
     for manifest in manifests:
         jsonschema.validate(manifest, schemas[manifest["kind"]], jsonschema.Draft202012Validator)
     kinds = {manifest["kind"] for manifest in manifests}

@@ -9,6 +9,7 @@ answered as its manual has them. No server of these kinds is started; MySQL's st
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -239,7 +240,7 @@ def test_a_missing_driver_is_no_fault_of_the_source(
     report = asked(kind)
     found = next(f for f in report.findings if f.check == "reachable")
     package = "python-tds" if driver == "pytds" else driver
-    assert f"is asked through {package}, which is not installed" in found.message
+    assert found.message.endswith(f"is asked through {package}, which is not installed")
     assert (found.level, found.mend) == ("fail", "uv sync --inexact --only-group databases")
     # The rest is looked at all the same, and a run of the chain is not stopped for want of a driver.
     alone = Report(report.source, report.place, (found,))
@@ -255,7 +256,25 @@ def test_a_server_that_does_not_answer_by_command(asked: Callable[[str], Report]
     (report,) = json.loads(result.stdout)
     (found,) = [f for f in report["findings"] if f["check"] == "reachable"]
     assert (result.exit_code, report["place"], found["level"]) == (1, "127.0.0.1:9", "fail")
-    assert "cannot be reached: MySQL at 127.0.0.1:9: Can't connect" in found["message"]
+    assert "cannot be asked: MySQL at 127.0.0.1:9: Can't connect" in found["message"]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_an_address_that_is_not_set_is_a_finding_of_its_source(
+    asked: Callable[[str], Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(Platform, "core_connect", lambda _: SimpleNamespace(offsets=lambda _: []))
+    declared(tmp_path, "mysql")
+    file = tmp_path / "erp.yaml"
+    text = file.read_text(encoding="utf-8").replace("host: 127.0.0.1", "host: {env: NOWHERE_SET}")
+    if kind == "postgresql":
+        text = text.replace("kind: mysql", "kind: postgresql, dbname: shop").replace("port: 9", "port: 1")
+        text = re.sub(r"reconciliation.*\n|, keys:.*", "", text) + "}]\n"
+    file.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(app, ["preflight", "-o", "json"])
+    (report,) = json.loads(result.stdout)
+    assert (result.exit_code, report["place"]) == (1, "an unknown address")
+    assert "cannot be asked: NOWHERE_SET is not set" in json.dumps(report)
 
 
 def test_fix_runs_what_is_safe_and_tells_what_the_server_says(
