@@ -4,7 +4,8 @@
 2. A marker is written into the log and awaited in its topic: what the source has committed by then has been sent, if it was to
    be sent at all.
 3. A table that has changed since the last check that passed must have a committed event of a place in the log behind that
-   check's. Before a table without events is called silent, its source must say that something was committed.
+   check's. Before a table without events is called silent, its source must say that something was committed. A topic with
+   another id is another topic: it is read from its begin.
 
 Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs.
 """
@@ -22,7 +23,7 @@ from cdc_assets.connectors.capture import capture_config
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
-from cdc_assets.resources.kafka import KafkaCluster, Record
+from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.volumetry.log_position import await_in_core
 
 Baseline = Mapping[str, Any]
@@ -90,34 +91,42 @@ def measure_flow(
     """
     topics = {table.name: names.topic(source, table) for table in source.tables}
     # Before the source is asked: an event of a change that the source does not know of yet lies behind these ends.
-    begins = _ends(core, topics)
+    before = core.states(list(topics.values()))
     now = witness.now(source.tables)
     await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
-    ends = _ends(core, topics)
+    after = core.states(list(topics.values()))
     silent = _uncaptured(source, witness, connect.config(names.connector_name(source)))
-    baseline = {**now, "ends": {topic: {str(p): end for p, end in found.items()} for topic, found in begins.items()}}
+    ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}
+    baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}
     if previous is None or not witness.follows(previous, now):
         return Flow(silent, baseline=baseline)
     events = {}
     for table in source.tables:
-        topic = topics[table.name]
-        start = previous["ends"].get(topic, {})
-        ranges = {p: (int(start.get(str(p), 0)), end) for p, end in ends.get(topic, {}).items()}
-        events[table.name] = _any(core, topic, ranges, witness, previous)
+        state = after.get(topics[table.name])
+        events[table.name] = state is not None and _any(core, state, witness, previous)
     quiet = [table for table in source.tables if not events[table.name]]
     found = witness.changes(source.tables, quiet, previous, now)
     for name, why in found.committed.items():
-        silent.setdefault(name, f"{why}, and no event in topic {topics[name]}")
+        silent.setdefault(name, f"{why}, and no event in topic {topics[name]}{_another(after.get(topics[name]), previous)}")
     return Flow(silent, found.counts, events, baseline, found.unread)
 
 
-def _ends(core: KafkaCluster, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    return {name: dict(state.ends) for name, state in core.states(list(topics.values())).items()}
+def _any(core: KafkaCluster, topic: TopicState, witness: Witness, previous: Baseline) -> bool:
+    """Whether the topic holds an event behind the last check's place; one that retention has removed since counts as such."""
+    known = {} if _another(topic, previous) else previous["ends"].get(topic.name, {})
+    ranges = {p: (int(known.get(str(p), begin)), begin, end) for p, (begin, end) in topic.ranges.items()}
+    if any(start < begin for start, begin, _ in ranges.values()):
+        return True
+    kept = {p: (start, end) for p, (start, _, end) in ranges.items() if start < end}
+    return bool(kept) and any(_behind(record, witness, previous) for record in core.records(topic.name, kept))
 
 
-def _any(core: KafkaCluster, topic: str, ranges: Mapping[int, tuple[int, int]], witness: Witness, previous: Baseline) -> bool:
-    kept = {p: (start, end) for p, (start, end) in ranges.items() if start < end}
-    return bool(kept) and any(_behind(record, witness, previous) for record in core.records(topic, kept))
+def _another(topic: TopicState | None, previous: Baseline) -> str:
+    """That the topic has been created again since: its offsets begin anew, and what the old one held is not in it."""
+    before = previous.get("ids", {}).get(topic.name) if topic else None
+    if topic is None or before in (None, topic.topic_id):
+        return ""
+    return f", which has been created again since (id {topic.topic_id}, before {before})"
 
 
 def _behind(record: Record, witness: Witness, previous: Baseline) -> bool:

@@ -40,6 +40,17 @@ class Checked:
         return found.silent
 
 
+def recreated(cluster: KafkaCluster, topic: str) -> None:
+    """The topic is another one of the same name, and empty."""
+    before, until = cluster.states([topic])[topic].topic_id, time.monotonic() + 30
+    cluster.delete_topic(topic)
+    while cluster.states([topic]):
+        assert time.monotonic() < until, f"{topic} is not gone"
+        time.sleep(0.05)
+    cluster.ensure_topic(topic, partitions=1, retention_ms=604_800_000, replication_factor=1)
+    assert cluster.await_state(topic, deadline=30).topic_id != before
+
+
 @pytest.mark.stack
 def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
     live = replace(live, name="flow")
@@ -77,6 +88,12 @@ def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
     assert "1 row changes at the source since the last check" in checked.silent()["public.flow_b"]
     change("UPDATE flow_b SET v = 'seen'")
     assert checked.silent() == {}
+    # Another topic under the same name, with far fewer records than the old one had: its offsets begin anew.
+    cluster, topic = KafkaCluster(live.bootstrap), names.topic(source, source.table("flow_a"))
+    recreated(cluster, topic)
+    change("UPDATE flow_a SET v = 'new' WHERE id = 1")
+    assert checked.silent() == {}
+    assert cluster.states([topic])[topic].ends[0] < 10
     live.capture(TABLES, table__include__list="public\\.flow_a")
     change("UPDATE flow_a SET v = 'e'")
     assert set(checked.silent()) == {"public.flow_b"}
