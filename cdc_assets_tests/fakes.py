@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_assets.resources.kafka import Offsets, Record, TopicState
@@ -26,6 +26,7 @@ class FakeKafka:
         self.bootstrap = "fake:9092"
         self.topics: dict[str, FakeTopic] = dict(topics or {})
         self.read: list[tuple[str, int, int]] = []
+        self.asked_configs = 0
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
         found = {name: self.topics[name] for name in topics if name in self.topics}
@@ -36,6 +37,10 @@ class FakeKafka:
 
     def topic_config(self, name: str) -> dict[str, str]:
         return self.topics[name].config
+
+    def topic_configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        self.asked_configs += 1
+        return {name: self.topics[name].config for name in names}
 
     def replicas(self, topics: Sequence[str]) -> dict[str, int]:
         return {name: self.topics[name].copies for name in topics if name in self.topics}

@@ -15,9 +15,10 @@ from cdc_assets.assets.each_table import selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.ledger.count import count_events
 from cdc_assets.ledger.plot import can_plot, png
-from cdc_assets.ledger.read import WindowCount, counted, read_windows, total
+from cdc_assets.ledger.read import WindowCount, places, read_windows, total
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
+from spark.ledger.state import Counted
 from spark.ledger.terms import FATES, LINKS
 
 _SHOWN = 48
@@ -33,17 +34,17 @@ def build_ledger_assets(source: BaseSource) -> dg.AssetsDefinition:
         tables = selected_tables(context, "ledger", source)
         result = count_events(platform, source, tables)
         context.log.info("%d events booked in %.2f s", result.rows_read, result.seconds)
+        found = places(platform.lake, source)
         for table in tables:
             yield dg.MaterializeResult(
                 asset_key=dg.AssetKey(names.asset_key("ledger", source, table)),
-                metadata=_metadata(platform.lake, source, table),
+                metadata=_metadata(platform.lake, source, table, found.get(names.table_name(table))),
             )
 
     return ledger
 
 
-def _metadata(lake: str, source: BaseSource, table: Table) -> dict[str, Any]:
-    place = counted(lake, source, table)
+def _metadata(lake: str, source: BaseSource, table: Table, place: Counted | None) -> dict[str, Any]:
     if place is None:
         return {"cdc/events": 0}
     hours = read_windows(lake, source, table, window="1h")

@@ -16,9 +16,10 @@ from cdc_assets import names
 from cdc_assets.assets.ledger import markdown
 from cdc_assets.checks.result import check_result
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
-from cdc_assets.ledger.read import WindowCount, counted, read_windows
+from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
+from spark.ledger.state import Counted
 
 LATE = "late_events"
 _DESCRIPTIONS = {
@@ -44,17 +45,19 @@ def build_ledger_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(name=f"ledger_checks_{source.name}", specs=specs, can_subset=True)
     def ledger_checks(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+        found = places(platform.lake, source)
         for table in source.tables:
             wanted = [k for k in ledger_keys(source, table) if k in context.selected_asset_check_keys]
             if wanted:
-                yield from results(platform.lake, source, table, wanted)
+                yield from results(platform.lake, source, table, wanted, found.get(names.table_name(table)))
 
     return ledger_checks
 
 
-def results(lake: str, source: BaseSource, table: Table, wanted: list[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
-    """Of one table, as its ledger stands."""
-    place = counted(lake, source, table)
+def results(
+    lake: str, source: BaseSource, table: Table, wanted: list[dg.AssetCheckKey], place: Counted | None
+) -> Iterator[dg.AssetCheckResult]:
+    """Of one table, as its ledger stands at its place in it."""
     if place is None:
         for key in wanted:
             yield check_result(key, True, "nothing is counted yet: materialize the ledger", {})

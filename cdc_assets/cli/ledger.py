@@ -16,7 +16,7 @@ from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
-from cdc_assets.ledger.read import WindowCount, closed, counted, read_windows, total
+from cdc_assets.ledger.read import WindowCount, closed, places, read_windows, total
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.registry.models import BaseSource, Table
 from spark.ledger.state import Counted
@@ -63,7 +63,7 @@ def ledger(
     lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
     if count:
         _count(source, table, again=again, dry_run=dry_run)
-    place = counted(lake, source, table)
+    place = places(lake, source).get(names.table_name(table))
     if place is None:
         raise LedgerEmptyError(named)
     since = datetime.now(timezone.utc) - parse_duration(last) if last else None
@@ -109,7 +109,8 @@ def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> N
 
     platform, console = Platform(), Console(stderr=True, highlight=False)
     if dry_run:
-        what = "all events again" if again else f"{behind(platform.lake, source, table)} events"
+        place = places(platform.lake, source).get(names.table_name(table))
+        what = "all events again" if again else f"{behind(platform.lake, source, table, place)} events"
         console.print(f"{source.name}/{names.table_name(table)}: would count {what}")
         return
     result = count_events(platform, source, [table], again=again)

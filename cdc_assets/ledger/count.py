@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import KafkaError
-from cdc_assets.ledger.read import counted
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
@@ -19,6 +18,7 @@ from spark.specs import JobResult, TopicRange
 
 if TYPE_CHECKING:
     from spark.ledger.spec import LedgerSpec
+    from spark.ledger.state import Counted
 
 
 def count_events(platform: Platform, source: BaseSource, tables: Sequence[Table], *, again: bool = False) -> JobResult:
@@ -37,13 +37,13 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
     catalogue = catalogue_of(platform, source, tables)
     here = lake.states([names.mirrored_topic(source, table) for table in tables])
     there = platform.core_kafka().states([names.topic(source, table) for table in tables]) if mirrored else {}
+    thinned = compacted(lake, here), compacted(platform.core_kafka(), there) if mirrored else frozenset()
     parts = [
         LedgerTable(
             silver=silver_spec(platform.lake, source, table, catalogue[table.id]),
             topic=_range(source, table, names.topic(source, table), there) if mirrored else None,
             mirror=_range(source, table, names.mirrored_topic(source, table), here),
-            compacted=compacted(lake, here.get(names.mirrored_topic(source, table)))
-            or (compacted(platform.core_kafka(), there.get(names.topic(source, table))) if mirrored else ""),
+            compacted=_of(thinned, names.mirrored_topic(source, table), names.topic(source, table)),
         )
         for table in tables
         if table.id in catalogue and silver_committed(names.silver_path(platform.lake, source, table)) is not None
@@ -60,15 +60,19 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
     )
 
 
-def compacted(cluster: KafkaCluster, topic: TopicState | None) -> str:
-    """The topic's name where compaction may take records out of it, else nothing."""
-    return topic.name if topic and "compact" in cluster.topic_config(topic.name)["cleanup.policy"] else ""
+def compacted(cluster: KafkaCluster, topics: Collection[str]) -> frozenset[str]:
+    """Those of these topics that compaction may take records out of."""
+    return frozenset(name for name, config in cluster.topic_configs(topics).items() if "compact" in config["cleanup.policy"])
 
 
-def behind(lake: str, source: BaseSource, table: Table) -> int:
-    """Records that silver has folded and the ledger has not counted."""
+def _of(thinned: tuple[frozenset[str], frozenset[str]], mirrored: str, topic: str) -> str:
+    """The one of a table's two topics that is compacted, else nothing."""
+    return mirrored if mirrored in thinned[0] else topic if topic in thinned[1] else ""
+
+
+def behind(lake: str, source: BaseSource, table: Table, place: Counted | None) -> int:
+    """Records that silver has folded and the ledger, whose place for the table is `place`, has not counted."""
     folded = silver_committed(names.silver_path(lake, source, table))
-    place = counted(lake, source, table)
     done = sum(state.topic_records for state in place.folded.values()) if place else 0
     return sum(state.topic_records for state in folded.topics.values()) - done if folded else 0
 

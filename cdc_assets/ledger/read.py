@@ -107,6 +107,6 @@ def total(found: Sequence[WindowCount]) -> dict[str, int | None]:
     return sums
 
 
-def counted(lake: str, source: BaseSource, table: Table) -> Counted | None:
-    """The table's place in the ledger; None when nothing of it has been counted."""
-    return ledger_counted(names.ledger_path(lake, source)).get(names.table_name(table))
+def places(lake: str, source: BaseSource) -> dict[str, Counted]:
+    """Each table's place in the ledger, by short name; a table of which nothing has been counted is left out."""
+    return ledger_counted(names.ledger_path(lake, source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets import names
@@ -12,8 +12,6 @@ from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.models import CapturedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cdc_assets.resources.kafka import TopicState
     from cdc_assets.resources.platform import Platform
 
@@ -32,8 +30,8 @@ class Cluster(Protocol):
     def states(self, topics: Sequence[str]) -> Mapping[str, TopicState]:
         """Those that there are."""
 
-    def topic_config(self, name: str) -> Mapping[str, str]:
-        """Every setting of the topic."""
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """Every setting of each of the topics."""
 
 
 def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
@@ -54,20 +52,19 @@ def findings(source: CapturedSource, core: Cluster, lake: Cluster) -> Iterator[F
     captured = [names.topic(source, table) for table in source.tables]
     mirrored = [names.mirrored_topic(source, table) for table in source.tables]
     for cluster, topics in ((core, captured), (lake, mirrored)):
-        for name in cluster.states(topics):
-            yield _whole(cluster, name)
+        for name, config in cluster.topic_configs(cluster.states(topics)).items():
+            yield _whole(cluster, name, config["cleanup.policy"])
     if names.has_schema_history(source):
         name = names.schema_history_topic(source)
         for state in core.states([name]).values():
             yield _history(source, core, state)
 
 
-def _whole(cluster: Cluster, name: str) -> Finding:
+def _whole(cluster: Cluster, name: str, policy: str) -> Finding:
     """Compaction takes the events away that bronze has not read, and no offset tells that they were there.
 
     https://kafka.apache.org/documentation/#compaction
     """
-    policy = cluster.topic_config(name)["cleanup.policy"]
     if policy == "delete":
         return Finding("cleanup_policy", "ok", name, "keeps every event until it expires")
     message = f"has cleanup.policy={policy}: events of a key vanish before they are read, and leave no gap that could be told"
@@ -82,7 +79,7 @@ def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Findin
         # Debezium reads the tables' definitions of now into it: wrong when DDL came behind the stored offsets.
         mend = f"with no DDL since: capture: {{snapshot: recovery}}, cdc apply {source.name}, then take it out again"
         return Finding("schema_history", "fail", state.name, message, mend)
-    config = core.topic_config(state.name)
+    config = core.topic_configs([state.name])[state.name]
     wrong = {key: config[key] for key, value in _FOREVER.items() if config[key] not in (value, _AS_GOOD.get(key))}
     if wrong:
         message = f"would lose its beginning: {', '.join(f'{k}={v}' for k, v in wrong.items())}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,11 +113,21 @@ class KafkaCluster:
 
     def topic_config(self, name: str) -> dict[str, str]:
         """Every setting of the topic, defaults included."""
+        return self.topic_configs([name])[name]
+
+    def topic_configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """Of each of these topics every setting, defaults included: one request for all of them.
+
+        Raises:
+            KafkaError: one of them does not exist.
+        """
         from confluent_kafka.admin import ConfigResource
 
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        found = self._call(lambda: self._admin().describe_configs([resource])[resource].result())
-        return {key: entry.value for key, entry in found.items()}
+        if not names:
+            return {}
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        found = self._call(lambda: {r.name: answer.result() for r, answer in self._admin().describe_configs(asked).items()})
+        return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
 
     def ensure_topic(self, name: str, *, partitions: int, retention_ms: int, replication_factor: int | None) -> bool:
         """Create the topic, or bring its retention and cleanup policy to what is declared; True when created.

@@ -5,6 +5,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from cdc_assets import names, settings
 from cdc_assets.ledger.count import behind
+from cdc_assets.ledger.read import places
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.sensors.rhythm import rhythmic
 
@@ -23,7 +24,8 @@ def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition)
     """The processing-time trigger: every run emits a pane of each window that has changed."""
 
     def nothing_new() -> str | None:
-        if any(behind(settings.lake(), source, table) for table in source.tables):
+        found = places(settings.lake(), source)
+        if any(behind(settings.lake(), source, table, found.get(names.table_name(table))) for table in source.tables):
             return None
         return "silver has folded nothing since the last count"
 

@@ -18,10 +18,10 @@ from cdc_assets.checks.ledger import ledger_keys, results
 from cdc_assets.cli import app
 from cdc_assets.ledger.count import compacted
 from cdc_assets.ledger.plot import png
-from cdc_assets.ledger.read import read_windows
+from cdc_assets.ledger.read import places, read_windows
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.kafka import TopicState
+from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 from spark.ledger.state import Counted, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
 
@@ -79,9 +79,9 @@ def test_windows_are_the_sums_of_their_panes(shop: Source, tmp_path: Path, windo
 
 def checked(shop: Source, tmp_path: Path) -> dict[str, tuple[bool, str]]:
     keys = ledger_keys(shop, shop.tables[0])
-    return {
-        r.check_name or "": (r.passed, r.description or "") for r in results(str(tmp_path / "lake"), shop, shop.tables[0], keys)
-    }
+    lake = str(tmp_path / "lake")
+    found = results(lake, shop, shop.tables[0], keys, places(lake, shop).get("orders"))
+    return {r.check_name or "": (r.passed, r.description or "") for r in found}
 
 
 def test_what_does_not_balance_is_red_and_named(shop: Source, tmp_path: Path) -> None:
@@ -144,7 +144,8 @@ def test_triggers_and_lateness_are_settings(shop: Source, tmp_path: Path) -> Non
         file.write_text(f"{YAML}ledger: {{{declared}}}\n")
         source = load_source(file)
         key = ledger_keys(source, source.tables[0])[-1]
-        (late,) = results(str(tmp_path / "lake"), source, source.tables[0], [key])
+        lake = str(tmp_path / "lake")
+        (late,) = results(lake, source, source.tables[0], [key], places(lake, source)["orders"])
         shown = json.loads(CliRunner().invoke(app, ["ledger", "shop/orders", "-o", "json"]).stdout)["windows"]
         return [w["window_start"][11:16] for w in shown], (late.passed, late.severity.value)
 
@@ -157,13 +158,11 @@ def test_triggers_and_lateness_are_settings(shop: Source, tmp_path: Path) -> Non
 
 
 def test_a_compacted_topic_is_named() -> None:
-    class Cluster:
-        def topic_config(self, name: str) -> dict[str, str]:
-            return {"cleanup.policy": {"a": "delete", "b": "compact", "c": "compact,delete"}[name]}
-
-    cluster: Any = Cluster()
-    assert [compacted(cluster, TopicState(n, "id", {})) for n in "abc"] == ["", "b", "c"]
-    assert compacted(cluster, None) == ""
+    policies = {"a": "delete", "b": "compact", "c": "compact,delete"}
+    cluster: Any = FakeKafka({n: FakeTopic("id", {}, config={"cleanup.policy": policy}) for n, policy in policies.items()})
+    assert compacted(cluster, [*policies]) == {"b", "c"}
+    assert cluster.asked_configs == 1
+    assert compacted(cluster, []) == frozenset()
 
 
 def test_the_picture(shop: Source, tmp_path: Path) -> None:
