@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.assets.record_form import declared
+from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.registry.models import Table
@@ -35,23 +36,32 @@ def compare(
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
-    asked = {t.id: t for t in tables if isinstance(t, TopicTable)}
-    refused = {names.table_name(t): why for t in asked.values() if (why := _unread(t))}
-    kept = [t for t in asked.values() if names.table_name(t) not in refused]
+    asked = [t for t in tables if isinstance(t, TopicTable)]
+    refused = {names.table_name(t): why for t in asked if (why := _unread(t))}
+    kept = [t for t in asked if names.table_name(t) not in refused]
+    found: dict[str, TableResult] = {}
+    try:
+        found = _compared(platform, source, kept, slices, timeout) if kept else {}
+    except CdcAssetsError as error:
+        refused |= {names.table_name(t): str(error) for t in kept}
+    for name, why in refused.items():
+        found[name] = TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=why, method="two-step")
+    return found
+
+
+def _compared(
+    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Mapping[str, Slice] | None, timeout: float
+) -> dict[str, TableResult]:
     cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
-    rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept})
+    rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, source.schema_registry)
 
     def carry() -> LogPosition:
         position = carry_to_lake(platform, source, deadline=timeout)
         places = [f"{topic} {p}:{end}" for topic, ends in sorted(position.offsets.items()) for p, end in sorted(ends.items())]
         return replace(position, lsn=", ".join(places))
 
-    found = two_step.compare(
-        platform, source, kept, now=rows, carry=carry, catalogue={t.id: declared(t) for t in kept}, slices=slices
-    )
-    for name, why in refused.items():
-        found[name] = TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=why, method="two-step")
-    return found
+    catalogue = {t.id: declared(t) for t in kept}
+    return two_step.compare(platform, source, kept, now=rows, carry=carry, catalogue=catalogue, slices=slices)
 
 
 def _unread(table: TopicTable) -> str:

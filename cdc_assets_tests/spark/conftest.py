@@ -21,6 +21,7 @@ _ASKED = {
     "test_purged_binlog.py": "CDC_TEST_INCARNATIONS",
     "test_two_step_live.py": "CDC_TEST_TWO_STEP",
     "test_topic_rows_live.py": "CDC_TEST_TOPIC_ROWS",
+    "test_topic_forms_live.py": "CDC_TEST_TOPIC_ROWS",
     "test_key_signals_live.py": "CDC_TEST_KEY_SIGNALS",
     "test_flow_mariadb.py": "CDC_TEST_FLOW_MARIADB",
     "test_stateful_histories.py": "CDC_TEST_STATEFUL",

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_assets.registry.topic_source import TopicTable
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.rows.paged import RowForm
+from cdc_assets.resources.topic_rows.fold import TopicFold
 from cdc_assets_tests.apicurio import Apicurio, apicurio
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.records import Sent, leaves_of
-from spark.specs import Column
+from spark.reconcile.row_text import RowText
+from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,3 +87,27 @@ def test_all_forms_say_the_same(session: SparkSession, live: LiveSource, registr
     snapshot = {name: [event[4] for event in events[:2]] for name, events in said.items()}
     assert {name for name in FORMS if streamed[name] != streamed["whole"]} == set()
     assert {name for name in FORMS if snapshot[name] != snapshot["whole"]} == set()
+    with live.connection() as connection:
+        rows = {f"{row[0]};": tuple(row) for row in connection.execute('SELECT id, "na.me", n, at, more FROM forms')}
+    assert {
+        name: read_again(live.bootstrap, f"form{name}.public.forms", form, registry) for name, (form, _) in FORMS.items()
+    } == dict.fromkeys(FORMS, rows)
+
+
+def read_again(bootstrap: str, topic: str, envelope: str, registry: Apicurio) -> dict[str, Any]:
+    """The rows that the topic alone makes, by the second reading (`cdc reconcile` of a source of topics)."""
+    columns = {
+        "id": "integer not null",
+        "na.me": "text",
+        "n": "numeric(9,2)",
+        "at": "timestamp without time zone",
+        "more": "bigint",
+    }
+    declared = {"name": "forms", "topic": topic, "envelope": envelope, "keys": ["id"], "columns": columns}
+    table = TopicTable.model_validate({**declared, "connector": "postgresql"})
+    spec = SilverSpec("s", "forms", "-", "-", tuple(Column(n, t.removesuffix(" not null")) for n, t in columns.items()), ("id",))
+    fold = TopicFold(KafkaCluster(bootstrap), topic, table, (0, 1), RowForm(RowText(spec)), registry.url)
+    fold.advance()
+    assert fold.knows_all
+    assert fold.unreadable == 0
+    return fold.rows()

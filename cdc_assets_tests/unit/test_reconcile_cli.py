@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli import app, reconcile
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult
 
@@ -69,6 +70,35 @@ def test_the_exit_code_says_it(monkeypatch: pytest.MonkeyPatch, verdicts: tuple[
         assert [r["verdict"] for r in json.loads(told.stdout)] == list(verdicts)
     else:
         assert ("could not be compared: silver/shop/b does not exist yet" in told.stdout) == (NOT_COMPARED in verdicts)
+
+
+def test_what_is_not_compared_of_topics_is_said(tmp_path: Path) -> None:
+    """By the reading itself: for machines with exit code 2, and in the check's sentence."""
+    columns = "columns: {id: integer not null, v: text}"
+    tables = {
+        "events": f"envelope: event-json, keys: [id], {columns}",
+        "documents": f"envelope: debezium-mongodb, keys: [id], {columns}",
+        "parts": f"envelope: json, keys: [id], ignore_null_updates: true, {columns}",
+        "arrivals": f"envelope: json, {columns}",
+        "rows": f"envelope: json, keys: [id], {columns}",
+    }
+    listed = "".join(f"  - {{name: {name}, topic: {name}, {form}}}\n" for name, form in tables.items())
+    (tmp_path / "sources" / "feeds.yaml").write_text(f"source: feeds\nkind: topics\ncluster: lake\ntables:\n{listed}")
+    told = CliRunner().invoke(app, ["reconcile", "feeds", "-o", "json"])
+    assert told.exit_code == 2
+    found = {r["table"]: (r["verdict"], r["reason"]) for r in json.loads(told.stdout)}
+    wanted = {
+        "events": "records in event-json are not read a second time; those that are: ",
+        "documents": "records in debezium-mongodb are not read a second time; those that are: ",
+        "parts": "ignore_null_updates: parts of rows are not put together a second time",
+        "arrivals": "arrivals has no key: the two-step method reads keys again",
+        "rows": "CDC_LAKE_BOOTSTRAP is not set",
+    }
+    assert {t: v for t, (v, _) in found.items()} == dict.fromkeys((f"feeds/{name}" for name in wanted), NOT_COMPARED)
+    assert all(found[f"feeds/{name}"][1].startswith(why) for name, why in wanted.items()), found
+    why = found["feeds/events"][1]
+    passed, sentence, metadata = of_reconciliation(TableResult("feeds/events", NOT_COMPARED, reason=why))
+    assert (passed, sentence, metadata["cdc/error"]) == (False, f"could not be compared: {why}", why)
 
 
 def test_machines_read_what_was_compared_at_which_position(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.kafka import KafkaCluster, Record
 from cdc_assets.resources.rows.paged import RowForm, Values, within
 from cdc_assets.resources.rows.texts import NOT_WRITTEN, writer
-from cdc_assets.resources.topic_rows.messages import READERS, Change, UnreadableRecordError
+from cdc_assets.resources.topic_rows.avro import AvroDocuments
+from cdc_assets.resources.topic_rows.messages import READERS, Change, Told, UnreadableRecordError
 from cdc_assets.resources.topic_rows.values import UnfitValueError, reader, value
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_KEYS = 500_000
 """Rows held in memory; of a larger table a share is compared at a time."""
-_NOT_WRITTEN_TIMES = ("debezium-json", "debezium-json-schema")
+IN_AVRO = ("avro", "debezium-avro", "debezium-unwrapped-avro")
 
 
 @dataclass
@@ -50,6 +51,7 @@ class TopicFold:
     table: TopicTable
     part: Slice
     form: RowForm
+    schema_registry: str | None = None
     held: dict[str, _Held] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
     complete: bool = True
@@ -59,8 +61,10 @@ class TopicFold:
 
     def __post_init__(self) -> None:
         modes = self.table.values.modes
-        written = self.table.envelope not in _NOT_WRITTEN_TIMES
-        self._readers = [reader(c.source_type, modes, written=written) for c in self.form.columns]
+        self._readers = [reader(c.source_type, modes, written=_written(self.table)) for c in self.form.columns]
+        documents = AvroDocuments(self.schema_registry or "") if self.table.envelope in IN_AVRO else None
+        columns = [c.name for c in self.form.columns]
+        self._told = Told(self.form.row_text.keys, columns, self.table.positions, documents)
 
     def advance(self) -> None:
         """Up to the last stable offsets of this moment.
@@ -100,9 +104,8 @@ class TopicFold:
         return {key: found.row for key, found in self.held.items() if found.whole and found.row is not None}
 
     def _take(self, record: Record) -> None:
-        keys = self.form.row_text.keys
         try:
-            changes = READERS[self.table.envelope](record.key, record.value, keys)
+            changes = READERS[self.table.envelope](record, self._told)
         except (UnreadableRecordError, AttributeError, TypeError):
             self.unreadable += 1
             return
@@ -143,18 +146,18 @@ class TopicFold:
         if change.what == "row":
             base = before.row if before is not None and before.whole else None
             try:
-                held.row, held.whole = self._row(change.values, base)
+                held.row, held.whole = self._row(change, base)
             except UnfitValueError:
                 # What silver holds of it is in quarantine; neither side's row is known to be the newest.
                 held.whole = False
         self.held[key] = held
 
-    def _row(self, sent: Mapping[str, Any], before: Values | None) -> tuple[Values | None, bool]:
-        """A column that the message does not have keeps its value; of plain rows it is NULL."""
+    def _row(self, change: Change, before: Values | None) -> tuple[Values | None, bool]:
+        """A column that the message keeps has the value that it had, if that is known."""
         found: list[Any] = []
         for i, column in enumerate(self.form.columns):
-            if column.name in sent or self.table.envelope == "json":
-                found.append(self._value(i, sent))
+            if column.name in change.values or (change.kept is not None and column.name not in change.kept):
+                found.append(self._value(i, change.values))
             elif before is not None:
                 found.append(before[i])
             else:
@@ -167,11 +170,18 @@ class TopicFold:
         return value(read, sent.get(self.form.columns[place].name))
 
 
+def _written(table: TopicTable) -> bool:
+    """Whether dates and times come as people write them: not from Debezium."""
+    return not table.envelope.startswith("debezium")
+
+
 class TopicRows:
     """Rows of a source of topics (databases.cuts.AnyRows)."""
 
-    def __init__(self, cluster: KafkaCluster, topics: Mapping[TableId, tuple[str, TopicTable]]) -> None:
-        self._cluster, self._topics = cluster, topics
+    def __init__(
+        self, cluster: KafkaCluster, topics: Mapping[TableId, tuple[str, TopicTable]], schema_registry: str | None = None
+    ) -> None:
+        self._cluster, self._topics, self._registry = cluster, topics, schema_registry
         self._folds: dict[TableId, TopicFold] = {}
 
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
@@ -197,11 +207,10 @@ class TopicRows:
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:
         """The columns of types without a text here."""
         declared = self._topics[table.id][1]
-        written = declared.envelope not in _NOT_WRITTEN_TIMES
         return {
             c.name: f"{c.type}: {NOT_WRITTEN}"
             for c in table.columns
-            if writer(c.type) is None or reader(c.type, declared.values.modes, written=written) is None
+            if writer(c.type) is None or reader(c.type, declared.values.modes, written=_written(declared)) is None
         }
 
     def known(self, table: TableId) -> Callable[[str], bool] | None:
@@ -216,6 +225,6 @@ class TopicRows:
     def _advanced(self, table: TableId, row_text: RowText, part: Slice | None) -> TopicFold:
         topic, declared = self._topics[table]
         if table not in self._folds:
-            self._folds[table] = TopicFold(self._cluster, topic, declared, part or (0, 1), RowForm(row_text))
+            self._folds[table] = TopicFold(self._cluster, topic, declared, part or (0, 1), RowForm(row_text), self._registry)
         self._folds[table].advance()
         return self._folds[table]

@@ -1,17 +1,22 @@
 """Records of topics that others fill, as changes of rows: a second reading of the same formats, apart from Spark's.
 
-Values come as JSON texts (numbers with all their digits), NULL as None; a column that a message does not have is left out.
-Qlik Replicate: https://help.qlik.com/en-US/replicate/ (message format, columnMask); Debezium: "Data change events".
+Values come as JSON texts (numbers with all their digits), NULL as None. Qlik Replicate: https://help.qlik.com/en-US/replicate/
+(message format, columnMask); Debezium: "Data change events", "New record state extraction".
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cdc_assets.resources.kafka import Record
 from spark.specs import DEBEZIUM_UNAVAILABLE
+
+# "Not changed by this update" of a text, and of bytes (spark.unavailable has the forms that were seen).
+_UNCHANGED = (DEBEZIUM_UNAVAILABLE, base64.b64encode(DEBEZIUM_UNAVAILABLE.encode()).decode())
 
 
 class UnreadableRecordError(Exception):
@@ -19,19 +24,42 @@ class UnreadableRecordError(Exception):
 
 
 @dataclass(frozen=True)
+class Told:
+    """What must be known of a table to read its records: `documents` reads keys and values that are not JSON, in which a
+    column may have another name."""
+
+    keys: Sequence[str]
+    columns: Sequence[str] = ()
+    connector: str = "topic"
+    documents: Callable[[bytes | None, Sequence[str]], dict[str, Any]] | None = None
+
+    def document(self, raw: bytes | None) -> dict[str, Any]:
+        """A key, or a value, as its fields.
+
+        Raises:
+            UnreadableRecordError: it has none.
+        """
+        return _json(raw) if self.documents is None else self.documents(raw, self.columns)
+
+
+@dataclass(frozen=True)
 class Change:
-    """What a message says: a row as it is now, that a row is gone, or that the table was emptied."""
+    """What a message says: a row as it is now, that a row is gone, or that the table was emptied.
+
+    `kept` are the columns without a value here which are as they were; None: all of these. The others are NULL.
+    """
 
     what: Literal["row", "gone", "emptied"]
     values: Mapping[str, Any]
+    kept: frozenset[str] | None = frozenset()
 
 
-Reader = Callable[[bytes | None, bytes | None, Sequence[str]], list[Change]]
+Reader = Callable[[Record, Told], list[Change]]
 
 
-def attunity(key: bytes | None, value: bytes | None, keys: Sequence[str]) -> list[Change]:
+def attunity(record: Record, told: Told) -> list[Change]:
     """Qlik Replicate's JSON: an update that changes the key is a row gone and a row."""
-    said = _document(value)
+    said = _json(record.value)
     if said.get("magic") != "atMSG":
         raise UnreadableRecordError
     if said.get("type") == "MD":
@@ -45,10 +73,10 @@ def attunity(key: bytes | None, value: bytes | None, keys: Sequence[str]) -> lis
         return [Change("gone", before or data or {})]
     if operation not in ("REFRESH", "INSERT", "UPDATE") or not isinstance(data, dict):
         raise UnreadableRecordError
-    row = {name: data[name] for name in _present([*data], headers.get("columnMask"))}
-    if operation == "UPDATE" and before and any(k in before and before[k] != data.get(k) for k in keys):
-        return [Change("gone", before), Change("row", row)]
-    return [Change("row", row)]
+    row = Change("row", {name: data[name] for name in _present([*data], headers.get("columnMask"))}, None)
+    if operation == "UPDATE" and before and any(k in before and before[k] != data.get(k) for k in told.keys):
+        return [Change("gone", before), row]
+    return [row]
 
 
 def _present(names: Sequence[str], mask: str | None) -> Sequence[str]:
@@ -61,19 +89,62 @@ def _present(names: Sequence[str], mask: str | None) -> Sequence[str]:
     return [name for i, name in enumerate(names) if i // 8 < len(raw) and raw[i // 8] >> i % 8 & 1]
 
 
-def debezium(key: bytes | None, value: bytes | None, keys: Sequence[str]) -> list[Change]:
+def debezium(record: Record, told: Told) -> list[Change]:
     """Debezium's envelope, with or without its schema beside it; a tombstone says nothing that its delete did not."""
-    if value is None:
+    if record.value is None:
         return []
-    said = _document(value)
+    said = told.document(record.value)
     said = said["payload"] if "payload" in said and "op" not in said else said
     operation = said.get("op")
     if operation in ("c", "r", "u") and isinstance(said.get("after"), dict):
-        return [Change("row", {name: text for name, text in said["after"].items() if text != DEBEZIUM_UNAVAILABLE})]
+        return [_row(said["after"])]
     if operation == "d":
-        named = _document(key) if key else {}
+        named = told.document(record.key) if record.key else {}
         gone: Mapping[str, Any] = said.get("before") or named.get("payload") or named
         return [Change("gone", gone)]
+    return _rowless(operation)
+
+
+def flattened(record: Record, told: Told) -> list[Change]:
+    """A row of ExtractNewRecordState; what it was is told by `__op` and `__deleted`, in the row or in headers.
+
+    Without a value a key is gone where positions are offsets; elsewhere it is the tombstone behind a row with `__deleted`.
+    """
+    if record.value is None:
+        return [Change("gone", told.document(record.key))] if told.connector == "topic" else []
+    return _flattened(record, told, told.document(record.value), lambda key: told.document(key))
+
+
+def flattened_under_payload(record: Record, told: Told) -> list[Change]:
+    """The same with the schema beside the row."""
+
+    def below(raw: bytes | None) -> dict[str, Any]:
+        found = _json(raw).get("payload")
+        if not isinstance(found, dict):
+            raise UnreadableRecordError
+        return found
+
+    if record.value is None:
+        return [Change("gone", below(record.key))] if told.connector == "topic" else []
+    return _flattened(record, told, below(record.value), below)
+
+
+def _flattened(
+    record: Record, told: Told, row: Mapping[str, Any], of_key: Callable[[bytes | None], Mapping[str, Any]]
+) -> list[Change]:
+    headers = {name: value.decode().strip('"') for name, value in record.headers if value is not None}
+    operation = row.get("__op") or headers.get("__op") or "u"
+    if row.get("__deleted") in ("true", True) or operation == "d":
+        return [Change("gone", of_key(record.key) if record.key else row)]
+    return [_row(row)] if operation in ("c", "r", "u") else _rowless(operation)
+
+
+def _row(values: Mapping[str, Any]) -> Change:
+    kept = frozenset(name for name, text in values.items() if isinstance(text, str) and text in _UNCHANGED)
+    return Change("row", {name: text for name, text in values.items() if name not in kept}, kept)
+
+
+def _rowless(operation: object) -> list[Change]:
     if operation == "t":
         return [Change("emptied", {})]
     if operation == "m":
@@ -81,23 +152,27 @@ def debezium(key: bytes | None, value: bytes | None, keys: Sequence[str]) -> lis
     raise UnreadableRecordError
 
 
-def plain(key: bytes | None, value: bytes | None, keys: Sequence[str]) -> list[Change]:
+def plain(record: Record, told: Told) -> list[Change]:
     """An object is a row; without a value, the record's key is gone."""
-    if value is None:
-        return [Change("gone", _document(key))]
-    said = _document(value)
-    return [Change("row", said)]
+    if record.value is None:
+        return [Change("gone", told.document(record.key))]
+    return [Change("row", told.document(record.value))]
 
 
 READERS: dict[str, Reader] = {
     "attunity-json": attunity,
     "debezium-json": debezium,
     "debezium-json-schema": debezium,
+    "debezium-unwrapped": flattened,
+    "debezium-unwrapped-schema": flattened_under_payload,
+    "debezium-avro": debezium,
+    "debezium-unwrapped-avro": flattened,
     "json": plain,
+    "avro": plain,
 }
 
 
-def _document(raw: bytes | None) -> dict[str, Any]:
+def _json(raw: bytes | None) -> dict[str, Any]:
     try:
         # Numbers keep the digits that were sent.
         found = json.loads((raw or b"").decode(), parse_float=str, parse_int=str, parse_constant=str)

@@ -55,6 +55,8 @@ def value(read: Read, text: Any) -> Any:
     if text is None:
         return None
     plain = {True: "true", False: "false"}.get(text, text) if isinstance(text, bool) else text
+    if isinstance(plain, float) and read is float:
+        return plain
     if not isinstance(plain, str):
         raise UnfitValueError
     try:
