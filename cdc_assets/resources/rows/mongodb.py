@@ -112,7 +112,9 @@ def opened(database: MongoDb) -> Iterator[Any]:
         ) as client:
             yield client
     except (pymongo.errors.PyMongoError, OSError) as error:
-        raise DatabaseError(f"MongoDB at {hosts}: {error}") from error
+        # What follows is every server's state, in Python's own words.
+        reason = str(error).partition(", Topology Description:")[0]
+        raise DatabaseError(f"MongoDB at {hosts}: {reason}") from error
 
 
 def _fields(columns: Sequence[Column]) -> dict[str, int]:

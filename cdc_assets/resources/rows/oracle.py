@@ -87,4 +87,4 @@ class OracleConnection(Connection):
                 with connection.cursor() as cursor:
                     yield cursor
         except (oracledb.Error, OSError) as error:
-            raise DatabaseError(f"Oracle at {host}:{port}: {error}") from error
+            raise DatabaseError(f"Oracle at {host}:{port}: {' '.join(str(error).split())}") from error

@@ -74,7 +74,9 @@ class SqlServerConnection(Connection):
             ):
                 yield cursor
         except (pytds.tds_base.Error, OSError, ValueError) as error:
-            reason = str(error) or type(error).__name__
+            # The driver tries again until its time is over, and then says nothing of why.
+            nothing = "no answer within 10 s" if isinstance(error, TimeoutError) else type(error).__name__
+            reason = str(error) or nothing
             raise DatabaseError(f"SQL Server at {host}:{port}: {reason}") from error
 
     def taken(self, value: Any) -> Any:
