@@ -1,7 +1,7 @@
 """Tables taken into a running connector under writers, with a kill -9 somewhere:
-`python -m benchmarks.onboarding --route incremental --count 20 --seed 1`.
+`python -m benchmarks.onboarding --route incremental --count 20 --seed 1` (`--kind mariadb`: without route blocking).
 
-Starts PostgreSQL, one broker and Connect with Debezium. Each table is taken in by a process of its own while others
+Starts the database, one broker and Connect with Debezium. Each table is taken in by a process of its own while others
 write to it; at a random moment of a random step that process, Connect, the broker or PostgreSQL is killed, and the
 onboarding is resumed. In the end a Spark Connect server folds every topic: silver must be what a SELECT finds.
 Prints a JSON line per table and one at the end; exit 1 when a table differs.
@@ -16,44 +16,58 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cdc_assets.onboarding.route import ROUTES
+from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource, live_source
+from cdc_assets_tests.mariadb_server import mariadb_server
 from cdc_assets_tests.onboarding.drive import cdc, kill_at
 from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
 from cdc_assets_tests.spark.jvm import spark_connect
-from cdc_assets_tests.spark.lake import Lake, values
+from cdc_assets_tests.spark.lake import ID_V, Lake, values
+from spark.specs import Column
 
 NAME = "shop"
 OLD = f"{NAME}_old"
 BATCH = 10_000
 VICTIMS = {"cdc": 10, "core-connect": 5, "core-kafka": 2, "postgres": 3}
+COLUMNS = {
+    "postgresql": ID_V,
+    "mariadb": (Column("id", "int(11)", False, dialect="mariadb"), Column("v", "varchar(100)", dialect="mariadb")),
+}
 
 
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--route", choices=[route for route in ROUTES if route != "offboard"], default="incremental")
+    parser.add_argument("--kind", choices=[*COLUMNS], default="postgresql")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=3000, help="rows of each table at the beginning")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no table after so long")
     parser.add_argument("--victims", nargs="*", default=[*VICTIMS], choices=[*VICTIMS, "nobody"])
     chosen = parser.parse_args()
+    if chosen.kind == "mariadb":
+        chosen.victims = [victim for victim in chosen.victims if victim != "postgres"]
     with tempfile.TemporaryDirectory(prefix="onboarding-") as folder:
         root = Path(folder)
         root.chmod(0o755)
         (root / "live").mkdir(mode=0o755)
         began = time.monotonic()
-        with live_source(root / "live") as live, ground(live, root / "sources", NAME) as own:
+        with _database(chosen.kind, root) as live, ground(live, root / "sources", NAME) as own:
             done = [_one(own, chosen, n) for n in range(chosen.count) if time.monotonic() - began < chosen.seconds]
-            delivered = own.live.delivered(seconds=300)
+            topics, prefix = own.live.delivered(seconds=300), f"{NAME}.{own.schema}."
+            delivered = {topic.removeprefix(prefix): found for topic, found in topics.items()}
             expected = {table: own.rows(table) for table in [*(d["table"] for d in done), OLD]}
         with spark_connect(root / "spark") as (remote, _):
-            differing = _folded(remote, root, delivered, expected)
+            differing = _folded(remote, root, delivered, expected, chosen.kind)
     total = {
+        "kind": chosen.kind,
         "route": chosen.route,
         "seed": chosen.seed,
         "tables": len(done),
@@ -61,6 +75,17 @@ def main() -> int:
     }
     print(json.dumps({**total, "differing": differing, "seconds": round(time.monotonic() - began, 1)}), flush=True)
     return 1 if differing else 0
+
+
+@contextmanager
+def _database(kind: str, root: Path) -> Iterator[LiveSource | LiveMariaDb]:
+    with live_source(root / "live") as live:
+        if kind == "postgresql":
+            yield live
+            return
+        (root / "mariadb").mkdir(mode=0o755)
+        with mariadb_server(root / "mariadb") as server:
+            yield LiveMariaDb(server, live)
 
 
 def _one(own: Ground, chosen: argparse.Namespace, number: int) -> dict[str, Any]:
@@ -71,7 +96,7 @@ def _one(own: Ground, chosen: argparse.Namespace, number: int) -> dict[str, Any]
     victim = choice.choices(chosen.victims, [VICTIMS.get(v, 1) for v in chosen.victims])[0]
     began, killed = time.monotonic(), None
     with Writers(own.live, [table, OLD], chosen.rows * 2, seed=number) as writers:
-        command = ("onboard", NAME, f"public.{table}", "--route", chosen.route, "-o", "json")
+        command = ("onboard", NAME, f"{own.schema}.{table}", "--route", chosen.route, "-o", "json")
         first = cdc(*command)
         if victim == "cdc":
             killed = step if kill_at(first, NAME, step, after=choice.random()) else None
@@ -122,19 +147,21 @@ def _kill_part(live: LiveSource, process: subprocess.Popen[str], victim: str, st
     return False
 
 
-def _folded(remote: str, root: Path, delivered: dict[str, Any], expected: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+def _folded(
+    remote: str, root: Path, delivered: dict[str, Any], expected: dict[str, list[dict[str, Any]]], kind: str
+) -> dict[str, str]:
     from spark.session import connect
 
-    lake = Lake(connect(remote), root / "lake")
+    lake = Lake(connect(remote), root / "lake", form=("debezium-json", kind))
     for table in expected:
-        for partition, records in delivered[f"{NAME}.public.{table}"].items():
+        for partition, records in delivered[table].items():
             lake.put(table, *records, partition=partition)
         end = lake.all_of(table).ranges[0][1]
         for cut in (*range(BATCH, end, BATCH), end):  # a batch goes to the server as one local relation
             lake.append(lake.ranges(table, {0: cut}))
     differing = {}
     for table, rows in expected.items():
-        spec = lake.spec(table)
+        spec = lake.spec(table, COLUMNS[kind])
         lake.fold(spec)
         found = {row["id"]: row["v"] for row in values(spec.path)}
         wanted = {row["id"]: row["v"] for row in rows}
@@ -143,7 +170,7 @@ def _folded(remote: str, root: Path, delivered: dict[str, Any], expected: dict[s
             differing[table] = f"{len(wrong)} of {len(wanted)} rows, such as {wrong[:3]}"
             for key in wrong[:3]:
                 print(f"{table} {key}: silver {found.get(key)}, table {wanted.get(key)}", file=sys.stderr)
-                _told(delivered[f"{NAME}.public.{table}"], key)
+                _told(delivered[table], key)
     return differing
 
 
@@ -154,7 +181,7 @@ def _told(partitions: dict[int, Any], key: int) -> None:
         for record in mine[-8:]:
             event = json.loads(record.value or "null") or {}
             source = event.get("source", {})
-            facts = {name: source.get(name) for name in ("lsn", "sequence", "txId", "snapshot", "ts_us")}
+            facts = {name: source.get(name) for name in ("lsn", "sequence", "txId", "file", "pos", "row", "snapshot", "ts_us")}
             print(partition, record.offset, event.get("op"), event.get("after"), facts, record.headers, file=sys.stderr)
 
 

@@ -149,6 +149,11 @@ def schema_history_topic(source: BaseSource) -> str:
     return f"{source.name}.schema-history"
 
 
+def temporary_schema_history_topic(source: BaseSource) -> str:
+    """The same of the connector that reads new tables beside the source's own; gone when it is."""
+    return f"{schema_history_topic(source)}-onboard"
+
+
 def mirrored_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
     if not is_mirrored(source) or source.topics.replication == "identity":

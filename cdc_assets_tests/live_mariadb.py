@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -15,13 +16,32 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import HOST
 from cdc_assets.volumetry.binlog import await_binlog
-from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.live_source import LiveSource, Part
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer
 from cdc_assets_tests.spark.capture import Record
 
 SECRET = "mariadb"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connection that executes, as psycopg's do."""
+
+    connection: Any
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            return list(cursor.fetchall())
+
+    def commit(self) -> None:
+        self.connection.commit()
+
+    def rollback(self) -> None:
+        self.connection.rollback()
 
 
 @dataclass(frozen=True)
@@ -37,6 +57,20 @@ class LiveMariaDb:
         return self.live.bootstrap
 
     @property
+    def home(self) -> Home:
+        return self.live.home
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        return self.live.parts
+
+    @contextmanager
+    def connection(self, *, autocommit: bool = True) -> Iterator[Session]:
+        """A session in the database that is called as the connector's source."""
+        with self.server.connect(autocommit=autocommit, database=self.name) as connection:
+            yield Session(connection)
+
+    @property
     def connect(self) -> ConnectClient:
         return self.live.connect
 
@@ -50,12 +84,15 @@ class LiveMariaDb:
     @contextmanager
     def settings(self) -> Iterator[None]:
         """Where the product finds secrets and the cluster."""
-        file = self.live.home.secrets / SECRET
-        file.write_text(PASSWORD)
-        file.chmod(0o600)
+        self.write_secret()
         with self.live.settings(), pytest.MonkeyPatch.context() as patch:
             patch.setenv("CDC_CORE_BOOTSTRAP", self.live.bootstrap)
             yield
+
+    def write_secret(self) -> None:
+        file = self.live.home.secrets / SECRET
+        file.write_text(PASSWORD)
+        file.chmod(0o600)
 
     @contextmanager
     def database(self, source: Source) -> Iterator[MariaDbDatabase]:

@@ -40,7 +40,7 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
         OnboardingError: while another one is not done, or a name is no table's.
     """
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
-    declared_source(source)
+    declared_source(source, route, watched=watched)
     journal = Journal.of(source)
     running = journal.running
     same = running is not None and (running.tables, running.route, running.watched) == (names, route, watched)
@@ -64,7 +64,7 @@ def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = Fa
     Raises:
         OnboardingError: when the source or a table's name is not one.
     """
-    declared_source(source)
+    declared_source(source, route, watched=watched)
     for name in tables:
         _table(name)
     return steps_of(route, watched=watched)

@@ -6,18 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.state import Facts, Onboarding
+from cdc_assets.onboarding.kinds.kind import CaptureDatabase, Kind
+from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
+from cdc_assets.onboarding.kinds.postgresql import PostgresKind
+from cdc_assets.onboarding.state import Facts, Onboarding, Route
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import CapturedSource, Database, Source, Table
-from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.registry.models import CapturedSource, Source, Table
 from cdc_assets.resources.platform import Platform
 
+_KINDS: dict[str, Kind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind()}
 _NOT_ITS_KIND = (
-    "{name} is of kind {kind}, and onboarding knows publications and slots only: declare the table, apply, and ask the "
-    "connector for a snapshot by hand"
+    "{name} is of kind {kind}, and onboarding takes tables of {known} only. By hand: declare the table, cdc apply {name}; once "
+    "{connector} runs with it, ask for an incremental snapshot of it by a row in the source's signal table (reconciliation: "
+    "{{signals: schema.table}}): {url}"
 )
+_BY_HAND = "https://debezium.io/documentation/reference/3.6/configuration/signalling.html"
 
 
 @dataclass
@@ -47,11 +52,14 @@ class Work:
         return self._with((*self.declared.tables, *(t for t in self.tables if t.name not in known)))
 
     @cached_property
-    def database(self) -> PostgresCapture:
+    def database(self) -> CaptureDatabase:
         """The source's database."""
-        database = self.declared.database
-        assert isinstance(database, Database)
-        return PostgresCapture(database)
+        return self.kind.database(self.declared)
+
+    @property
+    def kind(self) -> Kind:
+        """What its kind of database does differently."""
+        return _KINDS[self.declared.database.kind]
 
     def _with(self, tables: tuple[Table, ...]) -> Source:
         return self.declared.model_copy(update={"tables": tables})
@@ -67,22 +75,30 @@ class Step:
     undo: Callable[[Work], Facts] | None = None
 
 
-def declared_source(name: str) -> Source:
+def declared_source(name: str, route: Route | None = None, *, watched: bool = False) -> Source:
     """The source of that name in the registry.
 
     Raises:
-        OnboardingError: when there is none, or it is no database.
+        OnboardingError: when there is none, it is no database, or its kind cannot go that way.
     """
     sources = {source.name: source for source in load_sources(settings.sources_folder())}
     found = sources.get(name)
     if found is None:
         raise OnboardingError(f"no source {name}; there are: {', '.join(sources)}")
-    if isinstance(found, CapturedSource) and not isinstance(found, Source):
-        raise OnboardingError(_NOT_ITS_KIND.format(name=name, kind=found.database.kind))
-    if not isinstance(found, Source):
+    if not isinstance(found, CapturedSource):
         raise OnboardingError(
             f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
         )
-    if not isinstance(found.database, Database):
-        raise OnboardingError(_NOT_ITS_KIND.format(name=name, kind=found.database.kind))
+    kind = _KINDS.get(found.database.kind)
+    if kind is None or not isinstance(found, Source):
+        about = {"name": name, "kind": found.database.kind, "known": " and ".join(_KINDS), "url": _BY_HAND}
+        raise OnboardingError(_NOT_ITS_KIND.format(**about, connector=names.connector_name(found)))
+    if route is not None and route in kind.refused:
+        open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)
+        raise OnboardingError(f"{name} is of kind {found.database.kind}: {kind.refused[route]}; take route {open_to_it}")
+    if watched and not kind.by_git:
+        raise OnboardingError(
+            f"{name} is of kind {found.database.kind}: while its connector is stopped, its schema history is written to, which "
+            "no commit can do; cdc onboard without --watch, then commit what cdc render says"
+        )
     return found

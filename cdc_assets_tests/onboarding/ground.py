@@ -19,23 +19,30 @@ from typing import Any
 from unittest.mock import patch
 
 import psycopg
+import pymysql
 
 from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.onboarding.work import declared_source
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 
 OLD = "old"
+_ON_CONFLICT = "ON CONFLICT (id) DO UPDATE SET v = excluded.v"
 
 
 @dataclass
 class Ground:
     """One source with a running connector on the table `old`."""
 
-    live: LiveSource
+    live: Any
     folder: Path
+
+    @property
+    def schema(self) -> str:
+        return "public"
 
     @property
     def file(self) -> Path:
@@ -75,13 +82,44 @@ class Ground:
         return [{"id": row[0], "v": row[1]} for row in found]
 
 
+class MariaDbGround(Ground):
+    """Its tables are in a database of the source's name; `live` is a LiveMariaDb."""
+
+    @property
+    def schema(self) -> str:
+        return str(self.live.name)
+
+    def create(self, table: str, rows: int) -> None:
+        with self.live.connection() as session:
+            session.execute(f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY, v varchar(100))")
+            session.execute(f"INSERT INTO {table} SELECT seq * 2, CONCAT('first ', seq) FROM seq_1_to_{rows}")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        with self.live.connection() as session:
+            return [{"id": row[0], "v": row[1]} for row in session.execute(f"SELECT id, v FROM {table} ORDER BY id")]
+
+    def prepare(self) -> None:
+        """The database, and the signal table as docs/mariadb.md has an administrator make it."""
+        server, name = self.live.server, self.live.name
+        signals = f"cdc_assets.signal_{name}"
+        server.execute(f"CREATE DATABASE IF NOT EXISTS {name}", "CREATE DATABASE IF NOT EXISTS cdc_assets")
+        server.execute(f"CREATE TABLE IF NOT EXISTS {signals} (id varchar(100) PRIMARY KEY, type varchar(100), data longtext)")
+        server.execute(f"GRANT SELECT, INSERT, DELETE ON {signals} TO cdc")
+        self.live.write_secret()
+
+
 @contextmanager
-def ground(live: LiveSource, folder: Path, name: str) -> Iterator[Ground]:
+def ground(live: LiveSource | LiveMariaDb, folder: Path, name: str) -> Iterator[Ground]:
     """`os.environ` knows this ground while it is used."""
-    own = Ground(replace(live, name=name), folder)
+    own: Ground
+    if isinstance(live, LiveMariaDb):
+        own = MariaDbGround(replace(live, name=name), folder)
+        own.prepare()
+    else:
+        own = Ground(replace(live, name=name), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    declared = own.live.source([f"public.{name}_{OLD}"]).model_dump(mode="json", include={"source", "database"})
-    tables = f"tables:\n  # what was captured first\n  - {{name: public.{name}_{OLD}}}  # stays\n"
+    declared = own.live.source([f"{own.schema}.{name}_{OLD}"]).model_dump(mode="json", include={"source", "database"})
+    tables = f"tables:\n  # what was captured first\n  - {{name: {own.schema}.{name}_{OLD}}}  # stays\n"
     own.file.write_text(f"# by hand\n{_yaml(declared)}{tables}")
     with patch.dict(os.environ, own.environment()):
         own.create(f"{name}_{OLD}", 50)
@@ -104,7 +142,7 @@ def _yaml(value: dict[str, Any]) -> str:
 class Writers:
     """Threads that insert, update and delete rows of tables, in transactions of some statements, until they are stopped."""
 
-    live: LiveSource
+    live: LiveSource | LiveMariaDb
     tables: Sequence[str]
     keys: int
     seed: int = 1
@@ -132,18 +170,19 @@ class Writers:
                 with self.live.connection(autocommit=False) as connection:
                     while not self._stop.is_set():
                         self._transaction(connection, table, choice)
-            except psycopg.Error as error:  # the server was killed, or two writers met
+            except (psycopg.Error, pymysql.err.MySQLError) as error:  # the server was killed, or two writers met
                 self.errors.append(str(error))
                 time.sleep(0.2)
 
-    def _transaction(self, connection: psycopg.Connection, table: str, choice: random.Random) -> None:
+    def _transaction(self, connection: Any, table: str, choice: random.Random) -> None:
+        conflict = "ON DUPLICATE KEY UPDATE v = VALUES(v)" if isinstance(self.live, LiveMariaDb) else _ON_CONFLICT
         for _ in range(choice.randrange(1, 4)):
             key = choice.randrange(self.keys)
             act = choice.random()
             if act < 0.4:
                 connection.execute(f"UPDATE {table} SET v = %s WHERE id = %s", (f"v{choice.random()}", key))
             elif act < 0.8:
-                text = f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+                text = f"INSERT INTO {table} (id, v) VALUES (%s, %s) {conflict}"
                 connection.execute(text, (key, f"i{choice.random()}"))
             else:
                 connection.execute(f"DELETE FROM {table} WHERE id = %s", (key,))

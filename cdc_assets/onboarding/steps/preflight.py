@@ -14,15 +14,10 @@ def run(work: Work) -> Facts:
     source, ids = work.after, [table.id for table in work.tables]
     found = work.database.tables([table.id for table in source.tables])
     findings = [f"there is no table {i}; create it, or correct its name" for i in ids if i not in found]
-    for table_id, owner in work.database.not_owned(ids).items():
-        findings.append(f"{table_id} belongs to {owner}, and only an owner can publish it: GRANT {owner} TO the connector's user")
+    findings += work.kind.unready(work, ids)
     for table in work.tables:
         if table.id in found and not (found[table.id].primary_key or table.keys):
-            findings.append(
-                f"{table.name} has no primary key: published, its UPDATE and DELETE would fail for the application, and a "
-                f"snapshot by chunks cannot read it; add a primary key, or ALTER TABLE {table.id} REPLICA IDENTITY FULL and "
-                "declare its keys in the registry"
-            )
+            findings.append(work.kind.keyless.format(table=table.name))
     if not findings:
         refuse_inexact(work.database, source, found, snapshot=True)
     name = names.connector_name(source)

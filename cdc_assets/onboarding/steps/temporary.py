@@ -1,25 +1,24 @@
 """The temporary connector: a first snapshot of the new tables beside the running connector, which stops for seconds only.
 
-1. The running connector is stopped; Connect keeps its offsets (KIP-875). C is the commit it has streamed last.
-2. The tables enter its publication, and it goes on from C with old and new tables: from here on every change is streamed.
-3. Once whoever had written to them before has ended, a connector with a name, slot and publication of its own reads the
-   tables (`initial_only`) into the same topics. Its rows carry C in a header, and bronze ranks them at C
-   (spark.bronze_drafts): above whatever was streamed before the stop, below every change streamed after it.
-4. It is removed with its slot, publication and offsets.
+1. The running connector is stopped; Connect keeps its offsets (KIP-875).
+2. It goes on from there with old and new tables: from here on every change is streamed.
+3. Once whoever had written to them before has ended, a connector with a name and leftovers of its own reads the tables
+   (`initial_only`) into the same topics.
+4. It is removed with its offsets, and its slot and publication (PostgreSQL) or its schema history (MariaDB).
 
-So the order in which rows and changes come into the topic does not matter. By the snapshot's own LSN it would: a
-transaction that is open when the snapshot is taken carries the commit before it, which may be below that LSN, and its
-change would lose against a row that does not contain it.
+The order in which rows and changes come into the topic does not matter. PostgreSQL's rows carry the commit C of the stop in a
+header, and bronze ranks them there (spark.bronze_drafts): above whatever was streamed before, below every change streamed after.
+By the snapshot's own LSN it would matter: a transaction that is open when the snapshot is taken carries the commit before it,
+which may be below that LSN, and its change would lose against a row that does not contain it. MariaDB's rows carry the place
+of the binlog at which they were read under a lock: what lies below is in them, what lies above is not.
 """
 
 from __future__ import annotations
 
 import time
 
-from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew
-from cdc_assets.connectors.postgresql import temporary_config
-from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.capture import reconfigured, without_tables
 from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
@@ -27,66 +26,28 @@ from cdc_assets.onboarding.work import Step, Work
 
 
 def stop(work: Work) -> Facts:
-    """The running connector has no task any more; the commit that it has streamed last."""
-    began = time.time()
-    work.platform.core_connect().stop(names.connector_name(work.after))
-    return stopped_at(work, began)
-
-
-def stopped_at(work: Work, began: float) -> Facts:
-    """The commit that the stopped connector has streamed last.
-
-    Raises:
-        OnboardingError: it has not streamed anything yet.
-    """
-    connect, name = work.platform.core_connect(), names.connector_name(work.after)
-    offsets = [entry["offset"] for entry in connect.offsets(name) if entry.get("offset")]
-    if len(offsets) != 1:
-        raise OnboardingError(
-            f"connector {name} has {len(offsets)} stored offsets, expected 1; it has not streamed anything yet: cdc onboard "
-            f"{work.after.name} --rollback, then let it run, or take route incremental"
-        )
-    # Before its first streamed commit there is only the place of its own snapshot.
-    anchor = int(offsets[0].get("lsn_commit") or offsets[0]["lsn"])
-    return {"anchor": anchor, "stopped_at": round(began, 3)}
+    """The running connector has no task any more; what the steps behind need to know of that moment."""
+    return work.kind.stop(work)
 
 
 def go_on(work: Work) -> Facts:
     """The connector runs again, from where it was, with old and new tables."""
-    reconfigured(work, work.after)
-    return {"stopped_seconds": round(time.time() - work.state.fact("stop", "stopped_at"), 3)}
+    facts, stopped_at = reconfigured(work, work.after), work.state.fact("stop", "stopped_at")
+    return {"stopped_seconds": facts["stopped_seconds"] if stopped_at is None else round(time.time() - stopped_at, 3)}
 
 
 def snapshot(work: Work) -> Facts:
     """The temporary connector has read every table."""
-    connect = work.platform.core_connect()
-    config = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
-    remove(work)
+    config = work.kind.temporary_config(work)
+    remove_beside(work)
     start = notification_ends(work)
-    begin_anew(connect, config)
+    begin_anew(work.platform.core_connect(), config)
     return {"connector": config["name"], **followed(work, config["name"], start)}
 
 
-def remove(work: Work) -> Facts:
-    """The temporary connector, its offsets, slot and publication are gone."""
-    connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
-    if connect.config(name) is not None:
-        connect.stop(name)
-        connect.reset_offsets(name)
-        connect.delete(name)
-    return {"connector": name, "slot_dropped": cleared(work)}
-
-
-def cleared(work: Work) -> bool:
-    """The stopped temporary connector's publication is gone, and its slot; whether there was one."""
-    slot = work.database.drop_slot(names.temporary(names.slot_name(work.after)))
-    work.database.drop_publication(names.temporary(names.publication_name(work.after)))
-    return slot
-
-
 STOP = Step("stop", "the running connector is stopped, its offsets are kept", stop, without_tables)
-GO_ON = Step("go-on", "it goes on from where it was, with old and new tables in its publication", go_on)
+GO_ON = Step("go-on", "it goes on from where it was, with old and new tables", go_on)
 SNAPSHOT = Step(
-    "snapshot", "a temporary connector (initial_only, own name and slot) reads the tables into their topics", snapshot, remove
+    "snapshot", "a temporary connector (initial_only, own name) reads the tables into their topics", snapshot, remove_beside
 )
-REMOVE = Step("remove", "the temporary connector is removed, with offsets, slot and publication", remove)
+REMOVE = Step("remove", "the temporary connector is removed, with its offsets and whatever else it has left", remove_beside)

@@ -21,7 +21,6 @@ from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 from cdc_assets.onboarding.steps.snapshot import signalled
 from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.registry.models import Table
-from cdc_assets.resources.databases.postgresql import Snapshot
 from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 
@@ -87,31 +86,37 @@ def _counted(work: Work) -> _Counted:
     return _Counted(rows, {name: stale for name, (_, stale) in found.items()})
 
 
-def _live_keys(work: Work, table: Table, snapshot: Snapshot) -> tuple[int | None, int]:
+def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int]:
     """Keys whose last visible event leaves a row (None where the topic is too long to be read here), and stale rows."""
     core, name = work.platform.core_kafka(), names.topic(work.after, table)
     ranges = dict(core.states([name])[name].ranges)
     if sum(end - begin for begin, end in ranges.values()) > MOST_RECORDS:
         return None, 0
     keys, stale, start = LiveKeys(), StaleRows(), work.state.fact("topics", "ends").get(name, {})
+    by_place = work.state.route == "temporary" and work.kind.rows_rank_by_place
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
         event = json.loads(record.value or b"null")
         event = event and event.get("payload", event)
         if not event:
             continue
         key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
-        anchored = event["op"] == "r" and any(header == ANCHOR_HEADER for header, _ in record.headers)
         own = record.offset >= start.get(str(record.partition), 0)
+        anchored = event["op"] == "r" and ((by_place and own) or any(header == ANCHOR_HEADER for header, _ in record.headers))
         if own and not anchored:
-            stale.see(event["op"], key, event.get("after"))
-        if _visible(event, snapshot):
+            stale.see(event["op"], key, _exact(table, event.get("after")))
+        if _visible(work, event, snapshot):
             keys.see(event["op"], key, anchored=anchored, own=own)
     return len(keys.live()), len(stale.keys)
 
 
-def _visible(event: dict[str, Any], snapshot: Snapshot) -> bool:
+def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Without the columns that are sent otherwise by a snapshot than in the log, which the registry accepts."""
+    return row and {name: value for name, value in row.items() if name not in table.accept_inexact}
+
+
+def _visible(work: Work, event: dict[str, Any], snapshot: Any) -> bool:
     """A row of a snapshot was read before the count, so whatever it shows is visible to it, or was changed since."""
-    return event["op"] == "r" or snapshot.sees(int(event["source"]["txId"]))
+    return event["op"] == "r" or work.kind.sees(snapshot, event["source"])
 
 
 STEP = Step("verify", "as many rows in the source as keys in the topics, at one snapshot, under live writes", run)

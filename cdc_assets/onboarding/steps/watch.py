@@ -17,8 +17,8 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.kinds.postgresql import capture_of, stopped_at
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.steps import temporary
 from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
 from cdc_assets.onboarding.work import Step, Work
 
@@ -56,9 +56,10 @@ def connector(work: Work) -> Facts:
     _await(work, has_the_list, f"the tables in the list of connector {name}")
     connect.wait_running(name)
     slot = names.slot_name(work.after)
-    before = work.database.slot_process(slot)
+    database = capture_of(work.declared)
+    before = database.slot_process(slot)
     connect.restart(name)
-    _await(work, lambda: work.database.slot_process(slot) not in (None, before), f"connector {name} at slot {slot}")
+    _await(work, lambda: database.slot_process(slot) not in (None, before), f"connector {name} at slot {slot}")
     connect.wait_running(name)
     return {"connector": name, "tables": len(work.after.tables)}
 
@@ -67,7 +68,7 @@ def stop(work: Work) -> Facts:
     """The running connector has no task any more; the commit that it has streamed last."""
     name = names.connector_name(work.after)
     _await(work, lambda: _stopped(work, name), f"connector {name} to be STOPPED")
-    return temporary.stopped_at(work, time.time())
+    return stopped_at(work, time.time())
 
 
 def go_on(work: Work) -> Facts:
@@ -103,7 +104,7 @@ def clear(work: Work) -> Facts:
     _await(work, lambda: connect.status(name) is None or _stopped(work, name), f"connector {name} to be STOPPED")
     if connect.config(name) is not None:
         connect.reset_offsets(name)
-    return {"connector": name, "slot_dropped": temporary.cleared(work)}
+    return {"connector": name, **work.kind.cleared(work)}
 
 
 def remove(work: Work) -> Facts:

@@ -1,0 +1,1 @@
+"""What the steps do differently for each kind of database."""

@@ -1,0 +1,74 @@
+"""What the steps ask of a kind of database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cdc_assets.onboarding.state import Facts, Route
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.catalogue import SourceDatabase
+
+if TYPE_CHECKING:
+    from cdc_assets.onboarding.work import Work
+
+
+class CaptureDatabase(SourceDatabase, Protocol):
+    """A source's database, as onboarding uses it."""
+
+    def ensure_signal_table(self, table: TableId) -> None:
+        """Make the table that signals are written to."""
+
+    def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Write a signal, once: the same id again changes nothing."""
+
+    def clear_signals(self, table: TableId) -> int:
+        """Remove signals and watermarks that have been read; the number of rows."""
+
+
+class Kind(Protocol):
+    """One kind of database. All of it may be repeated."""
+
+    @property
+    def refused(self) -> Mapping[Route, str]:
+        """The routes that it cannot take, and why."""
+
+    @property
+    def by_git(self) -> bool:
+        """Whether others may apply what is declared, while the steps wait."""
+
+    @property
+    def keyless(self) -> str:
+        """What a table without a key would lead to, and what to do; `{table}` is its name."""
+
+    @property
+    def rows_rank_by_place(self) -> bool:
+        """Whether rows of a temporary connector stand in the topic in no order with changes, without saying so in a header."""
+
+    def database(self, source: Source) -> CaptureDatabase:
+        """The source's database."""
+
+    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+        """Findings about these tables that exist, each with what mends it."""
+
+    def halt(self, work: Work, source: Source) -> float:
+        """Stop the running connector, ready for the tables of `source`; when it was stopped (time.monotonic)."""
+
+    def listed(self, work: Work, source: Source) -> None:
+        """The stopped connector's config has the tables of `source`: what else must have them."""
+
+    def await_writers(self, work: Work) -> Facts:
+        """Wait for the transactions that have written to the tables before their changes were captured."""
+
+    def stop(self, work: Work) -> Facts:
+        """The first step of the temporary route."""
+
+    def temporary_config(self, work: Work) -> dict[str, str]:
+        """The connector that reads the new tables beside the running one."""
+
+    def cleared(self, work: Work) -> Facts:
+        """The temporary connector is gone: so is whatever it has left."""
+
+    def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
+        """Whether a count at `snapshot` has seen the change whose event says `origin` (its `source`)."""

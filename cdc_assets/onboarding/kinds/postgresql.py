@@ -1,0 +1,130 @@
+"""PostgreSQL: publication, slot, and the transactions that wrote before a table was published.
+
+A change is decoded only when its table was in the publication when it was written, and Debezium's mode `filtered` adds it only
+when the connector starts (design trap: a snapshot that begins before loses them). So the tables are published while the
+connector is stopped. A transaction that wrote before and commits later is in no event at all: whoever held a writer's lock on
+the tables when the publication had them is awaited. Writers that come later are not held up, nor waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets import names
+from cdc_assets.connectors.postgresql import temporary_config
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.kinds.waiting import await_ended
+from cdc_assets.onboarding.state import Facts, Route
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Database, Source
+from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+
+if TYPE_CHECKING:
+    from cdc_assets.onboarding.work import Work
+
+_PUBLISHED_DEADLINE_SECONDS = 60.0
+
+
+class PostgresKind:
+    """See `kind.Kind`."""
+
+    refused: Mapping[Route, str] = {}
+    by_git = True
+    keyless = (
+        "{table} has no primary key: published, its UPDATE and DELETE would fail for the application, and a snapshot by chunks "
+        "cannot read it; add a primary key, or ALTER TABLE {table} REPLICA IDENTITY FULL and declare its keys in the registry"
+    )
+    rows_rank_by_place = False
+
+    def database(self, source: Source) -> PostgresCapture:
+        """See `kind.Kind`."""
+        return capture_of(source)
+
+    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+        """Tables that the role cannot publish."""
+        told = "{} belongs to {}, and only an owner can publish it: GRANT {} TO the connector's user"
+        return [told.format(table, owner, owner) for table, owner in capture_of(work.declared).not_owned(ids).items()]
+
+    def halt(self, work: Work, source: Source) -> float:
+        """See `kind.Kind`."""
+        began = time.monotonic()
+        work.platform.core_connect().stop(names.connector_name(source))
+        return began
+
+    def listed(self, work: Work, source: Source) -> None:
+        """The publication gets the tables, or loses them."""
+        database, publication = capture_of(work.declared), names.publication_name(source)
+        change = database.publish if source is work.after else database.unpublish
+        change(publication, [table.id for table in work.tables])
+
+    def await_writers(self, work: Work) -> Facts:
+        """See `kind.Kind`."""
+        ids, database = [table.id for table in work.tables], capture_of(work.declared)
+        _await_published(work, database)
+        return await_ended(work, lambda: database.writers(ids))
+
+    def stop(self, work: Work) -> Facts:
+        """The running connector has no task any more; the commit that it has streamed last."""
+        began = time.time()
+        work.platform.core_connect().stop(names.connector_name(work.after))
+        return stopped_at(work, began)
+
+    def temporary_config(self, work: Work) -> dict[str, str]:
+        """Its rows carry the commit of the stop in a header."""
+        return temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
+
+    def cleared(self, work: Work) -> Facts:
+        """Publication and slot are gone."""
+        database = capture_of(work.declared)
+        slot = database.drop_slot(names.temporary(names.slot_name(work.after)))
+        database.drop_publication(names.temporary(names.publication_name(work.after)))
+        return {"slot_dropped": slot}
+
+    def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
+        """By its transaction."""
+        return bool(snapshot.sees(int(origin["txId"])))
+
+
+def capture_of(source: Source) -> PostgresCapture:
+    """The database of a source of this kind."""
+    assert isinstance(source.database, Database)
+    return PostgresCapture(source.database)
+
+
+def stopped_at(work: Work, began: float) -> Facts:
+    """The commit that the stopped connector has streamed last.
+
+    Raises:
+        OnboardingError: it has not streamed anything yet.
+    """
+    connect, name = work.platform.core_connect(), names.connector_name(work.after)
+    offsets = [entry["offset"] for entry in connect.offsets(name) if entry.get("offset")]
+    if len(offsets) != 1:
+        raise OnboardingError(
+            f"connector {name} has {len(offsets)} stored offsets, expected 1; it has not streamed anything yet: cdc onboard "
+            f"{work.after.name} --rollback, then let it run, or take route incremental"
+        )
+    # Before its first streamed commit there is only the place of its own snapshot.
+    anchor = int(offsets[0].get("lsn_commit") or offsets[0]["lsn"])
+    return {"anchor": anchor, "stopped_at": round(began, 3)}
+
+
+def _await_published(work: Work, database: PostgresCapture) -> None:
+    """Wait until the tables are in the publication.
+
+    Raises:
+        OnboardingError: when they do not come into it.
+    """
+    publication = names.publication_name(work.after)
+    wanted = {table.id for table in work.tables}
+    until = time.monotonic() + _PUBLISHED_DEADLINE_SECONDS
+    while not wanted <= (published := database.published(publication)):
+        if time.monotonic() > until:
+            missing = ", ".join(str(table) for table in sorted(wanted - published))
+            raise OnboardingError(
+                f"{missing} did not come into publication {publication} at {database.place}; add by hand: "
+                f"ALTER PUBLICATION {publication} ADD TABLE {missing}; then cdc onboard {work.after.name} --resume"
+            )
+        time.sleep(0.2)
