@@ -68,7 +68,9 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     if sinks:
         read = [names.mirrored_topic(source, table) for source in sinks for table in source.tables]
         groups = [_acl("group", f"connect-{names.sink_connector_name(source)}", ("Read", "Describe")) for source in sinks]
-        users["cdc-sink", "lake"] = [*_topics(read, READ), *groups]
+        # Beside a KafkaMirrorMaker2 the lake's KafkaConnect runs sinks alone, and is this user too.
+        worker = _worker(deployment.lake.connect, f"_{deployment.lake.connect}") if deployment.mirror == "mirrormaker2" else []
+        users["cdc-sink", "lake"] = [*_topics(read, READ), *groups, *worker]
     return [_user(name, role, acls, deployment) for (name, role), acls in users.items() if acls]
 
 
