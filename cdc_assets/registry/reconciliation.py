@@ -25,7 +25,7 @@ class Reconciliation(Declared):
     """
 
     on_difference: Literal["fail", "warn"] = "fail"
-    max_rows: int = Field(default=500_000, ge=1)
+    max_rows: int = Field(default=100_000, ge=1)
     shares: int = Field(default=127, ge=1)
     standby: str | EnvRef | None = None
     marker: str | None = None
