@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cdc_assets.stack.components.java_files import write_log4j
 from cdc_assets.stack.jars.download import cache_folder, download
 from cdc_assets.stack.jars.lockfile import read_lock
 from cdc_assets.stack.jars.mirror import repository
@@ -79,6 +80,7 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
 
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "spark.log"
+    write_log4j(folder / "log4j2.properties", root="warn")
     conf = {
         **server_conf(),
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -94,7 +96,7 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
         heap_mb=1200,
         optimize=optimize,
         # Small data, many plans: compiling them well costs more than running them.
-        options=OPTIONS,
+        options=[*OPTIONS, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
         arguments_file=folder / "spark.args",
     )
     command += ["--master", "local[2]", *(x for k, v in conf.items() for x in ("--conf", f"{k}={v}"))]

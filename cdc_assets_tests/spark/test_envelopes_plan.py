@@ -68,6 +68,10 @@ def test_each_record_is_parsed_once(session: SparkSession, form: tuple[str, str]
 
 
 def _plan(rows: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
+    conf, name = rows.sparkSession.conf, "spark.sql.maxPlanStringLength"
+    shown = conf.get(name)
+    conf.set(name, str(2**20))
     capsys.readouterr()
     rows.explain("simple")
+    conf.set(name, shown)
     return capsys.readouterr().out
