@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.canonical.form import AS_TEXT, Form, plain
+from spark.canonical.form import AS_TEXT, AS_WRITTEN, Form, plain
 
 
 def bits(column: Expression) -> Expression:
@@ -34,7 +34,8 @@ def _float(send: str, width: int) -> Form:
 
 BIT = Form(lambda c: f"({c} = B'1')::text", plain)
 FORMS = {
-    **dict.fromkeys(("boolean", "smallint", "integer", "bigint", "oid", "numeric"), AS_TEXT),
+    **dict.fromkeys(("smallint", "integer", "bigint", "oid", "numeric"), AS_WRITTEN),
+    "boolean": AS_TEXT,
     "real": _float("float4send", 4),
     "double precision": _float("float8send", 8),
     "money": Form(lambda c: f"{c}::numeric::text", plain),

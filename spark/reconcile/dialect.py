@@ -1,6 +1,6 @@
 """Rows' texts, hashes and buckets in the SQL of the source's database; `row_text` does the same in Spark.
 
-A piece is a quoted column and the SQL of its canonical form (spark.canonical).
+A piece is a quoted column, the SQL of its canonical form (spark.canonical), and the same as arguments of concat().
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark.specs import Column
 SHARES = 127
 BUCKETS = 9 * SHARES
 HASH_BITS = 60
-Piece = tuple[str, str]
+Piece = tuple[str, str, tuple[str, ...]]
 
 
 class Dialect(Protocol):
@@ -65,7 +65,7 @@ class PostgreSql:
 
     def text(self, pieces: Sequence[Piece]) -> str:
         """The forms, each ended by `;`."""
-        parts = [part for _, piece in pieces for part in (piece, "';'")]
+        parts = [part for _, _, arguments in pieces for part in (*arguments, "';'")]
         chunks = [parts[i : i + self._arguments] for i in range(0, len(parts), self._arguments)]
         return " || ".join(f"concat({', '.join(chunk)})" for chunk in chunks)
 
@@ -121,7 +121,7 @@ class MariaDb:
 
     def text(self, pieces: Sequence[Piece]) -> str:
         """The forms, each ended by `;`."""
-        listed = ", ".join(f"IF({column} IS NULL, '', {piece}), ';'" for column, piece in pieces)
+        listed = ", ".join(f"IF({column} IS NULL, '', {piece}), ';'" for column, piece, _ in pieces)
         return mariadb.utf8(f"CONCAT({listed})")
 
     def hash(self, text: str) -> str:

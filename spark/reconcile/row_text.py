@@ -90,7 +90,7 @@ class RowText:
     def text_sql(self, names: Sequence[str]) -> str:
         """The text of these columns."""
         columns = [(self.forms[name], self.dialect.quoted(name)) for name in names]
-        return self.dialect.text([(column, form.sql(column)) for form, column in columns])
+        return self.dialect.text([(column, form.sql(column), form.arguments(column)) for form, column in columns])
 
     def row_sql(self) -> str:
         """The row's text."""
