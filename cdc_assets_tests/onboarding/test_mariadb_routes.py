@@ -6,13 +6,16 @@ CDC_TEST_ONBOARDING_MARIADB=1 python -m pytest cdc_assets_tests/onboarding/test_
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds import mariadb as kind
+from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_mariadb import LiveMariaDb
+from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.onboarding.binlog_events import held, last_values, nothing_is_left
 from cdc_assets_tests.onboarding.drive import cdc, ended, kill_at
 from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
@@ -90,3 +93,27 @@ def test_a_definition_that_changes_on_the_way_is_read_again(depot: Ground, monke
         session.execute("ALTER TABLE moving DROP COLUMN n")
         session.execute("UPDATE moving SET v = 'changed again' WHERE id = 4")
     assert last_values(depot, "moving") == held(depot, "moving")
+
+
+def test_a_prepared_transaction_is_awaited(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its changes lie in the binlog before the table was captured, and no snapshot sees them until it ends."""
+    monkeypatch.setattr(waiting, "_TOLD_EVERY_SECONDS", 0.0)
+    depot.create("prepared", 10)
+    said: list[str] = []
+    with depot.live.connection() as xa, ThreadPoolExecutor(1) as pool:
+        for statement in ("XA START 'early'", "INSERT INTO prepared VALUES (1001, 'prepared')", "XA END 'early'"):
+            xa.execute(statement)
+        xa.execute("XA PREPARE 'early'")
+        run.begin(SOURCE, [f"{SOURCE}.prepared"], "incremental")
+        onboarding = pool.submit(run.go_on, Platform(), SOURCE, said.append)
+
+        def waits() -> bool:
+            assert not onboarding.done(), onboarding.result()
+            return any("waiting for a prepared transaction" in text for text in said)
+
+        until(waits, seconds=90)
+        xa.execute("XA COMMIT 'early'")
+        assert onboarding.result().steps["writers"]["waited_for"] == 1
+    found = last_values(depot, "prepared")
+    assert found == held(depot, "prepared")
+    assert found[1001] == "prepared"
