@@ -45,6 +45,8 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     readers = [group for each in beside if each.checkpoints for group in each.checkpoints.groups]
     syncs = f"mm2-offset-syncs.{names.CORE_ALIAS}.internal"
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
+    # Nothing is committed, but a consumer with a group looks for its coordinator.
+    own = _acl("group", "cdc_assets", ("Read", "Describe"), "prefix")
     users = {
         ("cdc-capture", "core"): [
             *_topics([*written, *marks, *beats, *asked, *marked, *signals], _WRITE),
@@ -57,10 +59,10 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
             *_topics([syncs, *told], _INTERNAL),
             *_worker(own_group, prefix),
         ],
-        ("cdc-assets", "core"): _topics([*core, *marks, *histories, *marked], READ),
+        ("cdc-assets", "core"): [*_topics([*core, *marks, *histories, *marked], READ), own],
         ("cdc-assets", "lake"): [
             *_topics(lake, READ),
-            _acl("group", "cdc_assets", ("Read", "Describe"), "prefix"),
+            own,
             _acl("group", "spark-kafka-", ("Read", "Describe"), "prefix"),
         ],
     }

@@ -140,6 +140,10 @@ def test_every_kind_may_write_and_read_what_its_connector_and_we_need() -> None:
         assert {f"{within}.orders", f"{within}.marker"} <= reads
         assert f"{within}.signals" not in reads
     # What was dropped and made again is told by the schema history.
+    groups = [
+        a["resource"] for a in users["cdc-assets-core"]["spec"]["authorization"]["acls"] if a["resource"]["type"] == "group"
+    ]
+    assert groups == [{"type": "group", "name": "cdc_assets", "patternType": "prefix"}]
     with_history = {"maria", "inmysql", "insqlserver", "inoracle"}
     assert {name.removesuffix(".schema-history") for name in reads if name.endswith(".schema-history")} == with_history
 
