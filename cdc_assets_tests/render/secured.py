@@ -133,7 +133,7 @@ def secured(folder: Path, users: tuple[str, ...], secrets: Path) -> Iterator[Sec
     home = Home(folder / "home").create()
     (home.secrets / "live").write_text((secrets / "live").read_text())
     ports = dict(assign(names, {}))
-    site = Site(home, {**ports, "lake-kafka": ports["core-kafka"]})
+    site = Site(home, {**ports, "lake-kafka": ports["core-kafka"]}, plugins=("debezium-postgres", "debezium-mariadb"))
     broker = SecuredBroker(site, "core", 1)
     broker.users = users
     with ExitStack() as stack:

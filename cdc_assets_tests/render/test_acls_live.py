@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
 from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.connectors.mariadb import capture_config as mariadb_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.registry.models import Database, Source
 from cdc_assets.render.tree import render
+from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.mariadb_server import PASSWORD
 from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.render.registry import deployment
 from cdc_assets_tests.render.secured import Secured, client, java, secured
@@ -49,7 +54,18 @@ class Ground:
     place: Secured
     live: LiveSource
     source: Source
+    maria: LiveMariaDb
     users: dict[str, list[dict[str, Any]]]
+
+    @property
+    def kept(self) -> Source:
+        """The source whose connector keeps a schema history."""
+        return self.maria.source(["guarded.kept"])
+
+    @cached_property
+    def capturing(self) -> ConnectClient:
+        """The core's worker, as the user that captures."""
+        return self.place.worker("core", "cdc-capture-core")
 
     @property
     def bootstrap(self) -> str:
@@ -57,12 +73,15 @@ class Ground:
 
 
 @pytest.fixture(scope="module")
-def ground(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    own = replace(live, name="guarded")
+def ground(live: LiveSource, mariadb: LiveMariaDb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    own, maria = replace(live, name="guarded"), mariadb.renamed("kept")
+    maria.server.execute(
+        "CREATE DATABASE guarded", "CREATE TABLE guarded.kept (id int PRIMARY KEY)", "INSERT INTO guarded.kept VALUES (1)"
+    )
     plan = {"mirror": {"heartbeats": "1s", "checkpoints": {"groups": ["readers"], "every": "1s"}}}
     source = Source.model_validate({**own.source(["public.guarded"]).model_dump(mode="json", exclude_none=True), **plan})
     place = deployment(mirror="connector", core=_cluster("core"), lake=_cluster("lake"))
-    rendered = of_kind(render("strimzi", [source], place), "KafkaUser")
+    rendered = of_kind(render("strimzi", [source, maria.source(["guarded.kept"])], place), "KafkaUser")
     users = {name: user["spec"]["authorization"]["acls"] for name, user in rendered.items()}
     with live.connection() as connection:
         connection.execute("CREATE TABLE public.guarded (id int PRIMARY KEY, v text)")
@@ -72,7 +91,8 @@ def ground(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             found.grant(user, acls)
         # As the KafkaTopics make them.
         found.admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-        yield Ground(found, own, source, users)
+        (found.site.home.secrets / "mariadb").write_text(PASSWORD)
+        yield Ground(found, own, source, maria, users)
     with live.connection() as connection, suppress(Exception):
         connection.execute("SELECT pg_drop_replication_slot('cdc_guarded')")
 
@@ -97,7 +117,7 @@ def reader(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> Callable[[str], K
 def test_debezium_mirrormaker_and_the_lake_have_what_they_need(
     ground: Ground, reader: Callable[[str], KafkaCluster], session: SparkSession, tmp_path: Path
 ) -> None:
-    connect = ground.place.worker("core", "cdc-capture-core")
+    connect = ground.capturing
     with ground.live.settings(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("CDC_CONNECT_SECRETS", str(ground.place.site.home.secrets))
         patch.setenv("CDC_CORE_BOOTSTRAP", ground.bootstrap)
@@ -129,6 +149,27 @@ def test_debezium_mirrormaker_and_the_lake_have_what_they_need(
     wanted = {names.signal_topic(ground.source), "heartbeats", "core.checkpoints.internal", names.marker_topic(ground.source)}
     until(lambda: wanted <= set(seen.list_topics(timeout=20).topics), 60)
     connect.wait_running("guarded-capture")
+
+
+def test_a_schema_history_has_a_login_of_its_own_and_is_read(ground: Ground, reader: Callable[[str], KafkaCluster]) -> None:
+    rendered = of_kind(render("strimzi", [ground.kept], deployment()), "KafkaConnector")["kept-capture"]["spec"]["config"]
+    clients = [key.removesuffix("security.protocol") for key in rendered if key.endswith(".security.protocol")]
+    with ground.maria.settings(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDC_CONNECT_SECRETS", str(ground.place.site.home.secrets))
+        patch.setenv("CDC_CORE_BOOTSTRAP", ground.bootstrap)
+        config = mariadb_config(ground.kept)
+    logins = {key: value for client in clients for key, value in java("cdc-capture-core", client).items()}
+    ground.capturing.put_config("kept-capture", {**config, **logins})
+    ground.capturing.wait_running("kept-capture")
+    core, history = reader("cdc-assets-core"), names.schema_history_topic(ground.kept)
+    topic = names.topic(ground.kept, ground.kept.tables[0])
+
+    def read(name: str) -> list[bytes]:
+        return [one.value or b"" for state in core.states([name]).values() for one in core.records(name, state.ranges)]
+
+    until(lambda: any(b'"op":"r"' in value for value in read(topic)), 60)
+    assert any(b"CREATE TABLE `kept`" in value for value in read(history))
+    ground.capturing.wait_running("kept-capture")
 
 
 def _signalled(ground: Ground) -> None:
