@@ -25,11 +25,11 @@ _LINT: tuple[Step, ...] = (
     ("ruff format --check", [_PYTHON, "-m", "ruff", "format", "--check", "."]),
     ("ruff check", [_PYTHON, "-m", "ruff", "check", "."]),
 )
-# By cdc_assets_tests/parts.py, longest first. Two at a time leave a fifth of two cores idle, and yet end sooner than three, which
-# make each other wait. nice does not help: a stack's processes are sessions of their own, and scheduled as such.
-_AT_A_TIME = 2
+# By cdc_assets_tests/parts.py. Two at a time leave a third of two cores idle, three leave nothing. nice does not help: a stack's
+# processes are sessions of their own, and scheduled as such.
+_AT_A_TIME = 3
 _STEPS: tuple[Step, ...] = (
-    *((f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in ("spark", "live", "e2e", "stack", "rest")),
+    *((f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in ("spark", "live", "e2e", "order", "stack", "rest")),
     ("mypy", [_PYTHON, "-m", "mypy"]),
 )
 
@@ -62,7 +62,7 @@ def _one_by_one(steps: Iterable[Step], environment: Mapping[str, str]) -> list[s
 
 
 def _side_by_side(folders: ExitStack) -> list[str]:
-    """Two at a time, the next when one has ended; what this thread runs is seen as it comes, the rest in the end."""
+    """Some at a time, the next when one has ended; what this thread runs is seen as it comes, the rest in the end."""
     waiting = deque(_STEPS)
     first, folder = waiting.popleft(), Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
     own, *others = [_environment(folders) for _ in range(_AT_A_TIME)]

@@ -31,20 +31,22 @@ def at(offset: int, place: int, key: int, v: str, op: str = "c") -> Record:
 FIRST = [event(0, {"id": 1, "v": "a"}), Record(1, '{"id": 4}', '{"op": "c", "aft'), truncate(3), at(4, 5, 3, "d")]
 SECOND = [at(0, 1, 2, "b"), at(1, 4, 2, "c")]
 KEPT = [(2, "c"), (3, "d")]
-CUTS = [[(5, 2)], [(4, 0), (5, 2)], [(1, 2), (5, 2)]]
+END = (5, 2)
 
 
-@pytest.mark.parametrize("cuts", CUTS)
-def test_what_is_below_goes(session: SparkSession, tmp_path: Path, cuts: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize(("cut", "at_once"), [((4, 0), "soft"), ((1, 2), "hard")])
+def test_what_is_below_goes(session: SparkSession, tmp_path: Path, cut: tuple[int, int], at_once: str) -> None:
+    """In two batches, and in one."""
     lake = Lake(session, tmp_path)
     lake.put("t", *FIRST)
     lake.put("t", *SECOND, partition=1)
     spec = lake.spec("t")
     soft = replace(spec, path=spec.path + "_soft", truncate="soft")
-    for first, second in cuts:
+    for first, second in (cut, END):
         lake.append(lake.ranges("t", {0: first, 1: second}))
-        lake.fold(spec)
-        lake.fold(soft)
+        for deletes, one in (("hard", spec), ("soft", soft)):
+            if deletes != at_once or (first, second) == END:
+                lake.fold(one)
     assert sorted((row["id"], row["v"]) for row in values(spec.path)) == KEPT
     # No row is in doubt any more, unless rows from before stay.
     assert [row["superseded_by"] is not None for row in rows(spec.quarantine)] == [True]
