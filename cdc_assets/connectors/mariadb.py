@@ -5,11 +5,10 @@ Options: https://debezium.io/documentation/reference/3.5/connectors/mariadb.html
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import FIRST_SERVER_ID, password_placeholder, record_settings, server_id, table_pattern
+from cdc_assets.connectors.records import password_placeholder, record_settings, server_id, server_id_of, table_pattern
 from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource, Source, Table
@@ -91,7 +90,7 @@ def _beside(source: Source, tables: Sequence[Table]) -> dict[str, str]:
     return {
         **kept,
         "name": name,
-        "database.server.id": str(FIRST_SERVER_ID + zlib.crc32(name.encode()) % FIRST_SERVER_ID),
+        "database.server.id": str(server_id_of(name)),
         "database.include.list": ",".join(sorted({table_pattern(table.id.schema) for table in tables})),
         "table.include.list": ",".join(table_pattern(*table.id) for table in tables),
         "schema.history.internal.kafka.topic": names.temporary_schema_history_topic(source),

@@ -10,7 +10,7 @@ from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry.references import SecretRef
 
 # Above what people number their servers with by hand.
-FIRST_SERVER_ID = 1_000_000_000
+_FIRST_SERVER_ID = 1_000_000_000
 
 
 def record_settings(source: BaseSource) -> dict[str, str]:
@@ -57,7 +57,12 @@ def heartbeat_ms(source: CapturedSource) -> str:
 
 def server_id(source: CapturedSource) -> int:
     """As declared, else by the source's name: the same at every start, and hardly ever anybody else's."""
-    return source.capture.server_id or FIRST_SERVER_ID + zlib.crc32(source.name.encode()) % FIRST_SERVER_ID
+    return source.capture.server_id or server_id_of(source.name)
+
+
+def server_id_of(name: str) -> int:
+    """By a name alone."""
+    return _FIRST_SERVER_ID + zlib.crc32(name.encode()) % _FIRST_SERVER_ID
 
 
 def _message_keys(source: BaseSource) -> dict[str, str]:

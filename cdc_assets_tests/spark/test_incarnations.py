@@ -23,7 +23,7 @@ from cdc_assets.errors import IncarnationError
 from cdc_assets.incarnation import watch
 from cdc_assets.ledger.balance import hops
 from cdc_assets.ledger.count import count_events
-from cdc_assets.ledger.read import counted, read_windows
+from cdc_assets.ledger.read import places, read_windows
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import open_store
@@ -99,7 +99,7 @@ class Chain:
         folders = {item.key.rsplit("/", 1)[-1].split("+")[1] for item in self.store.list(source.name + "/") if "+" in item.key}
         assert folders == {str(epoch) for epoch in range(epochs + 1)}
         count_events(platform, source, source.tables)
-        place = counted(platform.lake, source, source.tables[0])
+        place = places(platform.lake, source).get("account")
         assert place is not None
         # By day: the chain's copier does not keep the records' times, by which tombstones are placed.
         for hop in hops(read_windows(platform.lake, source, source.tables[0], window="1d"), place):
