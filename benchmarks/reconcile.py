@@ -1,12 +1,12 @@
-"""Reconciliation under pgbench's load: does it stay exact, and what does it cost?
+"""Reconciliation under pgbench's load: does it stay exact?
 
-    python -m benchmarks.reconcile [--scale 10] [--runs 100] [--damage-every 8] [--rate 100] [--seconds 3300]
+    python -m benchmarks.reconcile [--database mariadb] [--scale 10] [--runs 100] [--damage-every 8] [--rate 100] [--seconds 3300]
 
-Starts PostgreSQL, one broker, Connect with Debezium and a Spark Connect server; captures pgbench's four tables (scale 10:
-1,000,000 accounts) and compares them again and again while pgbench writes and bronze and silver follow. In every
-n-th run one damage is planted (benchmarks.reconcile_damage) and taken back afterwards: exactly that one must be found. The other
-runs compare the large table, every tenth all four. One JSON line per run; exit 1 when a run reports what is not there, or misses
-what is.
+Starts PostgreSQL or MariaDB, one broker, Connect with Debezium and a Spark Connect server; captures pgbench's four tables
+(benchmarks.reconcile_bank; scale 10: 1,000,000 accounts) and compares them again and again while they are written to and
+bronze and silver follow. In every n-th run one damage is planted (benchmarks.reconcile_damage) and taken back afterwards:
+exactly that one must be found. The other runs compare the large table, every tenth all four. One JSON line per run; exit 1
+when a run reports what is not there, or misses what is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,10 +27,9 @@ from typing import Any
 import psutil
 from pyspark.errors import PySparkException
 
-from benchmarks.reconcile_damage import ACCOUNTS, DAMAGES, FIRST, PREPARE, planted
-from cdc_assets.stack.components.postgres import binary
+from benchmarks.reconcile_bank import ACCOUNTS_PER_SCALE, FIRST, Bank, bank
+from benchmarks.reconcile_damage import DAMAGES, accounts_of, planted
 from cdc_assets.volumetry.log_position import carry_to_lake
-from cdc_assets_tests.live_source import NAME, LiveSource, live_source
 from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.small_chain import SmallChain
 from spark.commits import Committed, Folded
@@ -43,39 +41,34 @@ from spark.reconcile.key_order import KeyRange
 from spark.session import connect
 from spark.specs import Column, SilverSpec
 
-TABLES = ["public.pgbench_accounts", "public.pgbench_branches", "public.pgbench_tellers", "public.pgbench_history"]
-
 
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database", choices=["postgresql", "mariadb"], default="postgresql")
     parser.add_argument("--scale", type=int, default=10, help="pgbench's: 100,000 accounts each")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--damage-every", type=int, default=8)
-    parser.add_argument("--rate", type=int, default=100, help="transactions/s of the load")
+    parser.add_argument("--rate", type=int, default=100, help="transactions/s of the load; 0: as many as go")
     parser.add_argument("--seconds", type=float, default=3300, help="no further run is started after that")
     parser.add_argument("--lake-rows", type=int, default=0, help="only: what the lake's side costs of a table of so many rows")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        (root / "live").mkdir(mode=0o755)
         if chosen.lake_rows:
             for optimize in (True, False):
                 with spark_connect(root / f"spark-{optimize}", optimize=optimize) as (remote, _):
                     _lake_cost(connect(remote), root / f"lake-{optimize}", chosen.lake_rows, compilers=1 + optimize)
             return 0
-        with live_source(root / "live") as live, spark_connect(root / "spark", optimize=True) as (remote, _):
-            own = replace(live, name="bank")
-            _pgbench(own, "-i", "-s", str(chosen.scale), "-q")
-            with own.connection() as connection:
-                for statement in (*PREPARE, "VACUUM ANALYZE"):
-                    connection.execute(statement.encode())
-            own.capture(TABLES)
-            with own.settings():
-                chain = SmallChain(own, remote, root / "lake", own.source(TABLES), connect(remote))
+        with bank(chosen.database, root) as made, spark_connect(root / "spark", optimize=True) as (remote, _):
+            made.fill(chosen.scale)
+            tables = [*made.tables]
+            made.live.capture(tables)
+            with made.live.settings():
+                chain = SmallChain(made.live, remote, root / "lake", made.live.source(tables), connect(remote))
                 _load(chain)
-                return _measure(chain, chosen)
+                return _measure(chain, made, chosen)
 
 
 def _load(chain: SmallChain) -> None:
@@ -85,11 +78,9 @@ def _load(chain: SmallChain) -> None:
     print(json.dumps({"loaded_seconds": round(time.monotonic() - started, 1)}), flush=True)
 
 
-def _measure(chain: SmallChain, chosen: argparse.Namespace) -> int:
-    count, digest = _source_cost(chain)
-    print(json.dumps({"count_seconds": count, "digest_seconds": digest, "ratio": round(digest / count, 1)}), flush=True)
+def _measure(chain: SmallChain, made: Bank, chosen: argparse.Namespace) -> int:
     until, wrong, runs, damages, began = time.monotonic() + chosen.seconds, 0, 0, 0, time.monotonic()
-    with _pgbench_load(chain.live, chosen.rate), _following(chain) as turn:
+    with made.load(chosen.rate), _following(chain) as turn:
         for number in range(chosen.runs):
             if time.monotonic() > until:
                 break
@@ -97,15 +88,9 @@ def _measure(chain: SmallChain, chosen: argparse.Namespace) -> int:
             wrong += not (_damaged(chain, turn, damages) if damaged else _plain(chain, number))
             damages += damaged
             runs += 1
-    print(
-        json.dumps(
-            {
-                **{"runs": runs, "damaged": damages, "wrong": wrong, "rows": chosen.scale * 100_000, "rate": chosen.rate},
-                **{"minutes": round((time.monotonic() - began) / 60, 1), "load": os.getloadavg()[0]},
-            }
-        ),
-        flush=True,
-    )
+    facts = {"database": chosen.database, "runs": runs, "damaged": damages, "wrong": wrong, "rate": chosen.rate}
+    measured = {"minutes": round((time.monotonic() - began) / 60, 1), "load": os.getloadavg()[0]}
+    print(json.dumps({**facts, "rows": chosen.scale * ACCOUNTS_PER_SCALE, **measured}), flush=True)
     return 1 if wrong else 0
 
 
@@ -153,9 +138,10 @@ def _cpu() -> float:
 
 
 def _plain(chain: SmallChain, number: int) -> bool:
-    results = chain.compare([] if number % 10 == 0 else [ACCOUNTS])
-    told = {name: r.sentence() for name, r in results.items() if not r.equal}
-    accounts = results["pgbench_accounts"]
+    name = accounts_of(chain)
+    results = chain.compare([] if number % 10 == 0 else [name])
+    told = {table: r.sentence() for table, r in results.items() if not r.equal}
+    accounts = results[name]
     facts = {"run": number, "rows": [r.silver_rows for r in results.values()], "seconds": dict(accounts.seconds)}
     for result in results.values():
         if not result.equal:
@@ -169,7 +155,7 @@ def _damaged(chain: SmallChain, turn: threading.Lock, number: int) -> bool:
     damage, key = DAMAGES[number % len(DAMAGES)], FIRST + 2 * number
     try:
         with turn, planted(chain, damage, key) as wanted:
-            result = chain.compare([ACCOUNTS])[ACCOUNTS]
+            result = chain.compare([accounts_of(chain)])[accounts_of(chain)]
     except (AssertionError, PySparkException) as error:
         print(json.dumps({"planted": damage.name, "key": key, "right": False, "error": repr(error)[:600]}), flush=True)
         return False
@@ -177,27 +163,6 @@ def _damaged(chain: SmallChain, turn: threading.Lock, number: int) -> bool:
     told = {"planted": damage.name, "key": key, "found": found, "right": found == wanted}
     print(json.dumps({**told, "seconds": dict(result.seconds), "reason": result.reason}), flush=True)
     return found == wanted
-
-
-def _source_cost(chain: SmallChain) -> tuple[float, float]:
-    """Best of three: count(*) and the digest of all accounts, on one backend."""
-    from cdc_assets.assets.silver import silver_spec
-    from cdc_assets.resources.databases.postgresql_cut import open_cut
-    from spark.reconcile.row_text import RowText
-
-    table = chain.source.table("pgbench_accounts")
-    database = chain.platform.database(chain.source)
-    text = RowText(silver_spec(str(chain.root), chain.source, table, database.tables([table.id])[table.id]))
-    counts, digests = [], []
-    with open_cut(database, statement_timeout=600) as cut:
-        for _ in range(3):
-            started = time.perf_counter()
-            cut.connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
-            counts.append(time.perf_counter() - started)
-            started = time.perf_counter()
-            cut.digest(table.id, text, (0, 1))
-            digests.append(time.perf_counter() - started)
-    return round(min(counts), 3), round(min(digests), 3)
 
 
 @contextmanager
@@ -218,27 +183,6 @@ def _following(chain: SmallChain) -> Iterator[threading.Lock]:
     finally:
         stop.set()
         thread.join()
-
-
-@contextmanager
-def _pgbench_load(live: LiveSource, rate: int) -> Iterator[None]:
-    command = [binary("pgbench"), "-n", "-c", "4", "-R", str(rate), "-T", "100000"]
-    process = subprocess.Popen(command, env=_environment(live), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-        assert process.poll() is None, "pgbench ended early"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _pgbench(live: LiveSource, *arguments: str) -> None:
-    subprocess.run([binary("pgbench"), *arguments], env=_environment(live), check=True, capture_output=True)
-
-
-def _environment(live: LiveSource) -> dict[str, Any]:
-    place = {"PGHOST": "127.0.0.1", "PGPORT": str(live.postgres.site.ports["postgres"]), "PGUSER": NAME, "PGDATABASE": NAME}
-    return {**os.environ, **place, "PGPASSWORD": live.home.secret(NAME)}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Every kind of damage of a live table, planted and taken back: in silver, and in bronze before silver folds it.
 
-The keys are accounts that pgbench never writes (`KEYS`), so exactly what is planted must be found.
+The keys are accounts that nobody else writes (`reconcile_bank.KEYS`), so exactly what is planted must be found.
 """
 
 from __future__ import annotations
@@ -12,17 +12,9 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
+from cdc_assets import names
 from cdc_assets_tests.spark.small_chain import SmallChain
 
-FIRST, KEYS = 50_000_001, 2_000
-ACCOUNTS = "pgbench_accounts"
-# Kinds of values that pgbench has not, and rows that it leaves alone.
-PREPARE = (
-    f"ALTER TABLE {ACCOUNTS} ADD COLUMN price numeric(12,2), ADD COLUMN bound int",
-    f"UPDATE {ACCOUNTS} SET price = aid / 7.0, bound = CASE WHEN aid % 2 = 0 THEN aid END",
-    f"INSERT INTO {ACCOUNTS} SELECT i, 1, i % 1000, 'filler of ' || i, i / 7.0, NULL "
-    f"FROM generate_series({FIRST}, {FIRST + KEYS - 1}) i",
-)
 Found = dict[str, tuple[str, str]]
 SILVER, BRONZE = "silver", "bronze or before it"
 
@@ -37,21 +29,26 @@ class Damage:
     mend: Callable[[SmallChain, int], None] | None = None
 
 
+def accounts_of(chain: SmallChain) -> str:
+    """The large table's name in results."""
+    return names.table_name(chain.source.tables[0])
+
+
 def _silver(statement: str) -> Callable[[SmallChain, int], None]:
     def plant(chain: SmallChain, key: int) -> None:
-        chain.session.sql(statement.format(t=f"delta.`{chain.silver(ACCOUNTS)}`", k=key)).collect()
+        chain.session.sql(statement.format(t=f"delta.`{chain.silver(accounts_of(chain))}`", k=key)).collect()
 
     return plant
 
 
 def _lost_in_bronze(change: str, *, offset: int = 0) -> Callable[[SmallChain, int], None]:
     """The change is made at the source, and its record taken out of bronze before silver folds it."""
+    at_source = _source(change)
 
     def plant(chain: SmallChain, key: int) -> None:
-        with chain.live.connection() as connection:
-            connection.execute(change.format(k=key).encode())
+        at_source(chain, key)
         bronze = f"{chain.root}/bronze/{chain.source.name}"
-        place = f"delta.`{bronze}` WHERE `table` = '{ACCOUNTS}' AND decode(key, 'UTF-8') LIKE '%{key + offset}%'"
+        place = f"delta.`{bronze}` WHERE `table` = '{accounts_of(chain)}' AND decode(key, 'UTF-8') LIKE '%{key + offset}%'"
         before = chain.session.sql(f"SELECT max(offset) AS last FROM {place}").collect()[0].last
         before = -1 if before is None else before
         deadline, lost = time.monotonic() + 120, 0
@@ -68,7 +65,7 @@ def _lost_in_bronze(change: str, *, offset: int = 0) -> Callable[[SmallChain, in
 def _source(change: str) -> Callable[[SmallChain, int], None]:
     def mend(chain: SmallChain, key: int) -> None:
         with chain.live.connection() as connection:
-            connection.execute(change.format(k=key).encode())
+            connection.execute(change.format(k=key))  # type: ignore[arg-type]
 
     return mend
 
@@ -79,7 +76,7 @@ def _one(kind: str, where: str = SILVER, *, offset: int = 0) -> Callable[[int], 
 
 def _swap(chain: SmallChain, key: int) -> None:
     """The prices of two neighbours."""
-    table = f"delta.`{chain.silver(ACCOUNTS)}`"
+    table = f"delta.`{chain.silver(accounts_of(chain))}`"
     rows = chain.session.sql(f"SELECT aid, price FROM {table} WHERE aid IN ({key}, {key + 1})").collect()
     price = {row.aid: row.price for row in rows}
     swapped = f"CASE aid WHEN {key} THEN {price[key + 1]} ELSE {price[key]} END"
@@ -101,21 +98,21 @@ DAMAGES = (
     Damage("row twice", _silver("INSERT INTO {t} SELECT * FROM {t} WHERE aid = {k}"), _one("twice")),
     Damage(
         "change lost in bronze",
-        _lost_in_bronze(f"UPDATE {ACCOUNTS} SET price = price + 1 WHERE aid = {{k}}"),
+        _lost_in_bronze("UPDATE pgbench_accounts SET price = price + 1 WHERE aid = {k}"),
         _one("differs", BRONZE),
-        _source(f"UPDATE {ACCOUNTS} SET price = price WHERE aid = {{k}}"),
+        _source("UPDATE pgbench_accounts SET price = price + 1 WHERE aid = {k}"),
     ),
     Damage(
         "delete lost in bronze",
-        _lost_in_bronze(f"DELETE FROM {ACCOUNTS} WHERE aid = {{k}}"),
+        _lost_in_bronze("DELETE FROM pgbench_accounts WHERE aid = {k}"),
         _one("phantom", BRONZE),
-        _source(f"INSERT INTO {ACCOUNTS} VALUES ({{k}}, 1, 1, 'again', 1, 1)"),
+        _source("INSERT INTO pgbench_accounts VALUES ({k}, 1, 1, 'again', 1, 1)"),
     ),
     Damage(
         "row lost in bronze",
-        _lost_in_bronze(f"INSERT INTO {ACCOUNTS} VALUES ({{k}} + 1000000, 1, 1, 'new', 1, 1)", offset=1_000_000),
+        _lost_in_bronze("INSERT INTO pgbench_accounts VALUES ({k} + 1000000, 1, 1, 'new', 1, 1)", offset=1_000_000),
         _one("missing", BRONZE, offset=1_000_000),
-        _source(f"UPDATE {ACCOUNTS} SET price = price + 1 WHERE aid = {{k}} + 1000000"),
+        _source("UPDATE pgbench_accounts SET price = price + 1 WHERE aid = {k} + 1000000"),
     ),
 )
 
@@ -123,7 +120,7 @@ DAMAGES = (
 @contextmanager
 def planted(chain: SmallChain, damage: Damage, key: int) -> Iterator[Found]:
     """Damaged, with nobody else folding; what a comparison must find."""
-    path = chain.silver(ACCOUNTS)
+    path = chain.silver(accounts_of(chain))
     whole = DeltaTable(path).version()
     damage.plant(chain, key)
     yield damage.found(key)
