@@ -1,53 +1,24 @@
-"""A real MariaDB on a free port of 127.0.0.1, in a temporary folder: Debian's `mariadb-server`, or any mariadbd on the PATH.
-
-Its time zone is none that a value could be right in by accident.
-"""
+"""A real MariaDB on a free port of 127.0.0.1, in a temporary folder: Debian's `mariadb-server`, or any mariadbd on the PATH."""
 
 from __future__ import annotations
 
 import getpass
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from cdc_assets_tests.spark.jvm import free_port, running, until
+from cdc_assets_tests.binlog_server import PASSWORD, TIME_ZONE, BinlogServer, served
+from cdc_assets_tests.spark.jvm import free_port
 
-if TYPE_CHECKING:
-    import pymysql
-
-PASSWORD = "only for tests"
-TIME_ZONE = "+05:30"
 MISSING = (
     "{} is not installed: install MariaDB's server (Debian and Ubuntu: apt-get install --no-install-recommends mariadb-server)"
 )
 
 
-@dataclass(frozen=True)
-class MariaDbServer:
-    """A running server; `root` and `cdc` (what a connector is granted) have the same password."""
-
-    port: int
-
-    def connect(self, user: str = "root", **options: Any) -> pymysql.Connection:
-        import pymysql
-
-        settings = {"host": "127.0.0.1", "port": self.port, "user": user, "password": PASSWORD, "autocommit": True}
-        return pymysql.connect(**{**settings, **options})
-
-    def execute(self, *statements: str) -> None:
-        """As root, in one session, each statement committed by itself."""
-        with self.connect() as connection, connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-
-    def query(self, statement: str) -> Sequence[Sequence[Any]]:
-        with self.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
+class MariaDbServer(BinlogServer):
+    """A running MariaDB."""
 
 
 GRANTS = (
@@ -74,10 +45,8 @@ def mariadb_server(folder: Path, *options: str) -> Iterator[MariaDbServer]:
         *("--character-set-server=utf8mb4", f"--default-time-zone={TIME_ZONE}", "--innodb-buffer-pool-size=32M"),
         *("--innodb-flush-log-at-trx-commit=2", "--skip-name-resolve", *options),
     ]
-    with running(command, log=log) as process:
-        server = MariaDbServer(port)
-        until(lambda: _answers(server), process=process, log=log)
-        server.execute(*GRANTS)
+    server = MariaDbServer(port)
+    with served(server, command, log, GRANTS):
         yield server
 
 
@@ -85,13 +54,3 @@ def _program(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/usr/libexec")
     assert found, MISSING.format(name)
     return found
-
-
-def _answers(server: MariaDbServer) -> bool:
-    import pymysql
-
-    try:
-        server.query("SELECT 1")
-    except pymysql.err.OperationalError:
-        return False
-    return True

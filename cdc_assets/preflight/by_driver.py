@@ -107,8 +107,11 @@ def _captured(source: UnaskedSource) -> list[TableId]:
     return [*(table.id for table in source.tables), *(parse_table(name) for name in ours if name)]
 
 
-def _mysql(_: UnaskedSource, tables: list[TableId], answers: Answers, user: str) -> Iterator[Finding]:
-    return mysql.findings(tables, answers, user=user, keyed=tables)
+def _mysql(source: UnaskedSource, tables: list[TableId], answers: Answers, user: str) -> Iterator[Finding]:
+    # Debezium itself writes into the signal table where a window of a snapshot opens and closes.
+    ours = {source.reconciliation.marker: ("INSERT", "DELETE"), source.reconciliation.signals: ("INSERT",)}
+    written = {parse_table(name): what for name, what in ours.items() if name}
+    return mysql.findings(tables, answers, user=user, keyed=tables, written=written)
 
 
 def _sqlserver(source: UnaskedSource, tables: list[TableId], answers: Answers, user: str) -> Iterator[Finding]:
@@ -122,7 +125,7 @@ def _oracle(_: UnaskedSource, tables: list[TableId], answers: Answers, user: str
 
 
 _RULES = {
-    "mysql": _Rules(mysql.QUERIES, frozenset(mysql.QUERIES), _mysql, mysql.allowing),
+    "mysql": _Rules({**mysql.QUERIES, **mysql.FILTERS}, frozenset(mysql.QUERIES), _mysql, mysql.allowing, asked=mysql.asked),
     "sqlserver": _Rules(
         sqlserver.QUERIES, frozenset({"database", "tables"}), _sqlserver, sqlserver.allowing, asked=sqlserver.asked
     ),

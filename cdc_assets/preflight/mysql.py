@@ -5,10 +5,12 @@ https://debezium.io/documentation/reference/3.6/connectors/mysql.html#setting-up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
+from cdc_assets.preflight.mysql_grants import account, granted, may
 from cdc_assets.preflight.sql_text import table_name
 from cdc_assets.registry.identifiers import TableId
 
@@ -17,69 +19,123 @@ Rows = Sequence[Sequence[Any]]
 # {name: query}; `tables` and `keys` take the databases' names.
 QUERIES = {
     "variables": "SHOW GLOBAL VARIABLES WHERE Variable_name IN "
-    "('log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'server_id', "
+    "('log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'server_id', 'version', "
     "'binlog_expire_logs_seconds', 'expire_logs_days', 'gtid_mode', 'enforce_gtid_consistency', 'gtid_domain_id')",
     "grants": "SHOW GRANTS",
+    # Whom the server took the role for: a grant to another host's is of no use.
+    "account": "SELECT CURRENT_USER()",
     "tables": "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_schema IN ({schemas})",
     # A user who may only read does not see table_constraints.
     "keys": "SELECT DISTINCT table_schema, table_name FROM information_schema.statistics "
     "WHERE index_name = 'PRIMARY' AND table_schema IN ({schemas})",
 }
+# Not asked of every server: what the one statement is called there.
+FILTERS = {"filters": "SHOW BINARY LOG STATUS", "filters_before_8_2": "SHOW MASTER STATUS"}
 # A connector that was down for a weekend must find its position again.
 LEAST_RETENTION_SECONDS = 3 * 86400
-# A server goes from OFF to ON by one step at a time, each taken by all servers of the topology.
-_GTID = "; ".join(
-    f"SET GLOBAL {step}"
-    for step in ("enforce_gtid_consistency = ON", *(f"gtid_mode = {mode}" for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")))
-)
+_FOR_ALL = ("RELOAD", "REPLICATION SLAVE", ("REPLICATION CLIENT", "BINLOG MONITOR"))
 
 
-def allowing(_name: str, user: str) -> str:
+def asked(name: str, answers: Mapping[str, Rows]) -> bool:
+    """Whether this server knows the query."""
+    return name not in FILTERS or ("variables" in answers and (name == "filters") == (_version(_variables(answers)) >= (8, 2)))
+
+
+def allowing(name: str, user: str) -> str:
     """What lets the role ask the query."""
-    return f"GRANT SELECT ON *.* TO '{user}'@'%'"
+    return f"GRANT {'REPLICATION CLIENT' if name in FILTERS else 'SELECT'} ON *.* TO '{user}'@'%'"
 
 
 def findings(
-    tables: Sequence[TableId], answers: Mapping[str, Rows], *, user: str = "cdc", keyed: Collection[TableId] = ()
+    tables: Sequence[TableId],
+    answers: Mapping[str, Rows],
+    *,
+    user: str = "cdc",
+    keyed: Collection[TableId] = (),
+    written: Mapping[TableId, Sequence[str]] | None = None,
 ) -> Iterator[Finding]:
-    """Answers of the queries by their names; `keyed`: the registry declares what their rows are known by."""
-    variables = {str(name).lower(): str(value) for name, value in answers["variables"]}
+    """Answers of the queries by their names; `keyed`: the registry declares what their rows are known by.
+
+    `written`: what the role does to tables of ours besides reading them.
+    """
+    variables, role = _variables(answers), account(answers.get("account"), user)
+    yield from _settings(variables)
+    rights = granted(answers["grants"])
+    missing = [one for one in _FOR_ALL if not may(rights, one)]
+    if missing:
+        names = ", ".join(one if isinstance(one, str) else one[0] for one in missing)
+        yield Finding("privileges", "fail", "server", f"lacks {names}", f"GRANT {names} ON *.* TO {role}")
+    yield from _filters(tables, answers)
+    there = {TableId(schema, table): engine for schema, table, engine in answers["tables"]}
+    known = {TableId(schema, table) for schema, table in answers["keys"]} | {*keyed}
+    for table in tables:
+        named = table_name(table, "`")
+        if table not in there:
+            mend = f"correct its name in the registry, create it, or GRANT SELECT ON {named} TO {role}"
+            yield Finding("table", "fail", str(table), NOT_SEEN, mend)
+            continue
+        lacking = ", ".join(one for one in ("SELECT", *(written or {}).get(table, ())) if not may(rights, one, table))
+        if lacking:
+            yield Finding("privileges", "fail", str(table), f"lacks {lacking}", f"GRANT {lacking} ON {named} TO {role}")
+        elif table not in known:
+            mend = f"ALTER TABLE {named} ADD PRIMARY KEY (…), or declare keys in the registry"
+            yield Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
+        else:
+            yield Finding("table", "ok", str(table), "exists and has a key")
+
+
+def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:
     wanted = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
     for name, value in wanted.items():
         found = variables.get(name, "not set").upper()
         if found == value:
             yield Finding(name, "ok", "server", f"{name} is {value}")
         elif name == "log_bin":
-            yield Finding(name, "fail", "server", "there is no binlog", "log_bin = mysql-bin in my.cnf; then restart the server")
+            mend = "log_bin = mysql-bin in my.cnf, without skip-log-bin; then restart the server"
+            yield Finding(name, "fail", "server", "there is no binlog", mend)
         else:
-            yield Finding(
-                name, "fail", "server", f"{name} is {found}: rows are not in the log whole", f"SET GLOBAL {name} = '{value}'"
-            )
-    if variables.get("binlog_row_value_options"):
-        message = f"binlog_row_value_options is {variables['binlog_row_value_options']}: only parts of JSON values are in the log"
-        yield Finding("binlog_row_value_options", "fail", "server", message, "SET GLOBAL binlog_row_value_options = ''")
+            message = f"{name} is {found}: rows are not in the log whole; sessions that are open keep it until they reconnect"
+            yield Finding(name, "fail", "server", message, _set(variables, name, f"'{value}'"))
+    if partial := variables.get("binlog_row_value_options"):
+        message = f"binlog_row_value_options is {partial}: only parts of JSON values are in the log"
+        mend = _set(variables, "binlog_row_value_options", "''")
+        yield Finding("binlog_row_value_options", "fail", "server", message, mend)
+    if variables.get("server_id") == "0":
+        message = "server_id is 0: the server sends its binlog to nobody"
+        yield Finding("server_id", "fail", "server", message, _set(variables, "server_id", "1"))
     yield _retention(variables)
     if "gtid_mode" in variables and variables["gtid_mode"].upper() != "ON":
-        message = "gtid_mode is off: after a failover the connector cannot find its position on another server"
-        yield Finding("gtid", "warn", "server", message, _GTID)
-    granted = " ".join(str(row[0]) for row in answers["grants"]).upper()
-    needed = ("SELECT", "RELOAD", "REPLICATION SLAVE", ("REPLICATION CLIENT", "BINLOG MONITOR"))
-    missing = [one for one in needed if not _granted(granted, one)]
-    if missing:
-        names = [one if isinstance(one, str) else one[0] for one in missing]
-        yield Finding(
-            "privileges", "fail", "server", f"lacks {', '.join(names)}", f"GRANT {', '.join(names)} ON *.* TO '{user}'@'%'"
-        )
-    there = {TableId(schema, table): engine for schema, table, engine in answers["tables"]}
-    known = {TableId(schema, table) for schema, table in answers["keys"]} | {*keyed}
-    for table in tables:
-        if table not in there:
-            yield Finding("table", "fail", str(table), NOT_SEEN, "correct its name in the registry, or create it")
-        elif table not in known:
-            mend = f"ALTER TABLE {table_name(table, '`')} ADD PRIMARY KEY (…), or declare keys in the registry"
-            yield Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
-        else:
-            yield Finding("table", "ok", str(table), "exists and has a key")
+        mode = variables["gtid_mode"]
+        message = f"gtid_mode is {mode}: after a failover the connector cannot find its position on another server"
+        # From OFF to ON by one step at a time, each taken by all servers of the topology.
+        steps = [("enforce_gtid_consistency", "ON"), *(("gtid_mode", mode) for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"))]
+        yield Finding("gtid", "warn", "server", message, "; ".join(_set(variables, *step) for step in steps))
+
+
+def _filters(tables: Sequence[TableId], answers: Mapping[str, Rows]) -> Iterator[Finding]:
+    """Databases whose changes the server leaves out of its binlog: nobody else would notice."""
+    for _, _, logged, ignored, *_ in (row for name in FILTERS for row in answers.get(name, ())):
+        only, left_out = ([one for one in str(listed or "").split(",") if one] for listed in (logged, ignored))
+        for schema in sorted({table.schema for table in tables}):
+            if schema in left_out or (only and schema not in only):
+                option = "binlog-ignore-db" if schema in left_out else "binlog-do-db"
+                message = f"its changes are not in the binlog ({option})"
+                yield Finding("binlog_filter", "fail", schema, message, f"correct {option} in my.cnf; then restart the server")
+
+
+def _variables(answers: Mapping[str, Rows]) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in answers["variables"]}
+
+
+def _version(variables: Mapping[str, str]) -> tuple[int, ...]:
+    """MySQL's; (0,) of a MariaDB."""
+    found = re.match(r"(\d+)\.(\d+)", variables.get("version", ""))
+    return tuple(map(int, found.groups())) if found and "gtid_mode" in variables else (0,)
+
+
+def _set(variables: Mapping[str, str], name: str, value: str) -> str:
+    """MySQL keeps it over a restart from 8.0 on."""
+    return f"SET {'PERSIST' if _version(variables) >= (8,) else 'GLOBAL'} {name} = {value}"
 
 
 def _retention(variables: Mapping[str, str]) -> Finding:
@@ -91,9 +147,5 @@ def _retention(variables: Mapping[str, str]) -> Finding:
     message = (
         f"the binlog is kept {seconds / 3600:.0f} h: a connector that is down for longer loses its position, and needs a snapshot"
     )
-    return Finding("retention", "warn", "server", message, f"SET GLOBAL binlog_expire_logs_seconds = {7 * 86400}", safe=True)
-
-
-def _granted(granted: str, needed: str | tuple[str, ...]) -> bool:
-    names = (needed,) if isinstance(needed, str) else needed
-    return "ALL PRIVILEGES ON *.*" in granted or any(name in granted for name in names)
+    mend = _set(variables, "binlog_expire_logs_seconds", str(7 * 86400))
+    return Finding("retention", "warn", "server", message, mend, safe=True)

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import record_form
+from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.result import TableResult
@@ -137,7 +137,7 @@ class SmallChain:
             self.fold()
 
     def fold(self) -> None:
-        found = self.platform.database(self.source).tables([t.id for t in self.source.tables])
+        found = catalogue_of(self.platform, self.source, self.source.tables)
         for table in self.source.tables:
             silver.run(self.session, silver_spec(str(self.root), self.source, table, found[table.id]))
 

@@ -56,9 +56,26 @@ def test_mysql() -> None:
     assert "warn key shop.orders" not in bad(mysql.findings([ORDERS], broken, keyed=[ORDERS]))
     partial = {**MYSQL, "variables": [*MYSQL["variables"][1:], ("binlog_row_value_options", "PARTIAL_JSON")]}
     assert bad(mysql.findings([ORDERS], partial)) == {
-        "fail log_bin server": "log_bin = mysql-bin in my.cnf; then restart the server",
+        "fail log_bin server": "log_bin = mysql-bin in my.cnf, without skip-log-bin; then restart the server",
         "fail binlog_row_value_options server": "SET GLOBAL binlog_row_value_options = ''",
     }
+
+
+def test_mysql_from_8_on_keeps_what_it_is_told() -> None:
+    variables = {**dict(MYSQL["variables"]), "version": "9.7.4-2", "binlog_row_image": "MINIMAL", "server_id": "0"}
+    status = [("binlog.000007", 158, "", "other,shop", "")]
+    answers = {**MYSQL, "variables": [*variables.items()], "account": [("cdc@10.%",)], "grants": [], "filters": status}
+    assert (mysql.asked("filters", answers), mysql.asked("filters_before_8_2", answers)) == (True, False)
+    assert bad(mysql.findings([ORDERS], answers)) == {
+        "fail binlog_row_image server": "SET PERSIST binlog_row_image = 'FULL'",
+        "fail server_id server": "SET PERSIST server_id = 1",
+        "fail privileges server": "GRANT RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'cdc'@'10.%'",
+        "fail binlog_filter shop": "correct binlog-ignore-db in my.cnf; then restart the server",
+        "fail privileges shop.orders": "GRANT SELECT ON `shop`.`orders` TO 'cdc'@'10.%'",
+    }
+    only = {**MYSQL, "filters_before_8_2": [("binlog.000007", 158, "other", "")]}
+    assert (mysql.asked("filters", only), mysql.asked("filters_before_8_2", only)) == (False, True)
+    assert [*bad(mysql.findings([ORDERS], only))] == ["fail binlog_filter shop"]
 
 
 def test_mariadb_answers_alike() -> None:

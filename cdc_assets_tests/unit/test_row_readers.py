@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from cdc_assets.resources.rows import sql
 from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.oracle import OracleStatements
-from cdc_assets.resources.rows.paged import PagedRows
+from cdc_assets.resources.rows.paged import PagedRows, RowForm
 from cdc_assets.resources.rows.sql import Connection, SqlReader, Statements
 from cdc_assets.resources.rows.sqlserver import SqlServerStatements
 from cdc_assets.resources.rows.texts import parsed, writer
@@ -205,3 +206,41 @@ def test_types_without_a_text_are_not_written() -> None:
         (writer("numeric(5,1)") or str)("1.25")
     with pytest.raises(DatabaseError, match="is dict in the database"):
         (writer("text") or str)({})
+
+
+@pytest.mark.parametrize(
+    ("source_type", "value", "text"),
+    [
+        ("time(6) without time zone", timedelta(hours=-838, minutes=-59, seconds=-59), "-838:59:59.000000"),
+        ("time(6) without time zone", timedelta(days=4, microseconds=500_000), "96:00:00.500000"),
+        ("bigint", timedelta(microseconds=-1), "-1"),
+        ("bigint", timedelta(hours=838, minutes=59, seconds=59), "3020399000000"),
+        ("date", "0000-00-00", "0000-00-00"),
+        ("timestamp(6) without time zone", "2024-00-10 00:00:00.100000", "2024-00-10 00:00:00.1"),
+        ("timestamp(0) with time zone", "0000-00-00 00:00:00", "0000-00-00 00:00:00"),
+        ("bit(12)", b"\x08\x01", "100000000001"),
+        ("bit(12)", b"\x00\x00", "000000000000"),
+        ("bit", b"\x01", "true"),
+        ("bit(1)", b"\x00", "false"),
+    ],
+)
+def test_what_mysqls_driver_gives(source_type: str, value: Any, text: str) -> None:
+    """As PyMySQL gave it of a MySQL 9.7.4: what no calendar has comes as a text, TIME as a length of time."""
+    write = writer(source_type)
+    assert write is not None
+    assert write(value) == text
+
+
+def test_a_value_that_is_not_what_was_declared_is_told_with_its_column() -> None:
+    text = RowText(SilverSpec("s", "t", "-", "-", (Column("id", "integer", False), Column("born", "date")), ("id",)))
+    with pytest.raises(DatabaseError, match="column born is declared as date, and the database has a int: "):
+        RowForm(text).texts((1, 5))
+    with pytest.raises(DatabaseError, match="are more than the declared 3"):
+        (writer("bit(3)") or str)(b"\x08")
+    with pytest.raises(DatabaseError, match="the key 0000-00-00; cannot be asked for again"):
+        parsed("0000-00-00;", ["date"])
+
+
+def test_mysql_writes_a_float_with_all_its_digits() -> None:
+    query = MySqlStatements().page(TABLE, [Column("id", "integer", False), Column("f", "real")], 1, first=True)
+    assert query.startswith("SELECT `id`, `f` + 0e0 FROM `shop`.`line item` ORDER BY `id`")

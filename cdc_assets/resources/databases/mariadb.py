@@ -194,7 +194,7 @@ class MariaDbDatabase:
                 port=int(settings.resolve(database.port)),
                 user=settings.resolve(database.user),
                 password=settings.secret(database.password),
-                ssl=tls(database.sslmode),
+                **tls(database.sslmode),
                 connect_timeout=10,
                 charset="utf8mb4",
                 autocommit=True,
@@ -213,17 +213,17 @@ def _begins_file(cursor: Any, at: BinlogPosition) -> bool:
     return not any(kind not in _HEAD and position < at.position for _, position, kind, *_ in cursor.fetchall())
 
 
-def tls(mode: str) -> Any:
-    """An ssl context as Debezium's mode of that name means it; None without TLS."""
+def tls(mode: str) -> dict[str, Any]:
+    """What PyMySQL is told, as Debezium's mode of that name means it: told nothing, it takes TLS where the server has it."""
     import ssl
 
     if mode == "disable":
-        return None
+        return {"ssl_disabled": True}
     context = ssl.create_default_context()
     context.check_hostname = mode == "verify-full"
     if mode == "trust":
         context.verify_mode = ssl.CERT_NONE
-    return context
+    return {"ssl": context}
 
 
 def quoted(*parts: str) -> str:

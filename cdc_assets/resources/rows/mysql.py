@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
 from cdc_assets.errors import DatabaseError, DriverMissingError
@@ -12,16 +12,13 @@ from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.mariadb import tls
 from cdc_assets.resources.rows.sql import Connection, Statements
 
+if TYPE_CHECKING:
+    from spark.specs import Column
+
 # A TIMESTAMP is read in UTC; NO_BACKSLASH_ESCAPES would change how the driver writes bound values.
 _SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2"
-# MySQL's modes by MariaDB's names of them. PyMySQL cannot fall back: `preferred` goes without TLS.
-_TLS = {
-    "disabled": "disable",
-    "preferred": "disable",
-    "required": "trust",
-    "verify_ca": "verify-ca",
-    "verify_identity": "verify-full",
-}
+# MySQL's modes by MariaDB's names of them; PyMySQL itself takes TLS where the server has it.
+_TLS = {"disabled": "disable", "required": "trust", "verify_ca": "verify-ca", "verify_identity": "verify-full"}
 
 
 class MySqlStatements(Statements):
@@ -30,6 +27,11 @@ class MySqlStatements(Statements):
     def quoted(self, name: str) -> str:
         """The driver takes `%` for a place of a value."""
         return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+    def value(self, column: Column) -> str:
+        """A FLOAT is written with six digits unless it is calculated with."""
+        name = self.quoted(column.name)
+        return f"{name} + 0e0" if column.source_type == "real" else name
 
     def bound(self, number: int) -> str:
         """By order."""
@@ -75,7 +77,7 @@ class MySqlConnection(Connection):
                 port=int(settings.resolve(database.port)),
                 user=settings.resolve(database.user),
                 password=settings.secret(database.password),
-                ssl=tls(_TLS[database.sslmode]),
+                **(tls(_TLS[database.sslmode]) if database.sslmode in _TLS else {}),
                 connect_timeout=10,
                 charset="utf8mb4",
                 autocommit=True,

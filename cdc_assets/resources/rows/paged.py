@@ -142,7 +142,15 @@ def _writer(column: Column) -> Write:
     found = writer(column.source_type)
     if found is None:
         raise DatabaseError(f"column {column.name} of type {column.source_type} cannot be compared; leave it out")
-    return found
+
+    def written(value: Any) -> str:
+        try:
+            return found(value)
+        except (AttributeError, TypeError, ValueError) as error:
+            told = f"column {column.name} is declared as {column.source_type}, and the database has a {type(value).__name__}"
+            raise DatabaseError(f"{told}: {error}") from error
+
+    return written
 
 
 def within(bucket: int, part: Slice) -> bool:

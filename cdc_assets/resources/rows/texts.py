@@ -30,6 +30,8 @@ def writer(source_type: str) -> Write | None:
     if found.name == "numeric":
         precision, scale = (*found.args, 0, 0)[:2]
         return (lambda value: _decimal(value, scale)) if 0 <= scale <= precision <= MAX_DIGITS and found.args else None
+    if found.name == "bit" and (digits := (found.args or (1,))[0]) > 1:
+        return lambda value: _digits(value, digits)
     return _WRITERS.get(found.name)
 
 
@@ -53,7 +55,10 @@ def parsed(text: str, types: Sequence[str]) -> tuple[Any, ...]:
             value, _, raw = raw.partition(b";")
         if name not in _READERS:
             raise DatabaseError(f"a key of type {source_type} cannot be asked for again: two steps read keys again")
-        values.append(_READERS[name](value.decode()))
+        try:
+            values.append(_READERS[name](value.decode()))
+        except ValueError as error:
+            raise DatabaseError(f"the key {text} cannot be asked for again: {error}") from error
     return tuple(values)
 
 
@@ -62,6 +67,19 @@ def _decimal(value: Any, scale: int) -> str:
     if found != (exact := found.quantize(Decimal(1).scaleb(-scale), context=Context(prec=2 * MAX_DIGITS))):
         raise DatabaseError(f"the value {value} has more than the declared {scale} digits after the point")
     return f"{exact:f}" if exact else f"{abs(exact):f}"
+
+
+def _whole(value: Any) -> str:
+    """A length of time, which MySQL's TIME is, is one of microseconds."""
+    return str(value // timedelta(microseconds=1) if isinstance(value, timedelta) else int(value))
+
+
+def _digits(value: bytes, count: int) -> str:
+    """Bits, as many as declared."""
+    found = f"{int.from_bytes(value, 'big'):b}".zfill(count)
+    if len(found) > count:
+        raise DatabaseError(f"the bits {found} are more than the declared {count}")
+    return found
 
 
 def _boolean(value: Any) -> str:
@@ -75,24 +93,31 @@ def _text(value: Any) -> str:
     return f"{len(found.encode())}:{found}"
 
 
-def _date(value: date) -> str:
+def _date(value: date | str) -> str:
+    """A text is what no calendar has, such as MySQL's 0000-00-00."""
+    if isinstance(value, str):
+        return value
     return (value.date() if isinstance(value, datetime) else value).isoformat()
 
 
-def _timestamp(value: datetime) -> str:
+def _timestamp(value: datetime | str) -> str:
     """Without zone, and the digits of a second without trailing zeros."""
-    found = value.replace(tzinfo=None).isoformat(" ")
+    found = value if isinstance(value, str) else value.replace(tzinfo=None).isoformat(" ")
     return found.rstrip("0") if "." in found else found
 
 
-def _moment(value: datetime) -> str:
-    return _timestamp(value.astimezone(timezone.utc) if value.tzinfo else value)
+def _moment(value: datetime | str) -> str:
+    return _timestamp(value.astimezone(timezone.utc) if isinstance(value, datetime) and value.tzinfo else value)
 
 
 def _time(value: time | timedelta) -> str:
-    if isinstance(value, timedelta):
-        value = (datetime.min + value).time()
-    return value.isoformat("microseconds")
+    """MySQL's goes from -838:59:59 to 838:59:59."""
+    if not isinstance(value, timedelta):
+        return value.isoformat("microseconds")
+    micros = abs(value) // timedelta(microseconds=1)
+    seconds = micros // 1_000_000
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{micros % 1_000_000:06d}"
+    return f"-{clock}" if value < timedelta() else clock
 
 
 def _bits(form: str) -> Write:
@@ -101,9 +126,9 @@ def _bits(form: str) -> Write:
 
 _MEASURED = ("text", "character varying", "character", "uuid")
 _WRITERS: dict[str, Write] = {
-    **dict.fromkeys(("smallint", "integer", "bigint"), lambda value: str(int(value))),
+    **dict.fromkeys(("smallint", "integer", "bigint"), _whole),
     **dict.fromkeys(_MEASURED, _text),
-    "boolean": _boolean,
+    **dict.fromkeys(("boolean", "bit"), _boolean),
     "real": _bits(">f"),
     "double precision": _bits(">d"),
     "bytea": lambda value: hashlib.md5(bytes(value)).hexdigest(),

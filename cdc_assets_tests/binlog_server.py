@@ -1,0 +1,63 @@
+"""A real server that writes a binlog, MariaDB or MySQL, on a port of 127.0.0.1 while it is used.
+
+Its time zone is none that a value could be right in by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets_tests.spark.jvm import running, until
+
+if TYPE_CHECKING:
+    import pymysql
+
+PASSWORD = "only for tests"
+TIME_ZONE = "+05:30"
+
+
+@dataclass(frozen=True)
+class BinlogServer:
+    """A running server; `root` and `cdc` (what a connector is granted) have the same password."""
+
+    port: int
+
+    def connect(self, user: str = "root", **options: Any) -> pymysql.Connection:
+        import pymysql
+
+        settings = {"host": "127.0.0.1", "port": self.port, "user": user, "password": PASSWORD, "autocommit": True}
+        return pymysql.connect(**{**settings, **options})
+
+    def execute(self, *statements: str) -> None:
+        """As root, in one session, each statement committed by itself."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def query(self, statement: str) -> Sequence[Sequence[Any]]:
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+
+@contextmanager
+def served(server: BinlogServer, command: Sequence[str], log: Path, grants: Sequence[str]) -> Iterator[None]:
+    """The command serves it, and the grants are made."""
+    with running(command, log=log) as process:
+        until(lambda: _answers(server), process=process, log=log)
+        server.execute(*grants)
+        yield
+
+
+def _answers(server: BinlogServer) -> bool:
+    import pymysql
+
+    try:
+        server.query("SELECT 1")
+    except pymysql.err.OperationalError:
+        return False
+    return True
