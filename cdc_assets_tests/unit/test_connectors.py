@@ -79,8 +79,9 @@ def test_the_mirror_copies_exactly_the_declared_topics(source: Source) -> None:
     assert not any(re.fullmatch(pattern, "shop.public.orders2") for pattern in patterns)
 
 
-def test_a_bare_404_is_a_worker_that_starts_and_no_missing_connector() -> None:
-    answers = iter([httpx.Response(404), httpx.Response(404), httpx.Response(200, json={"name": "c"})])
+def test_the_web_servers_404_is_a_worker_that_starts_and_no_missing_connector() -> None:
+    page = httpx.Response(404, html="<html><head><title>Error 404 Not Found</title></head></html>")
+    answers = iter([httpx.Response(404), page, httpx.Response(200, json={"name": "c"})])
     connect = ConnectClient("http://connect", transport=httpx.MockTransport(lambda _: next(answers)))
     assert connect.config("c") == {"name": "c"}
 
@@ -110,7 +111,11 @@ class FakeConnect:
             self.config = json.loads(request.content)
             return httpx.Response(201, json={})
         if path.endswith("/c/config"):
-            return httpx.Response(404, json={}) if self.config is None else httpx.Response(200, json=self.config)
+            return (
+                httpx.Response(404, json={"error_code": 404, "message": "no config"})
+                if self.config is None
+                else httpx.Response(200, json=self.config)
+            )
         if path == "/connectors":
             self.posts += 1
             sent = json.loads(request.content)
@@ -129,7 +134,7 @@ class FakeConnect:
             return httpx.Response(202, json={})
         assert path.endswith("/status"), path
         if self.config is None:
-            return httpx.Response(404, json={"message": "no status"})
+            return httpx.Response(404, json={"error_code": 404, "message": "no status"})
         if self.state == "STOPPED" or not self.task:
             return httpx.Response(200, json={"connector": {"state": self.state}, "tasks": []})
         task = {"state": self.task, "trace": "org.example.Boom: no route\n\tat Frame" if self.task == "FAILED" else ""}

@@ -47,9 +47,8 @@ class ConnectRest:
             response = self._http.request(method, path, json=json)
         except httpx.TransportError as error:
             raise _TryAgainError(f"no answer: {error or type(error).__name__}") from error
-        # Connect says what it does not find; a bare 404 is its web server, before the REST interface is up.
-        if response.status_code == 404 and not response.content:
-            raise _TryAgainError("HTTP 404 without a message: Connect is starting")
+        if response.status_code == 404 and not _of_connect(response):
+            raise _TryAgainError("HTTP 404 of the web server: Connect is starting")
         if response.status_code == 404 and missing_ok:
             return None
         if not response.is_error:
@@ -60,6 +59,17 @@ class ConnectRest:
         if (response.status_code == 409 or response.status_code >= 500) and not refused:
             raise _TryAgainError(f"HTTP {response.status_code}: {message}")
         raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {message}")
+
+
+def _of_connect(response: httpx.Response) -> bool:
+    """Connect says in JSON what it does not find; its web server's 404, without a body or as a page, comes before Connect is up.
+
+    A worker of Kafka 4 that starts gives the page for 4 to 7 s.
+    """
+    try:
+        return "error_code" in response.json()
+    except (ValueError, TypeError):
+        return False
 
 
 def _message(response: httpx.Response, sent: Any) -> str:
