@@ -264,12 +264,18 @@ class KafkaCluster:
             raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
 
     def _known(self, consumer: Any, topic: str) -> None:
-        try:
-            self._call(lambda: consumer.list_topics(topic, timeout=self._timeout))
-        except KafkaError:
-            consumer.poll(0)
-            self.clients.refuse()
-            raise
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                consumer.list_topics(topic, timeout=1.0)
+                return
+            except KafkaException as error:
+                consumer.poll(0.1)
+                self.clients.refuse()
+                if not self.clients.waited(error.args[0]) or time.monotonic() > until:
+                    raise self.clients.error(f"reading {topic} at {self.bootstrap}", error.args[0]) from error
 
 
 # Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 5, 6, 74, 75.

@@ -114,18 +114,30 @@ class ClientMaker:
         """Whether the clients of now are of no use any more."""
         return bool(self._refused)
 
+    @staticmethod
+    def waited(error: Any) -> bool:
+        """Whether a call ended for want of an answer."""
+        return error.name() in _WAITED
+
     def error(self, place: str, error: Any) -> KafkaError:
         """A call's own reason at a place, with what its client was told: a deadline alone says nothing."""
         text = error.str()
-        told = f" ({self._told})" if self._told and error.name() in _WAITED else ""
-        return KafkaError(f"{place}: {text}{told}")
+        if self.waited(error) and self._told:
+            text += f" ({self._told})"
+        if self.waited(error) and not self.login:
+            text += "; is it there, or does it ask for a login (CDC_CORE_LOGIN, CDC_LAKE_LOGIN: docs/kafka-login.md)?"
+        if error.name().endswith("_AUTHORIZATION_FAILED"):
+            text += "; grant what docs/kafka-login.md says"
+        return KafkaError(f"{place}: {text}")
 
     def _tell(self, error: Any) -> None:
-        # A broker that goes away in the midst of a handshake comes back.
-        if error.name() == "_AUTHENTICATION" or (error.name() == "_SSL" and "Disconnected" not in error.str()):
-            self._refused = error.str()
+        text = error.str()
+        # A broker that goes away in the midst of a handshake comes back. By TLS 1.3 the want of a certificate is told after it.
+        tls = "SSL alert number" in text or (error.name() == "_SSL" and "Disconnected" not in text)
+        if error.name() == "_AUTHENTICATION" or tls:
+            self._refused = text
         elif error.name() != "_ALL_BROKERS_DOWN":
-            self._told = error.str()
+            self._told = text
 
 
 def librdkafka(login: KafkaLogin) -> dict[str, str]:
