@@ -1,5 +1,6 @@
 """Tables taken into a running connector under writers, with a kill -9 somewhere:
-`python -m benchmarks.onboarding --route incremental --count 20 --seed 1` (`--kind mariadb`: without route blocking).
+`python -m benchmarks.onboarding --route incremental --count 20 --seed 1` (`--kind mariadb`, and `mysql` with CDC_TEST_MYSQL:
+without route blocking).
 
 Starts the database, one broker and Connect with Debezium. Each table is taken in by a process of its own while others
 write to it; at a random moment of a random step that process, Connect, the broker or PostgreSQL is killed, and the
@@ -22,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.onboarding.route import ROUTES
+from cdc_assets_tests.live_binlog import LiveBinlog
 from cdc_assets_tests.live_mariadb import LiveMariaDb
+from cdc_assets_tests.live_mysql import LiveMySql
 from cdc_assets_tests.live_source import LiveSource, live_source
 from cdc_assets_tests.mariadb_server import mariadb_server
+from cdc_assets_tests.mysql_server import mysql_server
 from cdc_assets_tests.onboarding.drive import cdc, kill_at
 from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
 from cdc_assets_tests.spark.jvm import spark_connect
@@ -37,6 +41,7 @@ BATCH = 10_000
 VICTIMS = {"cdc": 10, "core-connect": 5, "core-kafka": 2, "postgres": 3}
 COLUMNS = {
     "postgresql": ID_V,
+    "mysql": ID_V,
     "mariadb": (Column("id", "int(11)", False, dialect="mariadb"), Column("v", "varchar(100)", dialect="mariadb")),
 }
 
@@ -52,7 +57,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no table after so long")
     parser.add_argument("--victims", nargs="*", default=[*VICTIMS], choices=[*VICTIMS, "nobody"])
     chosen = parser.parse_args()
-    if chosen.kind == "mariadb":
+    if chosen.kind != "postgresql":
         chosen.victims = [victim for victim in chosen.victims if victim != "postgres"]
     with tempfile.TemporaryDirectory(prefix="onboarding-") as folder:
         root = Path(folder)
@@ -78,13 +83,17 @@ def main() -> int:
 
 
 @contextmanager
-def _database(kind: str, root: Path) -> Iterator[LiveSource | LiveMariaDb]:
+def _database(kind: str, root: Path) -> Iterator[LiveSource | LiveBinlog]:
     with live_source(root / "live") as live:
         if kind == "postgresql":
             yield live
             return
-        (root / "mariadb").mkdir(mode=0o755)
-        with mariadb_server(root / "mariadb") as server:
+        (root / kind).mkdir(mode=0o755)
+        if kind == "mysql":
+            with mysql_server(root / kind) as mysql:
+                yield LiveMySql(mysql, live)
+            return
+        with mariadb_server(root / kind) as server:
             yield LiveMariaDb(server, live)
 
 

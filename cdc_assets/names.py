@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
 from cdc_assets.registry.oracle import Oracle
 from cdc_assets.registry.sqlserver import SqlServer
@@ -66,8 +66,12 @@ def publication_name(source: CapturedSource) -> str:
 
 
 def signal_table(source: BaseSource) -> TableId:
-    """The table in the source through which the connector is asked for snapshots; made by the first onboarding."""
-    return TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
+    """The table in the source through which the connector is asked for snapshots; made by the first onboarding.
+
+    As `reconciliation.signals` declares it, else one of ours.
+    """
+    declared = source.reconciliation.signals
+    return parse_table(declared) if declared else TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
 
 
 def signal_topic(source: BaseSource) -> str:
@@ -147,11 +151,6 @@ def has_schema_history(source: CapturedSource) -> bool:
 def schema_history_topic(source: BaseSource) -> str:
     """Where a connector that needs it keeps the definitions that its tables have had."""
     return f"{source.name}.schema-history"
-
-
-def schema_history_group(source: BaseSource) -> str:
-    """Debezium's own name of the consumer that reads it when a connector starts again, after `topic.prefix`."""
-    return f"{source.name}-schemahistory"
 
 
 def temporary_schema_history_topic(source: BaseSource) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cdc_assets_tests.live_mariadb import LiveMariaDb
+from cdc_assets_tests.live_mysql import LiveMySql
 from cdc_assets_tests.live_source import LiveSource, live_source
 from cdc_assets_tests.mariadb_server import mariadb_server
+from cdc_assets_tests.mysql_server import mysql_server
 from cdc_assets_tests.parts import PARTS, part_of
 
 _LOG_SHOWN = 30_000
@@ -52,3 +54,10 @@ def mariadb(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """MariaDB, on the same Connect worker; a test takes a connector of its own: `mariadb.renamed(...)`."""
     with mariadb_server(tmp_path_factory.mktemp("mariadb")) as server:
         yield LiveMariaDb(server, live)
+
+
+@pytest.fixture(scope="session")
+def mysql(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMySql]:
+    """MySQL, on the same Connect worker, where CDC_TEST_MYSQL names a mysqld; `mysql.renamed(...)` is another connector."""
+    with mysql_server(tmp_path_factory.mktemp("mysql")) as server:
+        yield LiveMySql(server, live)

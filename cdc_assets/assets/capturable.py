@@ -8,7 +8,7 @@ from cdc_assets import names
 from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.platform import Platform
 
@@ -30,7 +30,9 @@ def refuse_uncapturable(platform: Platform, source: Source) -> None:
     refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
 
 
-def refuse_inexact(database: SourceDatabase, source: Source, found: Mapping[TableId, CatalogueTable], *, snapshot: bool) -> None:
+def refuse_inexact(
+    database: SourceDatabase, source: CapturedSource, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
+) -> None:
     """Every finding of every table at once.
 
     `snapshot`: the connector is about to read the tables, so their dates are looked at too (one pass over each table

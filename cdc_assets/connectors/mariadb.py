@@ -5,15 +5,11 @@ Options: https://debezium.io/documentation/reference/3.5/connectors/mariadb.html
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, server_id, server_id_of, table_pattern
+from cdc_assets.connectors.records import password_placeholder, record_settings, server_id, table_pattern
 from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import CapturedSource, Source, Table
-
-_SCHEMA_ONLY = "snapshot.mode.configuration.based"
+from cdc_assets.registry.models import CapturedSource
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
@@ -58,42 +54,4 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "enable.time.adjuster": "false",
         "inconsistent.schema.handling.mode": "fail",
         **record_settings(source),
-    }
-
-
-def temporary_config(source: Source, tables: Sequence[Table]) -> dict[str, str]:
-    """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
-
-    Its rows carry the place at which it read them, under a lock: whatever lies below is in them, and nothing else.
-    """
-    return {**_beside(source, tables), "snapshot.mode": "initial_only"}
-
-
-def definitions_config(source: Source, tables: Sequence[Table]) -> dict[str, str]:
-    """A connector that writes these tables' definitions into a history of its own, and reads neither rows nor the log."""
-    config = {key: value for key, value in _beside(source, tables).items() if not key.startswith("notification.")}
-    return {
-        **config,
-        "snapshot.mode": "configuration_based",
-        f"{_SCHEMA_ONLY}.snapshot.schema": "true",
-        f"{_SCHEMA_ONLY}.snapshot.data": "false",
-        f"{_SCHEMA_ONLY}.start.stream": "false",
-        # No row is read: what has changed meanwhile is looked for in the binlog.
-        "snapshot.locking.mode": "none",
-    }
-
-
-def _beside(source: Source, tables: Sequence[Table]) -> dict[str, str]:
-    config = capture_config(source.model_copy(update={"tables": tuple(tables)}))
-    name = names.temporary(config["name"])
-    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
-    return {
-        **kept,
-        "name": name,
-        "database.server.id": str(server_id_of(name)),
-        "database.include.list": ",".join(sorted({table_pattern(table.id.schema) for table in tables})),
-        "table.include.list": ",".join(table_pattern(*table.id) for table in tables),
-        "schema.history.internal.kafka.topic": names.temporary_schema_history_topic(source),
-        # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
-        "custom.metric.tags": "role=onboard",
     }

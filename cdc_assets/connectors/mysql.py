@@ -25,6 +25,9 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.user": settings.resolve(database.user),
         "database.password": password_placeholder(database.password),
         "database.ssl.mode": database.sslmode,
+        # Without TLS a password that the server has forgotten (restart, FLUSH PRIVILEGES) goes under its public key, which
+        # the driver asks for only when it is told to: caching_sha2_password.
+        **({"driver.allowPublicKeyRetrieval": "true"} if database.sslmode == "disabled" else {}),
         "database.server.id": str(server_id(source)),
         **({"database.connectionTimeZone": database.time_zone} if database.time_zone else {}),
         "topic.prefix": source.name,
@@ -32,6 +35,9 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "table.include.list": ",".join(table_pattern(*t.id) for t in source.tables),
         "snapshot.mode": source.capture.snapshot,
         "snapshot.locking.mode": database.snapshot_locking,
+        # What an incremental snapshot has read is told there (onboarding).
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": names.notification_topic(source),
         **schema_history(source),
         "heartbeat.interval.ms": heartbeat_ms(source),
         "decimal.handling.mode": values.decimal,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cdc_assets import names, settings
 from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
-from cdc_assets.registry.models import CapturedSource, Database, Source, Table
+from cdc_assets.registry.models import CapturedSource, Database, Table
 from spark.specs import ANCHOR_HEADER
 
 _ON_CONNECT = "database.initial.statements"
@@ -84,7 +84,7 @@ def _note_slot(source: CapturedSource) -> str:
     return statement.replace(";", ";;")
 
 
-def temporary_config(source: Source, tables: Sequence[Table], *, anchor: int | str) -> dict[str, str]:
+def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor: int | str) -> dict[str, str]:
     """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
 
     Each of its rows says in a header behind which commit it stands (spark.bronze_drafts).

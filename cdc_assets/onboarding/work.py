@@ -10,13 +10,14 @@ from cdc_assets import names, settings
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.kinds.kind import CaptureDatabase, Kind
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
+from cdc_assets.onboarding.kinds.mysql import MySqlKind
 from cdc_assets.onboarding.kinds.postgresql import PostgresKind
 from cdc_assets.onboarding.state import Facts, Onboarding, Route
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import CapturedSource, Source, Table
+from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.resources.platform import Platform
 
-_KINDS: dict[str, Kind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind()}
+_KINDS: dict[str, Kind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind(), "mysql": MySqlKind()}
 _NOT_ITS_KIND = (
     "{name} is of kind {kind}, and onboarding takes tables of {known} only. By hand: declare the table, cdc apply {name}; once "
     "{connector} runs with it, ask for an incremental snapshot of it by a row in the source's signal table (reconciliation: "
@@ -31,7 +32,7 @@ class Work:
 
     platform: Platform
     state: Onboarding
-    declared: Source
+    declared: CapturedSource
     say: Callable[[str], None]
 
     @cached_property
@@ -41,12 +42,12 @@ class Work:
         return tuple(known.get(name) or Table(name=name) for name in self.state.tables)
 
     @cached_property
-    def before(self) -> Source:
+    def before(self) -> CapturedSource:
         """The source without them."""
         return self._with(tuple(t for t in self.declared.tables if t.name not in self.state.tables))
 
     @cached_property
-    def after(self) -> Source:
+    def after(self) -> CapturedSource:
         """The source with them, in the registry's order where they are in it already."""
         known = {table.name for table in self.declared.tables}
         return self._with((*self.declared.tables, *(t for t in self.tables if t.name not in known)))
@@ -61,7 +62,7 @@ class Work:
         """What its kind of database does differently."""
         return _KINDS[self.declared.database.kind]
 
-    def _with(self, tables: tuple[Table, ...]) -> Source:
+    def _with(self, tables: tuple[Table, ...]) -> CapturedSource:
         return self.declared.model_copy(update={"tables": tables})
 
 
@@ -75,7 +76,7 @@ class Step:
     undo: Callable[[Work], Facts] | None = None
 
 
-def declared_source(name: str, route: Route | None = None, *, watched: bool = False) -> Source:
+def declared_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:
     """The source of that name in the registry.
 
     Raises:
@@ -90,8 +91,8 @@ def declared_source(name: str, route: Route | None = None, *, watched: bool = Fa
             f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
         )
     kind = _KINDS.get(found.database.kind)
-    if kind is None or not isinstance(found, Source):
-        about = {"name": name, "kind": found.database.kind, "known": " and ".join(_KINDS), "url": _BY_HAND}
+    if kind is None:
+        about = {"name": name, "kind": found.database.kind, "known": ", ".join(_KINDS), "url": _BY_HAND}
         raise OnboardingError(_NOT_ITS_KIND.format(**about, connector=names.connector_name(found)))
     if route is not None and route in kind.refused:
         open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)

@@ -28,7 +28,7 @@ from cdc_assets.reconcile.result import Difference, TableResult
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, Database, Source, Table
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.databases.mariadb_signals import MariaDbSignals
+from cdc_assets.resources.databases.mariadb_capture import MariaDbSignals
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock

@@ -24,12 +24,10 @@ from cdc_assets.resources.spark import SparkSessions
 
 
 class Platform(dg.ConfigurableResource):
-    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka_login)."""
+    """Connect, Kafka, Spark, databases and object stores, by address."""
 
     core_bootstrap: str | None = None
     lake_bootstrap: str | None = None
-    core_login: str | None = None
-    lake_login: str | None = None
     core_connect_url: str | None = None
     lake_connect_url: str | None = None
     spark_remote: str | None = None
@@ -46,11 +44,11 @@ class Platform(dg.ConfigurableResource):
 
     def core_kafka(self) -> KafkaCluster:
         """The cluster that Debezium writes to."""
-        return self._kafka("core", self.core_bootstrap, self.core_login)
+        return self._kafka(self.core_bootstrap or settings.address("CDC_CORE_BOOTSTRAP"))
 
     def lake_kafka(self) -> KafkaCluster:
         """The cluster that bronze reads from."""
-        return self._kafka("lake", self.lake_bootstrap, self.lake_login)
+        return self._kafka(self.lake_bootstrap or settings.address("CDC_LAKE_BOOTSTRAP"))
 
     def core_connect(self) -> ConnectClient:
         """The Connect cluster that runs Debezium."""
@@ -87,10 +85,8 @@ class Platform(dg.ConfigurableResource):
                 self._clients[key] = open_store(config)
             return self._clients[key]
 
-    def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
-        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
-        path = settings.login(cluster) if login is None else login
-        return self._clients.setdefault(f"kafka {place} {path}", KafkaCluster(place, login=path))
+    def _kafka(self, bootstrap: str) -> KafkaCluster:
+        return self._clients.setdefault(f"kafka {bootstrap}", KafkaCluster(bootstrap))
 
     def _connect(self, url: str) -> ConnectClient:
         key = f"connect {url}"

@@ -1,4 +1,4 @@
-"""A place of a MariaDB's binlog, carried to the core cluster by the connector's own offsets; no table in the source is needed.
+"""A place of a binlog, carried to the core cluster by the connector's own offsets; no table in the source is needed.
 
 The connector commits its offset in one transaction with the records up to it. An offset is stored with a record only, and
 the one after a commit with the next heartbeat, which Debezium sends when another event comes: hence a marker now and then.
@@ -13,14 +13,14 @@ from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog import BinlogPosition
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 
 _POLL_SECONDS = 0.2
 # Longer than the connector's heartbeat interval: the next marker finds it due.
 _MARK_SECONDS = 1.0
 
 
-def await_binlog(source: BaseSource, marker: str, database: MariaDbDatabase, connect: ConnectClient, until: float) -> str:
+def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, connect: ConnectClient, until: float) -> str:
     """Wait until the connector has stored an offset behind everything committed before the call; the position.
 
     Raises:

@@ -21,8 +21,8 @@ from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.catalogue import SourceDatabase
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.binlog import await_binlog
@@ -102,7 +102,7 @@ def await_in_core(
 def _carry_to_core(
     source: BaseSource, marker: str, database: SourceDatabase, core: KafkaCluster, connect: ConnectClient | None, until: float
 ) -> str:
-    if isinstance(database, MariaDbDatabase):
+    if isinstance(database, BinlogDatabase):
         assert connect is not None, "a place of a binlog is told by the connector's offsets"
         return await_binlog(source, marker, database, connect, until)
     before = _ends(core, names.marker_topic(source))

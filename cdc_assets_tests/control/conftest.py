@@ -21,7 +21,11 @@ from cdc_assets.stack.site import Site
 from cdc_assets_tests.live_source import NAME, LiveSource, Part
 
 # Holes in topics, closed with Spark, take two minutes; workers killed in the middle of something, three.
-_ASKED_FOR = {"CDC_TEST_GAPS": "test_gaps_live.py", "CDC_TEST_FAULTS": "test_capture_faults_live.py"}
+_ASKED_FOR = {
+    "CDC_TEST_GAPS": "test_gaps_live.py",
+    "CDC_TEST_FAULTS": "test_capture_faults_live.py",
+    "CDC_TEST_MYSQL": "test_mysql_login_live.py",
+}
 collect_ignore = [file for variable, file in _ASKED_FOR.items() if not os.environ.get(variable)]
 REGISTRY = """
 source: {name}

@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,9 +24,12 @@ import pymysql
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.onboarding.registry_file import remove_tables
 from cdc_assets.onboarding.work import declared_source
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.live_binlog import LiveBinlog
 from cdc_assets_tests.live_mariadb import LiveMariaDb
+from cdc_assets_tests.live_mysql import PLAIN, LiveMySql
 from cdc_assets_tests.live_source import LiveSource
 
 OLD = "old"
@@ -75,6 +78,20 @@ class Ground:
             connection.execute(f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY, v text)")
             connection.execute(f"INSERT INTO {table} SELECT i * 2, 'first ' || i FROM generate_series(1, {rows}) i")
 
+    @property
+    def name(self) -> str:
+        """The source's."""
+        return str(self.live.name)
+
+    def declare(self, table: str, columns: Mapping[str, str] = PLAIN["columns"]) -> None:
+        """In the registry, where a kind is not asked for columns."""
+
+    def forget(self, table: str) -> None:
+        """Take out what `declare` has put in."""
+
+    def prepare(self) -> None:
+        """What somebody who may has to do at the source."""
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The oracle: the table itself."""
         with self.live.connection() as connection:
@@ -82,17 +99,18 @@ class Ground:
         return [{"id": row[0], "v": row[1]} for row in found]
 
 
-class MariaDbGround(Ground):
-    """Its tables are in a database of the source's name; `live` is a LiveMariaDb."""
+class BinlogGround(Ground):
+    """Its tables are in a database of the source's name; `live` is a LiveBinlog."""
 
     @property
     def schema(self) -> str:
         return str(self.live.name)
 
     def create(self, table: str, rows: int) -> None:
+        self.declare(table)
         with self.live.connection() as session:
             session.execute(f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY, v varchar(100))")
-            session.execute(f"INSERT INTO {table} SELECT seq * 2, CONCAT('first ', seq) FROM seq_1_to_{rows}")
+            session.execute(f"INSERT INTO {table} (id, v) SELECT i * 2, CONCAT('first ', i) FROM {numbers(rows)}")
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         with self.live.connection() as session:
@@ -108,18 +126,47 @@ class MariaDbGround(Ground):
         self.live.write_secret()
 
 
+class MySqlGround(BinlogGround):
+    """Its tables are declared with their columns before they are taken in, and its signal table by its name."""
+
+    def declare(self, table: str, columns: Mapping[str, str] = PLAIN["columns"]) -> None:
+        name = f"{self.schema}.{table}"
+        if self.file.exists() and f"name: {name}," not in (text := self.file.read_text()):
+            self.file.write_text(
+                f"{text}  - {json.dumps({'name': name, **PLAIN, 'columns': columns})}\n".replace('"name"', "name")
+            )
+
+    def forget(self, table: str) -> None:
+        remove_tables(self.file, [f"{self.schema}.{table}"])
+
+    def prepare(self) -> None:
+        """Who onboards must see prepared transactions."""
+        super().prepare()
+        self.live.server.execute("GRANT XA_RECOVER_ADMIN ON *.* TO cdc")
+
+
+def numbers(rows: int) -> str:
+    """A table of `i` from 1 to `rows`, at most a million, in MariaDB and in MySQL."""
+    digits = f"(SELECT 0 d {' '.join(f'UNION SELECT {d}' for d in range(1, 10))})"
+    places = ", ".join(f"{digits} p{n}" for n in range(6))
+    number = " + ".join(f"p{n}.d * {10**n}" for n in range(6))
+    return f"(SELECT {number} + 1 AS i FROM {places}) n WHERE i <= {rows}"
+
+
 @contextmanager
-def ground(live: LiveSource | LiveMariaDb, folder: Path, name: str) -> Iterator[Ground]:
+def ground(live: LiveSource | LiveBinlog, folder: Path, name: str) -> Iterator[Ground]:
     """`os.environ` knows this ground while it is used."""
-    own: Ground
-    if isinstance(live, LiveMariaDb):
-        own = MariaDbGround(replace(live, name=name), folder)
-        own.prepare()
-    else:
-        own = Ground(replace(live, name=name), folder)
+    kinds = {LiveMariaDb: BinlogGround, LiveMySql: MySqlGround, LiveSource: Ground}
+    own: Ground = kinds[type(live)](replace(live, name=name), folder)
+    own.prepare()
     folder.mkdir(parents=True, exist_ok=True)
-    declared = own.live.source([f"{own.schema}.{name}_{OLD}"]).model_dump(mode="json", include={"source", "database"})
-    tables = f"tables:\n  # what was captured first\n  - {{name: {own.schema}.{name}_{OLD}}}  # stays\n"
+    source = own.live.source([f"{own.schema}.{name}_{OLD}"])
+    declared = source.model_dump(mode="json", include={"source", "database"})
+    entry = f"name: {own.schema}.{name}_{OLD}"
+    if isinstance(live, LiveMySql):
+        declared |= {"reconciliation": {"signals": f"cdc_assets.signal_{name}"}}
+        entry += ", " + ", ".join(f"{key}: {json.dumps(value)}" for key, value in PLAIN.items())
+    tables = f"tables:\n  # what was captured first\n  - {{{entry}}}  # stays\n"
     own.file.write_text(f"# by hand\n{_yaml(declared)}{tables}")
     with patch.dict(os.environ, own.environment()):
         own.create(f"{name}_{OLD}", 50)
@@ -142,7 +189,7 @@ def _yaml(value: dict[str, Any]) -> str:
 class Writers:
     """Threads that insert, update and delete rows of tables, in transactions of some statements, until they are stopped."""
 
-    live: LiveSource | LiveMariaDb
+    live: LiveSource | LiveBinlog
     tables: Sequence[str]
     keys: int
     seed: int = 1
@@ -175,7 +222,7 @@ class Writers:
                 time.sleep(0.2)
 
     def _transaction(self, connection: Any, table: str, choice: random.Random) -> None:
-        conflict = "ON DUPLICATE KEY UPDATE v = VALUES(v)" if isinstance(self.live, LiveMariaDb) else _ON_CONFLICT
+        conflict = "ON DUPLICATE KEY UPDATE v = VALUES(v)" if isinstance(self.live, LiveBinlog) else _ON_CONFLICT
         for _ in range(choice.randrange(1, 4)):
             key = choice.randrange(self.keys)
             act = choice.random()

@@ -45,7 +45,7 @@ def test_a_table_from_before_the_connector_altered_while_nobody_looked(depot: Gr
 
 
 def test_what_a_mariadb_cannot_take_is_said_at_once(depot: Ground) -> None:
-    with pytest.raises(OnboardingError, match=r"an offset ahead of what it has streamed.*take route incremental or temporary"):
+    with pytest.raises(OnboardingError, match=r"an offset ahead of what they have streamed.*take route incremental or temporary"):
         run.begin(SOURCE, [f"{SOURCE}.early"], "blocking")
     with pytest.raises(OnboardingError, match="cdc onboard without --watch"):
         run.begin(SOURCE, [f"{SOURCE}.early"], "incremental", watched=True)

@@ -14,7 +14,7 @@ import pytest
 from cdc_assets import names
 from cdc_assets.reconcile import key_signals
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.resources.databases.mariadb_signals import MariaDbSignals
+from cdc_assets.resources.databases.mariadb_capture import MariaDbSignals
 from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets_tests.live_mariadb import LiveMariaDb

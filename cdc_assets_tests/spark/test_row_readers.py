@@ -15,7 +15,8 @@ from cdc_assets.resources.databases.cuts import open_cut
 from cdc_assets.resources.rows.mysql import MySqlConnection
 from cdc_assets.resources.rows.paged import PagedRows, RowForm
 from cdc_assets.resources.rows.sql import SqlReader
-from cdc_assets_tests.live_mariadb import SECRET, LiveMariaDb
+from cdc_assets_tests.live_binlog import SECRET
+from cdc_assets_tests.live_mariadb import LiveMariaDb
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 

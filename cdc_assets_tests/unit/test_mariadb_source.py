@@ -14,8 +14,8 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.databases.mariadb import quoted
-from cdc_assets.resources.databases.mariadb_signals import _made
+from cdc_assets.resources.databases.binlog_database import quoted
+from cdc_assets.resources.databases.binlog_signals import _made
 from cdc_assets.stack import plan
 from spark.types.mariadb.columns import parse
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdc_assets import names
+from cdc_assets.connectors.binlog import definitions_config, temporary_config
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.mariadb import definitions_config, temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
@@ -17,7 +17,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.binlog import BinlogPosition
-from cdc_assets.resources.databases.mariadb_capture import _names
+from cdc_assets.resources.databases.binlog_capture import _names
 
 TEXT = """
 source: shop

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.databases.catalogue import SourceDatabase
+from cdc_assets.registry.models import CapturedSource
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import Work
@@ -46,16 +46,22 @@ class Kind(Protocol):
     def rows_rank_by_place(self) -> bool:
         """Whether rows of a temporary connector stand in the topic in no order with changes, without saying so in a header."""
 
-    def database(self, source: Source) -> CaptureDatabase:
+    def database(self, source: CapturedSource) -> CaptureDatabase:
         """The source's database."""
 
     def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
         """Findings about these tables that exist, each with what mends it."""
 
-    def halt(self, work: Work, source: Source) -> float:
+    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+        """The columns that silver will have; `found`: the catalogue's."""
+
+    def counted(self, work: Work) -> str:
+        """Why rows cannot be counted at one place of the log; empty where they can."""
+
+    def halt(self, work: Work, source: CapturedSource) -> float:
         """Stop the running connector, ready for the tables of `source`; when it was stopped (time.monotonic)."""
 
-    def listed(self, work: Work, source: Source) -> None:
+    def listed(self, work: Work, source: CapturedSource) -> None:
         """The stopped connector's config has the tables of `source`: what else must have them."""
 
     def await_writers(self, work: Work) -> Facts:

@@ -1,172 +1,17 @@
-"""MariaDB: nothing is published, but the connector must know how a table looks at the place from which it goes on.
-
-Its schema history holds the tables that it has captured (`store.only.captured.tables.ddl`), each as it was while captured. The
-first event of any other would fail the connector. So, before it goes on with old and new tables:
-
-1. M is where the binlog ends. A connector with a name and a history of its own writes down the new tables' definitions, as
-   Debezium reads them; it reads no rows, takes no lock, and is removed. What it cannot parse stops nothing else.
-2. The running connector is brought to the end of the binlog, and stopped at P; Connect keeps its offset.
-3. Between M and P no statement may have named the tables, else again from 1. Then the definitions hold at P, and are
-   written into its history there; what changes them later it reads in the binlog.
-
-Transactions are not waited for, but those that are prepared (XA): any other lies in the binlog as a whole, where it commits,
-and whoever reads a table after the stop sees those before P. Rows of a temporary connector carry the place at which they were
-read, under a lock.
-"""
+"""MariaDB: what it does differently from MySQL."""
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from cdc_assets import names
-from cdc_assets.connectors.beginning import begin_anew
-from cdc_assets.connectors.mariadb import definitions_config, temporary_config
-from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.beside import remove_beside
-from cdc_assets.onboarding.kinds.waiting import await_ended
-from cdc_assets.onboarding.state import Facts, Route
-from cdc_assets.registry.identifiers import TableId
+from cdc_assets.onboarding.kinds.binlog import BinlogKind
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Source
-from cdc_assets.resources import schema_history
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.databases.mariadb_capture import MariaDbCapture
-from cdc_assets.volumetry.binlog import await_binlog
-
-if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
-
-_ROUNDS = 5
-"""How often the definitions are read while others change them."""
-_DEFINITIONS_DEADLINE_SECONDS = 300.0
-_CAUGHT_UP_DEADLINE_SECONDS = 3600.0
-_POLL_SECONDS = 0.2
 
 
-class MariaDbKind:
+class MariaDbKind(BinlogKind):
     """See `kind.Kind`."""
 
-    refused: Mapping[Route, str] = {
-        "blocking": "with the rows of a blocking snapshot Debezium's MariaDB connector stores an offset ahead of what it has "
-        "streamed, and killed in that moment it would leave out changes of all tables"
-    }
-    by_git = False
-    keyless = (
-        "{table} has no primary key: its updates and deletes would go to quarantine, and a snapshot by chunks cannot read it; "
-        "add a primary key, or declare its keys in the registry"
-    )
-    rows_rank_by_place = True
-
-    def database(self, source: Source) -> MariaDbCapture:
+    def database(self, source: CapturedSource) -> MariaDbCapture:
         """See `kind.Kind`."""
-        return _capture_of(source)
-
-    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
-        """Nothing: a table that the role may not read is not there for it."""
-        return []
-
-    def halt(self, work: Work, source: Source) -> float:
-        """Stopped, and its history knows the tables that are taken in."""
-        connect, name = work.platform.core_connect(), names.connector_name(source)
-        if source is not work.after:
-            remove_beside(work)
-            began = time.monotonic()
-            connect.stop(name)
-            return began
-        ids = [table.id for table in work.tables]
-        for _ in range(_ROUNDS):
-            since = _capture_of(source).place_now()
-            found = _definitions(work, ids)
-            connect.resume(name)
-            _caught_up(work)
-            began = time.monotonic()
-            connect.stop(name)
-            at = _offset(work)
-            changed = _capture_of(source).definition_changes(ids, since, _place(at))
-            if not changed:
-                schema_history.define(work.platform.core_kafka(), names.schema_history_topic(source), found, at)
-                return began
-            work.say(f"a definition changed meanwhile: {changed[0][:200]}; reading again")
-        connect.resume(name)
-        raise OnboardingError(
-            f"{work.database.place}: the definition of {', '.join(work.state.tables)} changed in each of {_ROUNDS} attempts, "
-            f"last by {changed[-1][:200]}; nothing was changed; when that has ended: cdc onboard {source.name} --resume"
-        )
-
-    def listed(self, work: Work, source: Source) -> None:
-        """Nothing more: the connector picks its tables from the binlog."""
-
-    def await_writers(self, work: Work) -> Facts:
-        """Only those that were prepared (XA): their changes lie in the binlog where they were prepared, perhaps before P."""
-        return await_ended(work, _capture_of(work.declared).prepared)
-
-    def stop(self, work: Work) -> Facts:
-        """Nothing yet: the connector is stopped once the tables' definitions are known, in the next step."""
-        return {"stopped_at": None}
-
-    def temporary_config(self, work: Work) -> dict[str, str]:
-        """See `kind.Kind`."""
-        return temporary_config(work.after, work.tables)
-
-    def cleared(self, work: Work) -> Facts:
-        """Its schema history is gone."""
-        kafka, topic = work.platform.core_kafka(), names.temporary_schema_history_topic(work.after)
-        there = topic in kafka.states([topic])
-        if there:
-            kafka.delete_topic(topic)
-        return {"schema_history_deleted": there}
-
-    def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
-        """By its place in the binlog."""
-        return BinlogPosition.of(str(origin["file"]), int(origin["pos"])) < snapshot
-
-
-def _capture_of(source: Source) -> MariaDbCapture:
-    assert isinstance(source.database, MariaDb)
-    return MariaDbCapture(source.database)
-
-
-def _definitions(work: Work, ids: Sequence[TableId]) -> list[dict[str, Any]]:
-    """Of each table, as Debezium reads it now."""
-    connect, config = work.platform.core_connect(), definitions_config(work.after, work.tables)
-    kafka, topic = work.platform.core_kafka(), names.temporary_schema_history_topic(work.after)
-    remove_beside(work)
-    begin_anew(connect, config)
-    until = time.monotonic() + _DEFINITIONS_DEADLINE_SECONDS
-    while len(found := schema_history.definitions(kafka, topic, ids)) < len(ids):
-        status = connect.status(config["name"])
-        if status is not None and status.failed:
-            connect.wait_running(config["name"])
-        if time.monotonic() > until:
-            missing = ", ".join(str(i) for i in ids if i not in found)
-            raise OnboardingError(
-                f"connector {config['name']} did not tell the definition of {missing} within "
-                f"{_DEFINITIONS_DEADLINE_SECONDS:.0f} s; ./cdc logs core-connect says why; "
-                f"cdc onboard {work.after.name} --resume, or --rollback"
-            )
-        time.sleep(_POLL_SECONDS)
-    remove_beside(work)
-    return [found[i] for i in ids]
-
-
-def _caught_up(work: Work) -> None:
-    """The connector has stored an offset behind all that is committed now."""
-    until = time.monotonic() + _CAUGHT_UP_DEADLINE_SECONDS
-    connect = work.platform.core_connect()
-    connect.wait_running(names.connector_name(work.after))
-    await_binlog(work.after, f"position-{uuid.uuid4()}", _capture_of(work.after), connect, until)
-
-
-def _offset(work: Work) -> dict[str, Any]:
-    name = names.connector_name(work.after)
-    found = [entry for entry in work.platform.core_connect().offsets(name) if entry.get("offset")]
-    if len(found) != 1:
-        raise OnboardingError(f"connector {name} has {len(found)} stored offsets, expected 1; cdc offsets get {name}")
-    return found[0]
-
-
-def _place(entry: Mapping[str, Any]) -> BinlogPosition:
-    return BinlogPosition.of(str(entry["offset"]["file"]), int(entry["offset"]["pos"]))
+        assert isinstance(source.database, MariaDb)
+        return MariaDbCapture(source.database)

@@ -18,7 +18,8 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Database, Source
+from cdc_assets.registry.models import CapturedSource, Database
+from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class PostgresKind:
     )
     rows_rank_by_place = False
 
-    def database(self, source: Source) -> PostgresCapture:
+    def database(self, source: CapturedSource) -> PostgresCapture:
         """See `kind.Kind`."""
         return capture_of(source)
 
@@ -47,13 +48,21 @@ class PostgresKind:
         told = "{} belongs to {}, and only an owner can publish it: GRANT {} TO the connector's user"
         return [told.format(table, owner, owner) for table, owner in capture_of(work.declared).not_owned(ids).items()]
 
-    def halt(self, work: Work, source: Source) -> float:
+    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+        """As the catalogue has them."""
+        return found
+
+    def counted(self, work: Work) -> str:
+        """Always."""
+        return ""
+
+    def halt(self, work: Work, source: CapturedSource) -> float:
         """See `kind.Kind`."""
         began = time.monotonic()
         work.platform.core_connect().stop(names.connector_name(source))
         return began
 
-    def listed(self, work: Work, source: Source) -> None:
+    def listed(self, work: Work, source: CapturedSource) -> None:
         """The publication gets the tables, or loses them."""
         database, publication = capture_of(work.declared), names.publication_name(source)
         change = database.publish if source is work.after else database.unpublish
@@ -87,7 +96,7 @@ class PostgresKind:
         return bool(snapshot.sees(int(origin["txId"])))
 
 
-def capture_of(source: Source) -> PostgresCapture:
+def capture_of(source: CapturedSource) -> PostgresCapture:
     """The database of a source of this kind."""
     assert isinstance(source.database, Database)
     return PostgresCapture(source.database)

@@ -14,7 +14,7 @@ from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 
 
 def signal_table(work: Work) -> Facts:
@@ -34,7 +34,7 @@ def without_tables(work: Work) -> Facts:
     return reconfigured(work, work.before)
 
 
-def reconfigured(work: Work, source: Source) -> Facts:
+def reconfigured(work: Work, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
     connect, config = work.platform.core_connect(), capture_config(source)
     if findings := connect.validate(config):

@@ -19,7 +19,7 @@ def run(work: Work) -> Facts:
         if table.id in found and not (found[table.id].primary_key or table.keys):
             findings.append(work.kind.keyless.format(table=table.name))
     if not findings:
-        refuse_inexact(work.database, source, found, snapshot=True)
+        refuse_inexact(work.database, source, work.kind.columns(work, found), snapshot=True)
     name = names.connector_name(source)
     status = work.platform.core_connect().status(name)
     if status is None or not status.running:

@@ -1,96 +1,15 @@
-"""What capture needs of a MariaDB source besides its catalogue: the signal table, and which statements change a definition.
-
-A connector reads the whole binlog and picks its tables: nothing is published, and no writer has to be awaited, since a
-transaction lies in the binlog as a whole, where it commits.
-"""
+"""A MariaDB source as its connector sees it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog import BinlogPosition
-from cdc_assets.resources.databases.mariadb import quoted
-from cdc_assets.resources.databases.mariadb_signals import MariaDbSignals
-
-# The server holds a lock that commits wait for while it answers: 500 events take about a millisecond.
-_AT_ONCE = 500
-_USE = re.compile(r"^use `(?:[^`]|``)*`; ", re.IGNORECASE)
-_NO_DEFINITION = re.compile(r"^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|XA|FLUSH)\b", re.IGNORECASE)
+from cdc_assets.resources.databases.binlog_capture import BinlogCapture
+from cdc_assets.resources.databases.binlog_signals import BinlogSignals
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 
 
-class MariaDbCapture(MariaDbSignals):
-    """One source server, as its connector sees it."""
-
-    def ensure_signal_table(self, table: TableId) -> None:
-        """Make the table that signals are written to, or see that signals and watermarks may be written to it and removed.
-
-        Raises:
-            DatabaseError: the role may not; names the statements for somebody who may.
-        """
-        super().ensure_signal_table(table)
-        name = quoted(*table)
-        with self.connection() as cursor, self._told(table):
-            cursor.execute(f"INSERT INTO {name} SELECT * FROM {name} WHERE FALSE")
-            cursor.execute(f"DELETE FROM {name} WHERE FALSE")
-
-    def clear_signals(self, table: TableId) -> int:
-        """Remove signals and watermarks that have been read; the number of rows."""
-        with self.connection() as cursor, self._told(table):
-            return int(cursor.execute(f"DELETE FROM {quoted(*table)}"))
-
-    def place_now(self) -> BinlogPosition:
-        """Where the binlog ends."""
-        with self.connection() as cursor:
-            return self._position(cursor)
-
-    def prepared(self) -> dict[str, str]:
-        """Transactions that are prepared (XA) and wait for their COMMIT; whose they are is not told."""
-        with self.connection() as cursor:
-            cursor.execute("XA RECOVER")
-            ids = [f"{row[0]}/{row[1]}/{row[3]!r}" for row in cursor.fetchall()]
-        return {each: f"a prepared transaction (XA RECOVER: {each})" for each in ids}
-
-    def definition_changes(self, ids: Sequence[TableId], since: BinlogPosition, until: BinlogPosition) -> list[str]:
-        """Statements between two places of the binlog that name one of the tables, or a database of theirs as a whole.
-
-        Raises:
-            DatabaseError: a file of them is gone.
-        """
-        return [info for info in self._statements(since, until) if any(_names(info, table) for table in ids)]
-
-    def _statements(self, since: BinlogPosition, until: BinlogPosition) -> Iterator[str]:
-        with self.connection() as cursor:
-            cursor.execute("SHOW BINARY LOGS")
-            files = [row[0] for row in cursor.fetchall()]
-            if since.file not in files:
-                raise DatabaseError(f"MariaDB at {self.place}: {since.file} is gone; its statements cannot be looked at")
-            for file in files:
-                if since.number <= BinlogPosition.of(file, 0).number <= until.number:
-                    yield from _of_file(cursor, since if file == since.file else BinlogPosition.of(file, 4), until)
+class MariaDbSignals(BinlogSignals, MariaDbDatabase):
+    """Its signal table."""
 
 
-def _of_file(cursor: Any, at: BinlogPosition, until: BinlogPosition) -> Iterator[str]:
-    while at < until:
-        cursor.execute(f"SHOW BINLOG EVENTS IN %s FROM {at.position} LIMIT {_AT_ONCE}", [at.file])
-        rows = cursor.fetchall()
-        for _, position, kind, _, _, info in rows:
-            if kind.startswith("Query") and position < (until.position if at.number == until.number else position + 1):
-                yield _USE.sub("", info)
-        if len(rows) < _AT_ONCE or rows[-1][4] <= at.position:
-            return
-        at = BinlogPosition.of(at.file, rows[-1][4])
-
-
-def _names(statement: str, table: TableId) -> bool:
-    if _NO_DEFINITION.match(statement):
-        return False
-    whole = re.search(r"\b(DATABASE|SCHEMA)\b", statement, re.IGNORECASE)
-    return _holds(statement, table.table) or (bool(whole) and _holds(statement, table.schema))
-
-
-def _holds(statement: str, name: str) -> bool:
-    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", statement, re.IGNORECASE) is not None
+class MariaDbCapture(BinlogCapture, MariaDbSignals):
+    """Its signal table, its place in the binlog, and the statements of it."""

@@ -1,4 +1,4 @@
-"""The signal table of a MariaDB source: how its connector is asked to read some rows again.
+"""The signal table of a MariaDB or MySQL source: how its connector is asked to read some rows again.
 
 The connector writes its watermarks there as well, so its role needs INSERT. Where a role may not create tables it is said
 what to run.
@@ -12,12 +12,12 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase, quoted
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quoted
 
 _COLUMNS = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data longtext"
 
 
-class MariaDbSignals(MariaDbDatabase):
+class BinlogSignals(BinlogDatabase):
     """A source's database, written to for its connector."""
 
     def ensure_signal_table(self, table: TableId) -> None:
@@ -53,7 +53,7 @@ class MariaDbSignals(MariaDbDatabase):
         except pymysql.err.MySQLError as error:
             granted = f"GRANT SELECT, INSERT, DELETE ON {_named(table)} TO '{self.user}'@'%'"
             raise DatabaseError(
-                f"MariaDB at {self.place}: {error.args[-1]}; let somebody who may run, while the connector runs: "
+                f"{self.NAME} at {self.place}: {error.args[-1]}; let somebody who may run, while the connector runs: "
                 f"{'; '.join((*_made(table), granted))}"
             ) from error
 

@@ -1,6 +1,6 @@
-"""Every route into a MariaDB's connector and out of it, killed, resumed, rolled back; definitions that change on the way.
+"""Every route into a binlog's connector and out of it, killed, resumed, rolled back; definitions that change on the way.
 
-CDC_TEST_ONBOARDING_MARIADB=1 python -m pytest cdc_assets_tests/onboarding/test_mariadb_routes.py
+CDC_TEST_ONBOARDING_MARIADB=1 python -m pytest cdc_assets_tests/onboarding/test_binlog_routes.py
 """
 
 from __future__ import annotations
@@ -11,41 +11,40 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cdc_assets.onboarding import run
-from cdc_assets.onboarding.kinds import mariadb as kind
+from cdc_assets.onboarding.kinds import binlog as kind
 from cdc_assets.onboarding.kinds import waiting
+from cdc_assets.resources.databases.binlog_capture import BinlogCapture
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.onboarding.binlog_events import held, last_values, nothing_is_left
 from cdc_assets_tests.onboarding.drive import cdc, ended, kill_at
 from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
 
-SOURCE = "mroutes"
-OLD = f"{SOURCE}_old"
 
-
-@pytest.fixture(scope="module")
-def depot(mariadb: LiveMariaDb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    with ground(mariadb, tmp_path_factory.mktemp(SOURCE) / "sources", SOURCE) as own:
+@pytest.fixture(scope="module", params=["mariadb"])
+def depot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    live = request.getfixturevalue(request.param)
+    with ground(live, tmp_path_factory.mktemp("routes") / "sources", f"{request.param}routes") as own:
         yield own
 
 
 def test_by_a_temporary_connector_after_it_was_out(depot: Ground) -> None:
     """Altered while it was out: what the history says of it is not true any more."""
     depot.create("again", 500)
-    table = f"{SOURCE}.again"
+    table = f"{depot.name}.again"
     with Writers(depot.live, ["again"], 1000):
-        ended(cdc("onboard", SOURCE, table, "-o", "json"))
+        ended(cdc("onboard", depot.name, table, "-o", "json"))
     assert last_values(depot, "again") == held(depot, "again")
-    ended(cdc("offboard", SOURCE, table, "-o", "json"))
+    ended(cdc("offboard", depot.name, table, "-o", "json"))
     assert table not in depot.file.read_text()
+    depot.declare("again")
     with depot.live.connection() as session:
         session.execute("ALTER TABLE again ADD COLUMN n int FIRST")
         session.execute("UPDATE again SET v = CONCAT('while it was out ', id)")
     with Writers(depot.live, ["again"], 1000):
-        first = cdc("onboard", SOURCE, table, "--route", "temporary", "-o", "json")
-        assert kill_at(first, SOURCE, "snapshot", after=1.0)
-        outcome = ended(cdc("onboard", SOURCE, "--resume", "-o", "json"))
+        first = cdc("onboard", depot.name, table, "--route", "temporary", "-o", "json")
+        assert kill_at(first, depot.name, "snapshot", after=1.0)
+        outcome = ended(cdc("onboard", depot.name, "--resume", "-o", "json"))
     assert outcome["steps"]["go-on"]["stopped_seconds"] < 30
     nothing_is_left(depot)
     # Rows deleted while it was out leave no event; what came since is right.
@@ -57,17 +56,19 @@ def test_by_a_temporary_connector_after_it_was_out(depot: Ground) -> None:
 def test_killed_and_rolled_back_is_as_before(depot: Ground, route: str, step: str) -> None:
     table = f"back_{route}_{step}".replace("-", "_")
     depot.create(table, 200)
-    text, config = depot.file.read_text(), depot.live.connect.config(f"{SOURCE}-capture")
-    first = cdc("onboard", SOURCE, f"{SOURCE}.{table}", "--route", route)
-    assert kill_at(first, SOURCE, step, after=0.1)
-    assert run.roll_back(Platform(), SOURCE, lambda _: None).state == "rolled back"
+    old = f"{depot.name}_old"
+    text, config = depot.file.read_text(), depot.live.connect.config(f"{depot.name}-capture")
+    first = cdc("onboard", depot.name, f"{depot.name}.{table}", "--route", route)
+    assert kill_at(first, depot.name, step, after=0.1)
+    assert run.roll_back(Platform(), depot.name, lambda _: None).state == "rolled back"
     assert depot.file.read_text() == text
-    assert depot.live.connect.config(f"{SOURCE}-capture") == config
+    assert depot.live.connect.config(f"{depot.name}-capture") == config
     nothing_is_left(depot)
+    depot.forget(table)
     with depot.live.connection() as session:
-        session.execute(f"UPDATE {OLD} SET v = CONCAT('behind {table} ', id)")
+        session.execute(f"UPDATE {old} SET v = CONCAT('behind {table} ', id)")
         session.execute(f"INSERT INTO {table} VALUES (1, 'nobody looks')")
-    assert last_values(depot, OLD) == held(depot, OLD)
+    assert last_values(depot, old) == held(depot, old)
 
 
 def test_a_definition_that_changes_on_the_way_is_read_again(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,17 +77,17 @@ def test_a_definition_that_changes_on_the_way_is_read_again(depot: Ground, monke
     altered: list[str] = []
     caught_up = kind._caught_up
 
-    def alter_first(work: kind.Work) -> None:
+    def alter_first(work: kind.Work, database: BinlogCapture) -> None:
         if not altered:
             altered.append("once")
             with depot.live.connection() as session:
                 session.execute("ALTER TABLE moving ADD COLUMN n int FIRST")
-        caught_up(work)
+        caught_up(work, database)
 
     monkeypatch.setattr(kind, "_caught_up", alter_first)
     said: list[str] = []
-    run.begin(SOURCE, [f"{SOURCE}.moving"], "incremental")
-    run.go_on(Platform(), SOURCE, said.append)
+    run.begin(depot.name, [f"{depot.name}.moving"], "incremental")
+    run.go_on(Platform(), depot.name, said.append)
     assert [text for text in said if "a definition changed meanwhile: ALTER TABLE moving" in text]
     with depot.live.connection() as session:
         session.execute("UPDATE moving SET v = 'changed' WHERE id = 2")
@@ -104,8 +105,8 @@ def test_a_prepared_transaction_is_awaited(depot: Ground, monkeypatch: pytest.Mo
         for statement in ("XA START 'early'", "INSERT INTO prepared VALUES (1001, 'prepared')", "XA END 'early'"):
             xa.execute(statement)
         xa.execute("XA PREPARE 'early'")
-        run.begin(SOURCE, [f"{SOURCE}.prepared"], "incremental")
-        onboarding = pool.submit(run.go_on, Platform(), SOURCE, said.append)
+        run.begin(depot.name, [f"{depot.name}.prepared"], "incremental")
+        onboarding = pool.submit(run.go_on, Platform(), depot.name, said.append)
 
         def waits() -> bool:
             assert not onboarding.done(), onboarding.result()

@@ -1,0 +1,77 @@
+"""MySQL: its tables' columns and keys are declared before, and the signal table is one that the registry names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.assets.record_form import declared
+from cdc_assets.errors import DatabaseError
+from cdc_assets.onboarding.kinds.binlog import BinlogKind
+from cdc_assets.onboarding.state import Route
+from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.databases.mysql_capture import MySqlCapture
+
+if TYPE_CHECKING:
+    from cdc_assets.onboarding.work import Work
+
+
+class MySqlKind(BinlogKind):
+    """See `kind.Kind`."""
+
+    refused: Mapping[Route, str] = {
+        **BinlogKind.refused,
+        "temporary": "a temporary connector has not been run beside a MySQL's",
+    }
+
+    def database(self, source: CapturedSource) -> MySqlCapture:
+        """See `kind.Kind`."""
+        assert isinstance(source.database, MySql)
+        return MySqlCapture(source.database)
+
+    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+        """As they are declared."""
+        return {table.id: declared(table) for table in work.after.tables if isinstance(table, DeclaredTable)}
+
+    def counted(self, work: Work) -> str:
+        """Not where the server must not be locked: then no place of the binlog is that of a count."""
+        return "" if self.database(work.declared).locks else "snapshot_locking is none, and without a lock no count has a place"
+
+    def defined(self, work: Work) -> tuple[Table, ...]:
+        """The signal table's as well, which the running connector may not have had."""
+        signals = work.after.reconciliation.signals
+        return (*work.tables, Table(name=signals)) if signals and work.state.route == "incremental" else work.tables
+
+    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+        """What must be declared before, and what the role must be granted besides what capture needs."""
+        database = self.database(work.declared)
+        found = database.tables(ids)
+        findings = [each for table in work.tables for each in _undeclared(table, found.get(table.id))]
+        if work.state.route == "incremental" and work.declared.reconciliation.signals is None:
+            table = names.signal_table(work.declared)
+            findings.append(f"no signal table is declared; declare one: reconciliation: {{signals: {table}}}; it is made then")
+        try:
+            database.prepared()
+        except DatabaseError as error:
+            findings.append(
+                f"{error}; prepared transactions must be seen: GRANT XA_RECOVER_ADMIN ON *.* TO '{database.user}'@'%'"
+            )
+        return findings
+
+
+def _undeclared(table: Table, found: CatalogueTable | None) -> Iterator[str]:
+    if not isinstance(table, DeclaredTable):
+        yield f"{table.name} is not declared: declare it first with its keys and columns, for which kind mysql is not asked"
+        return
+    columns = {c.name: c for c in found.columns} if found else {}
+    missing = [name for name in table.columns if found and name not in columns]
+    if missing:
+        yield f"{table.name} has no column {', '.join(missing)}, which the registry declares; it has: {', '.join(columns)}"
+    nullable = [key for key in table.keys or () if key in columns and columns[key].nullable]
+    if nullable:
+        yield f"{table.name}: key column(s) {', '.join(nullable)} may be NULL; declare other keys, or make them NOT NULL"

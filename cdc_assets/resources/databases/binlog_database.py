@@ -1,0 +1,170 @@
+"""A source whose changes lie in a binlog, MariaDB or MySQL: its catalogue, its place in the log, and counts at one such place."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from cdc_assets import settings
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
+
+_COLUMNS = """
+SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES',
+       IF({generated}, 'generated', COALESCE(c.character_set_name, '')),
+       COALESCE(c.column_default, 'NULL') <> 'NULL', k.seq_in_index
+FROM information_schema.columns c
+JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+LEFT JOIN information_schema.statistics k ON k.table_schema = c.table_schema AND k.table_name = c.table_name
+     AND k.column_name = c.column_name AND k.index_name = 'PRIMARY'
+WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND ({wanted})
+ORDER BY c.table_schema, c.table_name, c.ordinal_position
+"""
+_ZERO = "YEAR({c}) = 0 OR MONTH({c}) = 0 OR DAYOFMONTH({c}) = 0"
+# Only a snapshot misreads the days that Java's old calendar lacks, and only of a datetime; it fails on the year 0000.
+_MISREAD = {
+    "date": _ZERO,
+    "datetime": _ZERO + " OR {c} BETWEEN '1582-10-05' AND '1582-10-14 23:59:59.999999'",
+    "timestamp": _ZERO,
+    "year": "{c} = 0",
+}
+_STRICT = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"}
+_NO_ZERO = {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
+
+
+class BinlogDatabase(ABC):
+    """One source server."""
+
+    NAME: str
+    """For messages."""
+    _GENERATED: str
+    """Whether a column is generated, in SQL."""
+    _database: MariaDb | MySql
+
+    def __init__(self, database: MariaDb | MySql) -> None:
+        self._database = database
+
+    @abstractmethod
+    def connection(self) -> AbstractContextManager[Any]:
+        """A cursor, each statement committed by itself; the driver's errors are DatabaseErrors."""
+
+    @abstractmethod
+    def settled_snapshot(self, cursor: Any) -> BinlogPosition:
+        """Begin a read-only transaction; the place of the binlog that it sees."""
+
+    @abstractmethod
+    def _status(self, cursor: Any) -> Sequence[Any] | None:
+        """File and position where the binlog ends."""
+
+    @abstractmethod
+    def _flush(self, marker: str) -> str:
+        """A statement that is written into the binlog, and changes nothing."""
+
+    @property
+    def place(self) -> str:
+        """host:port, for messages."""
+        return f"{settings.resolve(self._database.host)}:{settings.resolve(self._database.port)}"
+
+    @property
+    def user(self) -> str:
+        """The role that asks."""
+        return settings.resolve(self._database.user)
+
+    def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+        """The catalogue's view of each table that exists; one query for all."""
+        wanted = " OR ".join(["(c.table_schema = %s AND c.table_name = %s)"] * len(ids)) or "FALSE"
+        with self.connection() as cursor:
+            cursor.execute(_COLUMNS.format(wanted=wanted, generated=self._GENERATED), [part for table in ids for part in table])
+            rows = cursor.fetchall()
+        grouped: dict[TableId, list[Any]] = {}
+        for row in rows:
+            grouped.setdefault(TableId(row[0], row[1]), []).append(row)
+        return {
+            table: CatalogueTable(
+                id=table,
+                columns=tuple(CatalogueColumn(row[2], row[3], bool(row[4]), row[5], defaulted=bool(row[6])) for row in columns),
+                primary_key=tuple(row[2] for row in sorted((r for r in columns if r[7]), key=lambda r: int(r[7]))),
+            )
+            for table, columns in grouped.items()
+        }
+
+    def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
+        """Columns with days that Debezium misreads, or that may get some: it sends NULL or 1970-01-01.
+
+        One pass over the table.
+        """
+        dated = [c.name for c in table.columns if c.name in columns and c.type.partition("(")[0] in _MISREAD]
+        if not dated:
+            return {}
+        with self.connection() as cursor:
+            cursor.execute("SELECT @@global.sql_mode")
+            modes = set(cursor.fetchone()[0].split(","))
+            if not (modes >= _NO_ZERO and modes & _STRICT):
+                told = "may get zero dates, which arrive as NULL or as 1970-01-01; let the server refuse them "
+                told += "(sql_mode with STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE), "
+                told += WAY_OUT
+                years = {c.name for c in table.columns if c.type.startswith("year")}
+                return {name: told for name in dated if name not in years}
+            if not snapshot:
+                return {}
+            kinds = {c.name: c.type.partition("(")[0] for c in table.columns}
+            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=quoted(name))})" for name in dated)
+            cursor.execute(f"SELECT {tests} FROM {quoted(*table.id)}")
+            found = cursor.fetchone()
+        told = "holds days that Debezium misreads (zero dates, the year 0000, in a datetime 5 to 14 October 1582); "
+        told += "correct those rows, "
+        return {name: told + WAY_OUT for name, held in zip(dated, found, strict=True) if held}
+
+    def counts(self, ids: Sequence[TableId]) -> tuple[BinlogPosition, dict[TableId, int]]:
+        """`count(*)` of each table at one and the same place of the binlog, in a read-only transaction."""
+        with self.connection() as cursor:
+            at = self.settled_snapshot(cursor)
+            counts = {}
+            for table in ids:
+                cursor.execute(f"SELECT COUNT(*) FROM {quoted(*table)}")
+                counts[table] = int(cursor.fetchone()[0])
+            cursor.execute("ROLLBACK")
+        return at, counts
+
+    def emit_marker(self, marker: str) -> str:
+        """Write an event that changes nothing into the binlog, a FLUSH; the position before it.
+
+        Everything that committed before the call lies before the position. Replicas run it too, to no effect.
+        """
+        with self.connection() as cursor:
+            position = self._position(cursor)
+            cursor.execute(self._flush(marker))
+        return position.text
+
+    def answers(self, queries: Mapping[str, str], schemas: Sequence[str]) -> dict[str, list[Any]]:
+        """The rows of each query; `{schemas}` in one stands for the databases' names."""
+        found = {}
+        with self.connection() as cursor:
+            for name, query in queries.items():
+                placed = query.format(schemas=", ".join(["%s"] * len(schemas)))
+                cursor.execute(placed, list(schemas) if placed != query else None)
+                found[name] = list(cursor.fetchall())
+        return found
+
+    def binlog(self) -> list[tuple[str, int]]:
+        """The binlog's files and their bytes, oldest first."""
+        with self.connection() as cursor:
+            cursor.execute("SHOW BINARY LOGS")
+            return [(str(row[0]), int(row[1])) for row in cursor.fetchall()]
+
+    def _position(self, cursor: Any) -> BinlogPosition:
+        row = self._status(cursor)
+        if row is None:
+            raise DatabaseError(f"{self.NAME} at {self.place}: it writes no binlog; start it with --log-bin --binlog-format=ROW")
+        return BinlogPosition.of(row[0], row[1])
+
+
+def quoted(*parts: str) -> str:
+    """`` `schema`.`table` ``, whatever is in the names."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

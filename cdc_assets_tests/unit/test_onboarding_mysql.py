@@ -1,0 +1,120 @@
+"""What onboarding asks and says of a MySQL, without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc_assets import names
+from cdc_assets.connectors.binlog import definitions_config, temporary_config
+from cdc_assets.connectors.capture import capture_config
+from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding import run
+from cdc_assets.onboarding.kinds.mysql import MySqlKind, _undeclared
+from cdc_assets.onboarding.state import Onboarding, Route
+from cdc_assets.onboarding.steps.verify import _exact
+from cdc_assets.onboarding.work import Work, declared_source
+from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.models import Table
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
+from cdc_assets.resources.platform import Platform
+
+TEXT = """
+source: shop
+database: {kind: mysql, host: db, user: cdc, password: {secret: shop}}
+reconciliation: {signals: ours.signals}
+tables:
+  - {name: shop.orders, keys: [id], columns: {id: bigint not null, v: text}}
+  - {name: shop.lines, keys: [id], columns: {id: bigint not null, v: text}}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UnaskedSource:
+    (tmp_path / "shop.yaml").write_text(TEXT)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
+    source = load_source(tmp_path / "shop.yaml")
+    assert isinstance(source, UnaskedSource)
+    return source
+
+
+ROUTES: tuple[Route, ...] = ("blocking", "temporary")
+
+
+def work(source: UnaskedSource, route: Route, *tables: str) -> Work:
+    return Work(Platform(), Onboarding("one", source.name, route, tables, "now"), source, print)
+
+
+def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(shop: UnaskedSource) -> None:
+    running, beside = capture_config(shop), temporary_config(shop, [shop.table("shop.lines")])
+    for key in ("name", "database.server.id", "schema.history.internal.kafka.topic"):
+        assert beside[key] != running[key]
+    assert beside["topic.prefix"] == running["topic.prefix"]
+    assert beside["table.include.list"] == r"shop\.lines"
+    assert beside["message.key.columns"] == r"shop\.lines:id"
+    assert beside["notification.sink.topic.name"] == running["notification.sink.topic.name"] == "shop.notifications"
+    assert (beside["snapshot.mode"], beside["snapshot.locking.mode"]) == ("initial_only", "minimal")
+    only = definitions_config(shop, [shop.table("shop.lines"), Table(name="ours.signals")])
+    assert only["schema.history.internal.kafka.topic"] == names.temporary_schema_history_topic(shop)
+    assert only["schema.history.internal.store.only.captured.tables.ddl"] == "true"
+    assert only["database.include.list"] == "ours,shop"
+    assert not [key for config in (beside, only) for key in config if key.startswith(("signal.", "heartbeat."))]
+
+
+def test_the_signal_table_is_the_declared_one_and_its_definition_is_written_too(shop: UnaskedSource) -> None:
+    assert names.signal_table(shop) == TableId("ours", "signals")
+    assert capture_config(shop)["signal.data.collection"] == "ours.signals"
+    assert [t.name for t in MySqlKind().defined(work(shop, "incremental", "shop.lines"))] == ["shop.lines", "ours.signals"]
+    assert [t.name for t in MySqlKind().defined(work(shop, "temporary", "shop.lines"))] == ["shop.lines"]
+
+
+def test_before_it_the_connector_has_the_other_tables_only(shop: UnaskedSource) -> None:
+    one = work(shop, "incremental", "shop.lines")
+    assert [t.name for t in one.before.tables] == ["shop.orders"]
+    assert [t.name for t in one.after.tables] == ["shop.orders", "shop.lines"]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (Table(name="shop.new"), "shop.new is not declared: declare it first with its keys and columns"),
+        ("shop.lines", "shop.lines has no column v, which the registry declares; it has: id, n"),
+        ("shop.lines", "shop.lines: key column(s) id may be NULL"),
+    ],
+)
+def test_what_is_declared_is_held_against_the_catalogue(shop: UnaskedSource, table: Table | str, told: str) -> None:
+    columns = tuple(CatalogueColumn(name, "bigint", True) for name in ("id", "n"))
+    found = CatalogueTable(TableId("shop", "lines"), columns, ())
+    one = shop.table(table) if isinstance(table, str) else table
+    assert [each for each in _undeclared(one, found) if each.startswith(told)]
+
+
+def test_what_it_cannot_take_is_refused_before_anything_is_begun(shop: UnaskedSource) -> None:
+    assert declared_source("shop", "incremental") == shop
+    for route in ROUTES:
+        with pytest.raises(OnboardingError, match=r"shop is of kind mysql: .*; take route incremental$"):
+            run.plan("shop", ["shop.lines"], route)
+    with pytest.raises(OnboardingError, match="without --watch"):
+        run.begin("shop", ["shop.lines"], "incremental", watched=True)
+
+
+def test_without_tls_the_driver_may_ask_for_the_servers_key(shop: UnaskedSource) -> None:
+    assert "driver.allowPublicKeyRetrieval" not in capture_config(shop)
+    plain = shop.model_copy(update={"database": shop.database.model_copy(update={"sslmode": "disabled"})})
+    assert capture_config(plain)["driver.allowPublicKeyRetrieval"] == "true"
+
+
+def test_a_row_of_a_snapshot_says_the_same_in_its_own_words() -> None:
+    columns = {"id": "bigint not null", "f": "real", "j": "jsonb", "v": "text"}
+    table = DeclaredTable.model_validate({"name": "shop.t", "keys": ["id"], "columns": columns})
+    read = {"id": 1, "f": 1.23457, "j": '{"a": [1, 2]}', "v": '{"a": 1}'}
+    logged = {**read, "f": 1.2345679, "j": '{"a":[1,2]}'}
+    assert _exact(table, read) == _exact(table, logged)
+    assert _exact(table, read) != _exact(table, {**logged, "j": '{"a":[1,3]}'})
+    assert _exact(table, read) != _exact(table, {**logged, "v": '{"a":1}'})
