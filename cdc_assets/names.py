@@ -153,6 +153,11 @@ def schema_history_topic(source: BaseSource) -> str:
     return f"{source.name}.schema-history"
 
 
+def schema_history_group(source: BaseSource) -> str:
+    """Debezium's own name of the consumer that reads it when a connector starts again, after `topic.prefix`."""
+    return f"{source.name}-schemahistory"
+
+
 def temporary_schema_history_topic(source: BaseSource) -> str:
     """The same of the connector that reads new tables beside the source's own; gone when it is."""
     return f"{schema_history_topic(source)}-onboard"

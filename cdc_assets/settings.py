@@ -75,6 +75,11 @@ def address(name: str) -> str:
     return value
 
 
+def login(cluster: str) -> str:
+    """The path of the client.properties for the Kafka cluster called `core` or `lake`; empty where it asks for no login."""
+    return lookup(f"CDC_{cluster.upper()}_LOGIN") or ""
+
+
 def resolve(value: str | int | EnvRef) -> str:
     """A literal as it is, a reference looked up."""
     if not isinstance(value, EnvRef):

@@ -23,7 +23,7 @@ class FakeKafka:
     """One cluster in memory: `states`, `high_watermarks` and `records` as `KafkaCluster` has them."""
 
     def __init__(self, topics: Mapping[str, FakeTopic] | None = None) -> None:
-        self.bootstrap = "fake:9092"
+        self.bootstrap, self.login, self.tool_options = "fake:9092", "", "--bootstrap-server fake:9092"
         self.topics: dict[str, FakeTopic] = dict(topics or {})
         self.read: list[tuple[str, int, int]] = []
         self.asked_configs = 0

@@ -43,7 +43,8 @@ def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
     def read(topics: Sequence[TopicRange]) -> DataFrame:
         return kafka_ranges.read(session, spec, topics)
 
-    return retried(lambda: append(session, spec, read))
+    with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
+        return retried(lambda: append(session, spec, read))
 
 
 def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:

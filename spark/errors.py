@@ -11,6 +11,10 @@ class SpecError(SparkJobError):
     """A spec cannot be read, or asks for something impossible."""
 
 
+class KafkaLoginError(SparkJobError):
+    """A Kafka client's properties cannot be used, or the cluster refuses them."""
+
+
 class SchemaRegistryError(SparkJobError):
     """A schema registry does not answer, or has no schema that can be read here."""
 

@@ -15,8 +15,9 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.commits import Committed
-from spark.errors import RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
-from spark.failures import SPARK_FAILURES
+from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
+from spark.failures import SPARK_FAILURES, described
+from spark.kafka_login import read_login
 from spark.specs import BronzeSpec, TopicRange
 
 RESERVED = (
@@ -29,7 +30,12 @@ RESERVED = (
     "includeHeaders",
 )
 RESERVED_LOWER = frozenset(name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers"))
+SECRET = re.compile(r"jaas|password|ssl\.keystore\.key")
 SPLIT_ABOVE = 500_000
+REFUSAL = re.compile(
+    r"((Sasl|Ssl)AuthenticationException|Could not read (properties|directory|file)|(Topic|Group)AuthorizationException"
+    r"|Failed to (construct kafka consumer|create new KafkaAdminClient))[^\n]*"
+)
 LOSS = re.compile(
     r"(Cannot fetch offset|Cannot fetch record|OffsetOutOfRange|data may have been lost|DATA_LOSS|KAFKA_DATA_LOSS"
     r"|UnknownTopicOrPartition|does not host this topic|Partitions? .*(deleted|lost|not found)|offset.* out of range)",
@@ -70,10 +76,15 @@ def read(session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange]) 
 
 
 def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, str]:
-    """What Spark's Kafka source is told; `kafka_options` may tune and secure, never change what is read."""
+    """What Spark's Kafka source is told; `kafka_options` may tune, but not change what is read, nor hold a secret."""
     refused = sorted(k for k in spec.kafka_options if k.lower() in RESERVED_LOWER)
     if refused:
         raise SpecError(f"kafka_options {refused} are the job's own: exactly the committed records of the ranges are read")
+    secret = sorted(k for k, value in spec.kafka_options.items() if SECRET.search(k.lower()) and not value.startswith("${"))
+    if secret:
+        raise SpecError(
+            f"kafka_options {secret} hold a secret: write it to a client.properties, and its path as the spec's login"
+        )
     total = sum(end - start for t in topics for start, end in t.ranges.values())
     options = {
         "kafka.bootstrap.servers": spec.bootstrap,
@@ -82,6 +93,7 @@ def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, st
         "kafka.max.partition.fetch.bytes": str(8 << 20),
         "kafkaConsumer.pollTimeoutMs": "60000",
         **spec.kafka_options,
+        **(read_login(spec.login).spark_options() if spec.login else {}),
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "true",
         "includeHeaders": "true",
@@ -118,6 +130,24 @@ def losses_named(topics: Sequence[TopicRange]) -> Iterator[None]:
         if lost is None:
             raise
         raise lost from error
+
+
+@contextmanager
+def refusals_named(*clusters: tuple[str, str]) -> Iterator[None]:
+    """Around whatever reads Kafka; `clusters` are the addresses and the logins' paths.
+
+    Raises:
+        KafkaLoginError: when Kafka does not let Spark in.
+    """
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        found = REFUSAL.search(described(error))
+        if found is None:
+            raise
+        places = " or ".join(f"Kafka at {place} refuses Spark's login ({login or 'none'})" for place, login in clusters)
+        mend = "correct that file on the machines of Spark, its driver and its executors, then materialize bronze again"
+        raise KafkaLoginError(f"{places}: {found[0].strip()[:300]}; {mend}") from error
 
 
 def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError | None:

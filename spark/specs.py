@@ -87,13 +87,17 @@ class TopicRange:
 
 @dataclass(frozen=True)
 class BronzeSpec:
-    """One append of the records of several topics to one source's change log."""
+    """One append of the records of several topics to one source's change log.
+
+    `login` is the path of a client.properties, where the job and Spark run (spark.kafka_login).
+    """
 
     path: str
     bootstrap: str
     topics: tuple[TopicRange, ...]
     operation_id: str
     kafka_options: dict[str, str] = field(default_factory=dict)
+    login: str = ""
 
     def __post_init__(self) -> None:
         names = [t.topic for t in self.topics]

@@ -145,7 +145,7 @@ def append(platform: Platform, source: BaseSource, found: Look, operation: str, 
             bootstrap=platform.lake_kafka().bootstrap,
             topics=tuple(_range(source, topic, found.slices[topic], ranges) for topic, ranges in parts.items()),
             operation_id=f"{operation}:{uuid.uuid4().hex[:8]}",
-            kafka_options={},
+            login=platform.lake_kafka().login,
         )
         result = platform.spark().run(bronze_job.run, spec)
         seconds += result.seconds

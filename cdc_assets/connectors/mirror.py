@@ -12,6 +12,7 @@ import re
 from datetime import timedelta
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.logins import login
 from cdc_assets.registry.mirror import Checkpoints
 from cdc_assets.registry.models import BaseSource
 
@@ -83,6 +84,8 @@ def _between(source: BaseSource) -> dict[str, str]:
         "target.cluster.alias": "lake",
         "source.cluster.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
         "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),
+        **login("core", "source.cluster."),
+        **login("lake", "target.cluster."),
         **_IDENTITY[source.topics.replication],
     }
 

@@ -7,6 +7,7 @@ and one partition, since its order is its meaning.
 from __future__ import annotations
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.logins import login
 from cdc_assets.registry.models import BaseSource
 
 
@@ -15,6 +16,7 @@ def schema_history(source: BaseSource) -> dict[str, str]:
     return {
         "schema.history.internal.kafka.topic": names.schema_history_topic(source),
         "schema.history.internal.kafka.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
+        **login("core", "schema.history.internal.consumer.", "schema.history.internal.producer."),
         # Definitions of all tables of these databases, so that one declared later needs no new history.
         "schema.history.internal.store.only.captured.tables.ddl": "false",
         # A statement that is not understood may change a table.

@@ -32,6 +32,10 @@ class Cluster(Protocol):
     def bootstrap(self) -> str:
         """Its address."""
 
+    @property
+    def tool_options(self) -> str:
+        """By which Kafka's own tools reach it."""
+
     def states(self, topics: Sequence[str]) -> Mapping[str, TopicState]:
         """Those that there are."""
 
@@ -97,7 +101,7 @@ def _one(use: str, name: str, state: TopicState | None, kafka: Cluster, *, writt
     if policy != "compact":
         message = f"has cleanup.policy={policy}: what it holds expires, and its worker refuses to start with it"
         change = f"--alter --topic {name} --add-config cleanup.policy=compact"
-        return Finding(CHECK, "fail", name, message, f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} {change}")
+        return Finding(CHECK, "fail", name, message, f"kafka-configs.sh {kafka.tool_options} {change}")
     if use == "configs" and len(state.ranges) != 1:
         message = (
             f"has {len(state.ranges)} partitions: configs have no order across them, and its worker refuses to start with it"

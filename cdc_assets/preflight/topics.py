@@ -24,8 +24,8 @@ class Cluster(Protocol):
     """What is asked of `KafkaCluster`."""
 
     @property
-    def bootstrap(self) -> str:
-        """Its address."""
+    def tool_options(self) -> str:
+        """By which Kafka's own tools reach it."""
 
     def states(self, topics: Sequence[str]) -> Mapping[str, TopicState]:
         """Those that there are."""
@@ -89,4 +89,4 @@ def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Findin
 
 
 def _alter(cluster: Cluster, name: str, changes: str) -> str:
-    return f"kafka-configs.sh --bootstrap-server {cluster.bootstrap} --alter --topic {name} --add-config {changes}"
+    return f"kafka-configs.sh {cluster.tool_options} --alter --topic {name} --add-config {changes}"

@@ -71,5 +71,6 @@ def task(
     ranges = {p: (held.positions.get(p, 0), max(end, held.positions.get(p, 0))) for p, end in ends.items()}
     spec = text.spec
     tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
-    base = Base(state.version, state.folded, committed, tail, platform.lake_kafka().bootstrap)
+    lake = platform.lake_kafka()
+    base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login)
     return Task(spec, base, cut, part, text.without)

@@ -33,6 +33,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     written = [names.topic(source, table) for source in captured for table in source.tables]
     marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
     histories = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
+    recovering = sorted(names.schema_history_group(source) for source in captured if names.has_schema_history(source))
     marked = [names.topic_of(s, parse_table(s.reconciliation.marker)) for s in captured if s.reconciliation.marker]
     signals = [names.topic_of(s, parse_table(s.reconciliation.signals)) for s in captured if s.reconciliation.signals]
     histories += [names.temporary_schema_history_topic(source) for source in captured if source.database.kind == "mariadb"]
@@ -51,6 +52,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
         ("cdc-capture", "core"): [
             *_topics([*written, *marks, *beats, *asked, *marked, *signals], _WRITE),
             *_topics(histories, _INTERNAL),
+            *(_acl("group", group, ("Read", "Describe")) for group in recovering),
             *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
         ],
         (MIRROR, "core"): [*_topics(core, READ), *(_acl("group", group, ("Describe",)) for group in sorted(set(readers)))],

@@ -7,13 +7,13 @@ exactly-once producers leave control records behind (KIP-98), so records are cou
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.errors import KafkaError
+from cdc_assets.resources.kafka_client import ClientMaker
 
 Offsets = dict[str, dict[int, int]]
 
@@ -45,14 +45,18 @@ class Record:
 
 
 class KafkaCluster:
-    """One cluster, by bootstrap address. Clients are made on first use."""
+    """One cluster, by bootstrap address and the path of its login (spark.kafka_login). Clients are made on first use."""
 
-    def __init__(self, bootstrap: str, *, timeout: float = 20.0) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, *, login: str = "", timeout: float = 20.0) -> None:
+        self.bootstrap, self.login = bootstrap, login
+        self.clients = ClientMaker(bootstrap, login)
         self._timeout = timeout
-        self._admin_client: Any = None
-        self._making_admin = threading.Lock()
         self._idle_readers: list[Any] = []
+
+    @property
+    def tool_options(self) -> str:
+        """By which Kafka's own tools reach it."""
+        return f"--bootstrap-server {self.bootstrap}" + (f" --command-config {self.login}" if self.login else "")
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
         """The state of each topic that exists; one that does not is left out."""
@@ -101,7 +105,7 @@ class KafkaCluster:
 
     def cluster_id(self) -> str:
         """The cluster's id: two addresses with one id are one cluster."""
-        return str(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).cluster_id)
+        return str(self._ask(lambda admin: admin.describe_cluster(request_timeout=self._timeout)).cluster_id)
 
     def replicas(self, topics: Sequence[str]) -> dict[str, int]:
         """In how many copies each topic's worst partition is kept; a topic that does not exist is left out."""
@@ -109,7 +113,7 @@ class KafkaCluster:
 
     def brokers(self) -> int:
         """How many there are now."""
-        return len(self._call(lambda: self._admin().describe_cluster(request_timeout=self._timeout).result()).nodes)
+        return len(self._ask(lambda admin: admin.describe_cluster(request_timeout=self._timeout)).nodes)
 
     def topic_config(self, name: str) -> dict[str, str]:
         """Every setting of the topic, defaults included."""
@@ -126,7 +130,8 @@ class KafkaCluster:
         if not names:
             return {}
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        found = self._call(lambda: {r.name: answer.result() for r, answer in self._admin().describe_configs(asked).items()})
+        answers = {r.name: answer for r, answer in self.clients.admin().describe_configs(asked).items()}
+        found = self._call(lambda: {name: self.clients.answer(answer) for name, answer in answers.items()})
         return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
 
     def ensure_topic(self, name: str, *, partitions: int, retention_ms: int, replication_factor: int | None) -> bool:
@@ -143,11 +148,11 @@ class KafkaCluster:
         if found is None:
             new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor or -1, config=wanted)
             try:
-                self._admin().create_topics([new], request_timeout=self._timeout)[name].result()
+                self.clients.answer(self.clients.admin().create_topics([new], request_timeout=self._timeout)[name])
                 return True
             except KafkaException as error:
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                    raise KafkaError(f"topic {name} at {self.bootstrap}: {error.args[0].str()}") from error
+                    raise self.clients.error(f"topic {name} at {self.bootstrap}", error.args[0]) from error
                 found = self._describe([name])[name]
         if len(found.partitions) != partitions:
             raise KafkaError(
@@ -173,15 +178,16 @@ class KafkaCluster:
         try:
             consumer = self._idle_readers.pop()
         except IndexError:
-            consumer = self._consumer()
+            consumer = self.clients.reader()
         until = time.monotonic() + deadline
         try:
             # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
-            self._call(lambda: consumer.list_topics(topic, timeout=self._timeout))
+            self._known(consumer, topic)
             consumer.assign([TopicPartition(topic, p, start) for p, (start, _) in open_ranges.items()])
             while open_ranges:
                 if time.monotonic() > until:
                     raise KafkaError(f"reading {topic} at {self.bootstrap}: {open_ranges} not read within {deadline:.0f} s")
+                self.clients.refuse()
                 for message in _next_messages(consumer):
                     error = message.error()
                     if error is not None and error.code() == Code._PARTITION_EOF:
@@ -197,11 +203,12 @@ class KafkaCluster:
                         del open_ranges[at.partition]
         finally:
             consumer.unassign()
-            self._idle_readers.append(consumer)
+            if not self.clients.refused:
+                self._idle_readers.append(consumer)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic and its records."""
-        self._call(lambda: self._admin().delete_topics([name], request_timeout=self._timeout)[name].result())
+        self._ask(lambda admin: admin.delete_topics([name], request_timeout=self._timeout)[name])
 
     def _apply_config(self, name: str, wanted: Mapping[str, str]) -> None:
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -214,7 +221,7 @@ class KafkaCluster:
         ]
         if changes:
             change = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
-            self._call(lambda: self._admin().incremental_alter_configs([change])[change].result())
+            self._ask(lambda admin: admin.incremental_alter_configs([change])[change])
 
     def _describe(self, topics: Sequence[str]) -> dict[str, Any]:
         from confluent_kafka import KafkaException, TopicCollection
@@ -222,13 +229,13 @@ class KafkaCluster:
         if not topics:
             return {}
         found: dict[str, Any] = {}
-        futures = self._admin().describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
+        futures = self.clients.admin().describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
         for name, future in futures.items():
             try:
-                found[name] = future.result()
+                found[name] = self.clients.answer(future)
             except KafkaException as error:
                 if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
-                    raise KafkaError(f"topic {name} at {self.bootstrap}: {error.args[0].str()}") from error
+                    raise self.clients.error(f"topic {name} at {self.bootstrap}", error.args[0]) from error
         return found
 
     def _list_offsets(self, request: Mapping[Any, Any], isolation: Any) -> dict[tuple[str, int], int]:
@@ -237,13 +244,16 @@ class KafkaCluster:
         until = time.monotonic() + self._timeout
         while True:
             try:
-                futures = self._admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
-                return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+                futures = self.clients.admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
+                return {(tp.topic, tp.partition): self.clients.answer(future).offset for tp, future in futures.items()}
             except KafkaException as error:
                 # A partition that was just made, or moves, has its leader a moment later.
                 if error.args[0].name() not in _LEADER_SOON or time.monotonic() > until:
-                    raise KafkaError(f"Kafka at {self.bootstrap}: {error.args[0].str()}") from error
+                    raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
             time.sleep(0.1)
+
+    def _ask(self, request: Callable[[Any], Any]) -> Any:
+        return self._call(lambda: self.clients.answer(request(self.clients.admin())))
 
     def _call(self, action: Callable[[], Any]) -> Any:
         from confluent_kafka import KafkaException
@@ -251,31 +261,21 @@ class KafkaCluster:
         try:
             return action()
         except KafkaException as error:
-            raise KafkaError(f"Kafka at {self.bootstrap}: {error.args[0].str()}") from error
+            raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
 
-    def _admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
+    def _known(self, consumer: Any, topic: str) -> None:
+        from confluent_kafka import KafkaException
 
-        with self._making_admin:  # tables are worked in threads: a second client would be destroyed while in use
-            if self._admin_client is None:
-                self._admin_client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-            return self._admin_client
-
-    def _consumer(self) -> Any:
-        from confluent_kafka import Consumer
-
-        return Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "cdc_assets-reader",  # never committed: positions live in the Delta log
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",  # a range that is gone is an error, never a silent restart
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 50,
-                "log_level": 0,
-            }
-        )
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                consumer.list_topics(topic, timeout=1.0)
+                return
+            except KafkaException as error:
+                consumer.poll(0.1)
+                self.clients.refuse()
+                if not self.clients.waited(error.args[0]) or time.monotonic() > until:
+                    raise self.clients.error(f"reading {topic} at {self.bootstrap}", error.args[0]) from error
 
 
 # Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 5, 6, 74, 75.

@@ -24,10 +24,12 @@ from cdc_assets.resources.spark import SparkSessions
 
 
 class Platform(dg.ConfigurableResource):
-    """Connect, Kafka, Spark, databases and object stores, by address."""
+    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka_login)."""
 
     core_bootstrap: str | None = None
     lake_bootstrap: str | None = None
+    core_login: str | None = None
+    lake_login: str | None = None
     core_connect_url: str | None = None
     lake_connect_url: str | None = None
     spark_remote: str | None = None
@@ -44,11 +46,11 @@ class Platform(dg.ConfigurableResource):
 
     def core_kafka(self) -> KafkaCluster:
         """The cluster that Debezium writes to."""
-        return self._kafka(self.core_bootstrap or settings.address("CDC_CORE_BOOTSTRAP"))
+        return self._kafka("core", self.core_bootstrap, self.core_login)
 
     def lake_kafka(self) -> KafkaCluster:
         """The cluster that bronze reads from."""
-        return self._kafka(self.lake_bootstrap or settings.address("CDC_LAKE_BOOTSTRAP"))
+        return self._kafka("lake", self.lake_bootstrap, self.lake_login)
 
     def core_connect(self) -> ConnectClient:
         """The Connect cluster that runs Debezium."""
@@ -85,8 +87,10 @@ class Platform(dg.ConfigurableResource):
                 self._clients[key] = open_store(config)
             return self._clients[key]
 
-    def _kafka(self, bootstrap: str) -> KafkaCluster:
-        return self._clients.setdefault(f"kafka {bootstrap}", KafkaCluster(bootstrap))
+    def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
+        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        path = settings.login(cluster) if login is None else login
+        return self._clients.setdefault(f"kafka {place} {path}", KafkaCluster(place, login=path))
 
     def _connect(self, url: str) -> ConnectClient:
         key = f"connect {url}"

@@ -53,7 +53,7 @@ def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any
 
     place = {name: value for name, value in at["offset"].items() if name in _PLACE}
     failed: list[str] = []
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
+    producer = cluster.clients.make(Producer, **{"enable.idempotence": True})
     for record in records:
         written = {
             "source": at["partition"],
@@ -64,5 +64,6 @@ def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any
         value = json.dumps(written).encode()
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failed.append(str(error)) if error else None)
     left = producer.flush(30.0)
+    cluster.clients.refuse()
     if failed or left:
         raise KafkaError(f"topic {topic} at {cluster.bootstrap}: {'; '.join(failed) or f'{left} record(s) not acknowledged'}")

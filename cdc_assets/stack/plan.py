@@ -27,6 +27,8 @@ EXTERNAL = (
     "CDC_POSTGRES_HOST",
     "CDC_CORE_BOOTSTRAP",
     "CDC_LAKE_BOOTSTRAP",
+    "CDC_CORE_LOGIN",
+    "CDC_LAKE_LOGIN",
     "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT",
     "CDC_SPARK_REMOTE",
@@ -86,6 +88,10 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     if count not in (1, 3):
         raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")
     external = external_addresses(home, environment)
+    for cluster in ("CORE", "LAKE"):
+        if f"CDC_{cluster}_LOGIN" in external and f"CDC_{cluster}_BOOTSTRAP" not in external:
+            reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one asks for no login"
+            raise StackError("kafka", reason, f"set CDC_{cluster}_BOOTSTRAP too, or unset CDC_{cluster}_LOGIN; then ./cdc up")
     drivers = sorted(kinds() & set(VENDORS_DRIVER))
     if drivers and "CDC_CORE_CONNECT" not in external:
         reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"

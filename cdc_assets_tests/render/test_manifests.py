@@ -146,6 +146,12 @@ def test_every_kind_may_write_and_read_what_its_connector_and_we_need() -> None:
     assert groups == [{"type": "group", "name": "cdc_assets", "patternType": "prefix"}]
     with_history = {"maria", "inmysql", "insqlserver", "inoracle"}
     assert {name.removesuffix(".schema-history") for name in reads if name.endswith(".schema-history")} == with_history
+    recovering = [
+        a["resource"]["name"]
+        for a in users["cdc-capture-core"]["spec"]["authorization"]["acls"]
+        if a["resource"]["type"] == "group"
+    ]
+    assert {name.removesuffix("-schemahistory") for name in recovering if name.endswith("-schemahistory")} == with_history
 
 
 def test_clients_of_a_connectors_own_have_their_users_certificate() -> None:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as sf
 from spark import plans
 from spark.conflicts import retried
 from spark.delta_log import commit_of, folded_history
+from spark.kafka_ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
 from spark.ledger.folds import Fold, folds, uncounted
 from spark.ledger.spec import LedgerSpec, LedgerTable
@@ -52,7 +53,8 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
     totals: dict[str, int] = {}
     version: int | None = None
     while True:
-        done, left, rows = retried(partial(_step, session, spec))
+        with refusals_named((spec.lake_bootstrap, spec.lake_login), (spec.core_bootstrap, spec.core_login)):
+            done, left, rows = retried(partial(_step, session, spec))
         version = done if done is not None else version
         for name in panes.COUNTS:
             totals[name] = totals.get(name, 0) + rows.get(name, 0)

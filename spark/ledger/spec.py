@@ -35,7 +35,7 @@ class LedgerSpec:
 
     `allowed_lateness` (seconds) is how long after its end a window may still change without a warning; it is also how
     long an idle table's newest window stays open. `again` counts the fates of all events anew and books the
-    differences.
+    differences. `core_login` and `lake_login` are paths as BronzeSpec's `login`.
     """
 
     source: str
@@ -47,6 +47,8 @@ class LedgerSpec:
     allowed_lateness: int = 3600
     again: bool = False
     kafka_options: dict[str, str] = field(default_factory=dict)
+    core_login: str = ""
+    lake_login: str = ""
 
     def to_json(self) -> str:
         """As a spec file holds it."""

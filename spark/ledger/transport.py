@@ -93,7 +93,7 @@ def _counted(
 ) -> Transport:
     assert table.mirror is not None
     empty = session.createDataFrame([], COUNTS)
-    mirror = _narrow(session, spec, spec.lake_bootstrap, replace(table.mirror, ranges=dict(spans)))
+    mirror = _narrow(session, spec, (spec.lake_bootstrap, spec.lake_login), replace(table.mirror, ranges=dict(spans)))
     if mirror is None:
         return replace(none, mirror=empty, topic=None if table.topic is None else empty)
     held = mirror.groupBy("partition", "window", "kind").agg(sf.count("*").alias("n")).persist()
@@ -106,7 +106,7 @@ def _counted(
     gone = _gone(table.topic, ranges)
     if gone:
         return replace(found, uncounted=gone)
-    core = _narrow(session, spec, spec.core_bootstrap, replace(table.topic, ranges=ranges))
+    core = _narrow(session, spec, (spec.core_bootstrap, spec.core_login), replace(table.topic, ranges=ranges))
     if core is None:
         return replace(found, topic=empty)
     order = Window.partitionBy("partition").orderBy("offset")
@@ -117,11 +117,12 @@ def _counted(
     return replace(found, topic=topic, positions={**known, **reached}, held=(held, first))
 
 
-def _narrow(session: SparkSession, spec: LedgerSpec, bootstrap: str, topic: TopicRange) -> DataFrame | None:
+def _narrow(session: SparkSession, spec: LedgerSpec, cluster: tuple[str, str], topic: TopicRange) -> DataFrame | None:
     filled = {p: r for p, r in topic.ranges.items() if r[1] > r[0]}
     if not filled:
         return None
     asked = [replace(topic, ranges=filled)]
-    source = BronzeSpec(spec.bronze_path, bootstrap, tuple(asked), "ledger", spec.kafka_options)
+    bootstrap, login = cluster
+    source = BronzeSpec(spec.bronze_path, bootstrap, tuple(asked), "ledger", spec.kafka_options, login)
     drafts = bronze_drafts.drafts(kafka_ranges.read(session, source, asked), asked)
     return drafts.select("partition", "offset", window(), "kind")

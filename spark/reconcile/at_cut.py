@@ -44,7 +44,7 @@ from spark.specs import BronzeSpec, SilverSpec, TopicRange
 class Base:
     """What was read before the cut: silver's version and what it had folded, and what bronze had committed.
 
-    `tail` are the ranges between bronze's positions and the cut, `bootstrap` the cluster that holds them.
+    `tail` are the ranges between bronze's positions and the cut, `bootstrap` and `login` the cluster that holds them.
     """
 
     version: int
@@ -52,6 +52,7 @@ class Base:
     committed: Committed
     tail: TopicRange | None
     bootstrap: str
+    login: str = ""
 
     def has_news(self, table: str) -> bool:
         """Whether anything lies between what silver had folded and the cut; False saves looking."""
@@ -129,8 +130,9 @@ class AtCut:
         topic = self.base.tail
         if topic is None or all(start >= end for start, end in topic.ranges.values()):
             return None
-        spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile")
-        drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
+        spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile", login=self.base.login)
+        with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
+            drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
         rows, _ = positioned(drafts, counted(drafts, (topic,)), self.base.committed)
         rows = rows.select(*COLUMNS)
         return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())

@@ -21,6 +21,7 @@ from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.site import Site, broker_names
+from spark.kafka_login import read_login
 
 if TYPE_CHECKING:
     import httpx
@@ -84,8 +85,10 @@ class ConnectWorker(Component):
         group = f"{self.cluster}-connect"
         replicas = str(self.site.brokers) if self.needs else "-1"
         converter = _JSON if self.cluster == "core" else _BYTES
+        allowed = ",".join((str(self.site.home.secrets), *self._login_places()))
         return {
             "bootstrap.servers": self.site.bootstrap(self.cluster),
+            **self._login(),
             "group.id": group,
             "listeners": self.url,
             "rest.advertised.host.name": "127.0.0.1",
@@ -112,15 +115,30 @@ class ConnectWorker(Component):
             "connector.client.config.override.allowlist": _OVERRIDES,
             "config.providers": "dir,file,env",
             "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
-            "config.providers.dir.param.allowed.paths": str(self.site.home.secrets),
+            "config.providers.dir.param.allowed.paths": allowed,
             "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-            "config.providers.file.param.allowed.paths": str(self.site.home.secrets),
+            "config.providers.file.param.allowed.paths": allowed,
             "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
             "config.providers.env.param.allowlist.pattern": f"{_SECRET_VARIABLE}[A-Z0-9_]+",
             "producer.max.request.size": str(MAX_MESSAGE_BYTES),
             "producer.compression.type": "zstd",
             "consumer.max.partition.fetch.bytes": str(MAX_MESSAGE_BYTES),
         }
+
+    def _login(self) -> dict[str, str]:
+        """Of the worker's own clients: references, so that its properties hold no secret either."""
+        path = self.site.external.get(f"CDC_{self.cluster.upper()}_LOGIN")
+        if not path:
+            return {}
+        found = read_login(path)
+        return {
+            key: value for prefix in ("", "producer.", "consumer.", "admin.") for key, value in found.references(prefix).items()
+        }
+
+    def _login_places(self) -> list[str]:
+        """What the worker's and its connectors' own clients refer to: MirrorMaker's has both clusters'."""
+        paths = [path for name in ("CDC_CORE_LOGIN", "CDC_LAKE_LOGIN") if (path := self.site.external.get(name))]
+        return [place for path in paths for place in read_login(path).places]
 
     @override
     def environment(self) -> dict[str, str]:

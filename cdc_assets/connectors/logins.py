@@ -1,0 +1,29 @@
+"""Logins of Kafka clients that a connector makes by itself: Debezium's schema history, MirrorMaker's of both clusters.
+
+The worker's own login does not reach them. Their configs can be read by everybody who reaches Connect, so they hold references
+to the client.properties that our own clients use (CDC_CORE_LOGIN, CDC_LAKE_LOGIN), which the worker resolves from its own file
+at that path: the keys are those of our file, the user may be another one.
+"""
+
+from __future__ import annotations
+
+from cdc_assets import settings
+from cdc_assets.errors import KafkaError
+from spark.errors import KafkaLoginError
+from spark.kafka_login import read_login
+
+
+def login(cluster: str, *prefixes: str) -> dict[str, str]:
+    """Of clients on the cluster called `core` or `lake`; nothing where it asks for no login.
+
+    Raises:
+        KafkaError: the file cannot be used.
+    """
+    path = settings.login(cluster)
+    if not path:
+        return {}
+    try:
+        found = read_login(path)
+    except KafkaLoginError as error:
+        raise KafkaError(f"CDC_{cluster.upper()}_LOGIN: {error}; then ./cdc diff") from None
+    return {key: value for prefix in prefixes for key, value in found.references(prefix).items()}
