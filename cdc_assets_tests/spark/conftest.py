@@ -25,6 +25,8 @@ _ASKED = {
     "test_key_signals_live.py": "CDC_TEST_KEY_SIGNALS",
     "test_flow_mariadb.py": "CDC_TEST_FLOW_MARIADB",
     "test_stateful_histories.py": "CDC_TEST_STATEFUL",
+    "test_mysql_live.py": "CDC_TEST_MYSQL",
+    "test_mysql_positions.py": "CDC_TEST_MYSQL",
 }
 collect_ignore = [file for file, variable in _ASKED.items() if not os.environ.get(variable)]
 

@@ -115,3 +115,18 @@ def test_the_order_of_positions_is_the_order_of_the_log(session: SparkSession) -
         assert all(a[:-17] < b[:-17] for a, b in pairwise(places)), name
     for name in UNPLACED:
         assert set(found[f"{name}-unplaced"].values()) == {None}, name
+
+
+def test_rows_of_mysql_are_no_order_where_they_have_keys(session: SparkSession) -> None:
+    """As a MySQL 9.7.4 with binlog_transaction_compression has sent them: an INSERT of three rows, then an UPDATE of two."""
+    ops = [("c", 0), ("c", 1), ("c", 2), ("u", 0), ("u", 1)]
+    events = [{"op": op, "source": {"file": "binlog.000035", "pos": 3248, "row": row}} for op, row in ops]
+    topics = {"keyed": [Sent(event, key={"id": 1}) for event in events], "keyless": [Sent(event) for event in events]}
+    found: dict[str, list[str]] = {}
+    rows = drafted(session, dict.fromkeys(topics, ("debezium-json", "mysql")), topics).select("topic", "offset", "position")
+    for row in rows.orderBy("topic", "offset").collect():
+        found.setdefault(row.topic, []).append(row.position)
+    assert found["keyed"] == sorted(found["keyed"])
+    assert len({place[:-17] for place in found["keyed"]}) == 1
+    # Without a key every row is one of its own, and told by its number.
+    assert len({place[:-17] for place in found["keyless"]}) == 3

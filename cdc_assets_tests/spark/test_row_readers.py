@@ -57,6 +57,18 @@ VALUES: dict[str, tuple[str, str, list[Any], list[Any] | None]] = {
         [dt.time(1, 2, 3), dt.timedelta(hours=23, microseconds=5), None, dt.time(0)],
         ["01:02:03.000000", "23:00:00.000005", None, "00:00:00.000000"],
     ),
+    "count": (
+        "bigint unsigned",
+        "decimal(20,0)",
+        [2**64 - 1, 1, None, 7],
+        [Decimal(2**64 - 1), Decimal(1), None, Decimal(7)],
+    ),
+    "flags": (
+        "bit(12)",
+        "string",
+        [b"\x08\x01", b"\0\0", None, b"\x05"],
+        ["100000000001", "000000000000", None, "000000000101"],
+    ),
     "raw": ("bytea", "binary", [b"", b"\0\xff", None, bytearray(b"x")], [b"", b"\0\xff", None, b"x"]),
 }
 

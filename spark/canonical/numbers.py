@@ -34,7 +34,7 @@ def _float(send: str, width: int) -> Form:
 
 BIT = Form(lambda c: f"({c} = B'1')::text", plain)
 FORMS = {
-    **dict.fromkeys(("smallint", "integer", "bigint", "oid", "numeric"), AS_WRITTEN),
+    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned", "oid", "numeric"), AS_WRITTEN),
     "boolean": AS_TEXT,
     "real": _float("float4send", 4),
     "double precision": _float("float8send", 8),

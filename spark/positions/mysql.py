@@ -3,6 +3,10 @@
     0000.0000000042.00000000000003de.1.00000003.<offset>
          file       pos              | row           (file decimal, the others hexadecimal)
 
+Within one place the offset decides, as all changes of a key lie in one partition, in order. MySQL's rows are only counted where a
+record has no key: with binlog_transaction_compression every row event of a transaction has the place of its payload, and
+numbers its rows from 0 again, so that an INSERT's third row would stand above an UPDATE of the same key behind it.
+
 The binlog is written at commit, so its order is commit order. File numbers are compared as numbers: after
 `binlog.999999` comes `binlog.1000000`. A snapshot's rows carry the place at which it was taken, and everything streamed
 afterwards lies behind it; rows of an incremental snapshot carry the place where their window closed, and what changed
@@ -26,11 +30,20 @@ FILE_WIDTH, ROW_WIDTH = 10, 8
 
 def of_source(field: Field, op: Column) -> Place:
     """From file, pos and row."""
+    return _place(field, op, field("row"))
+
+
+def without_rows(field: Field, op: Column) -> Place:
+    """From file and pos, and the row where the record (a column `key` beside the source block) has no key."""
+    return _place(field, op, sf.when(sf.col("key").isNull(), field("row")))
+
+
+def _place(field: Field, op: Column, row: Column) -> Place:
     number = decimal(sf.regexp_extract(field("file"), r"\.(\d+)$", 1), FILE_WIDTH)
-    row = hexadecimal(sf.coalesce(field("row"), sf.lit(0)), ROW_WIDTH)
-    return Place(joined(number, hexadecimal(field("pos"), NUMBER_WIDTH), kind(op), row))
+    within = hexadecimal(sf.coalesce(row, sf.lit(0)), ROW_WIDTH)
+    return Place(joined(number, hexadecimal(field("pos"), NUMBER_WIDTH), kind(op), within))
 
 
 SOURCE = {"file": "string", "pos": "bigint", "row": "bigint", "gtid": "string"}
-MYSQL = Connector("mysql", SOURCE, "source.file, source.pos", of_source, lambda field: field("gtid"))
+MYSQL = Connector("mysql", SOURCE, "source.file, source.pos", without_rows, lambda field: field("gtid"))
 MARIADB = Connector("mariadb", SOURCE, "source.file, source.pos", of_source, lambda field: field("gtid"))

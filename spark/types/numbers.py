@@ -10,6 +10,7 @@ from spark.types.rule import LakeType, Refused, Rule, SourceType, as_text, cast
 MAX_DIGITS = 38
 DOUBLE_DIGITS = 15
 _HEX = "0123456789ABCDEF"
+UNSIGNED_BIGINT, WRAPPED = "decimal(20,0)", 1 << 64
 SPECIAL = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 
 
@@ -77,6 +78,19 @@ def unscaled(text: Expression) -> Expression:
     return sf.when((sf.length(raw) > 0) & (sf.length(raw) <= 16), signed)
 
 
+def unsigned_bigint(source: SourceType) -> LakeType:
+    """0 to 2^64 - 1: as Connect's Decimal, whatever decimal.handling.mode says, or wrapped around (`unsigned: long`)."""
+    if source.modes.unsigned == "long":
+        return LakeType(UNSIGNED_BIGINT, _from_signed)
+    return LakeType(UNSIGNED_BIGINT, lambda text: unscaled(text).try_cast(UNSIGNED_BIGINT))
+
+
+def _from_signed(text: Expression) -> Expression:
+    """The bits of a signed number, read as an unsigned one."""
+    signed = text.try_cast("bigint").cast(UNSIGNED_BIGINT)
+    return sf.when(signed < 0, (signed + sf.lit(str(WRAPPED)).cast("decimal(21,0)")).cast(UNSIGNED_BIGINT)).otherwise(signed)
+
+
 def _scaled(digits: Expression, scale: Expression) -> Expression:
     """An unscaled value's digits with the point where the scale puts it."""
     sign = sf.when(digits.startswith("-"), "-").otherwise("")
@@ -119,3 +133,5 @@ RULES = (
     ),
     Rule(("money",), "string", "The amount's digits; how many are fractions depends on the server's locale.", _money),
 )
+DECLARED = (Rule(("bigint unsigned",), UNSIGNED_BIGINT, "0 to 18446744073709551615 do not fit a bigint.", unsigned_bigint),)
+"""Of MySQL, where columns are declared: PostgreSQL has no such type."""

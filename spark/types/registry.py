@@ -20,6 +20,7 @@ FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("Arrays", arrays.RULES),
 )
 _BUILT_IN = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if not rule.extension}
+_BUILT_IN |= {name: rule for rule in numbers.DECLARED for name in rule.types}
 _EXTENSION = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if rule.extension}
 
 

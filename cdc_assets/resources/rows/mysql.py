@@ -50,6 +50,18 @@ class MySqlStatements(Statements):
         return f"_utf8mb4 X'{text.encode().hex()}'"
 
 
+class _AnyText(MySqlStatements):
+    """A text that the column's character set does not have is equal to none, where MySQL refuses it; no index serves that."""
+
+    def same(self, column: Column, value: str) -> str:
+        """Texts as utf8mb4."""
+        text = column.source_type.partition("(")[0] in ("text", "character varying", "character")
+        return super().same(column, f"CONVERT({value} USING utf8mb4)" if text else value)
+
+
+MySqlStatements.dearer = _AnyText()
+
+
 class MySqlConnection(Connection):
     """One server."""
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 class Statements(ABC):
     """One kind's SQL. Values are never in it: they are bound."""
 
+    dearer: Statements | None = None
+    """Another way to ask for `rows_of`, where the first may refuse a value."""
+
     @abstractmethod
     def quoted(self, name: str) -> str:
         """An identifier."""
@@ -56,9 +59,13 @@ class Statements(ABC):
 
     def rows_of(self, table: TableId, columns: Sequence[Column], keys: int, count: int) -> str:
         """The rows of so many keys; values: each key's."""
-        names = [self.quoted(c.name) for c in columns[:keys]]
-        one = [" AND ".join(f"{name} = {self.bound(k * keys + i + 1)}" for i, name in enumerate(names)) for k in range(count)]
+        asked = columns[:keys]
+        one = [" AND ".join(self.same(c, self.bound(k * keys + i + 1)) for i, c in enumerate(asked)) for k in range(count)]
         return f"{self._select(table, columns)} WHERE {' OR '.join(f'({each})' for each in one)}"
+
+    def same(self, column: Column, value: str) -> str:
+        """That a column of the key has a value."""
+        return f"{self.quoted(column.name)} = {value}"
 
     def mark(self, table: TableId) -> tuple[str, str]:
         """Adds a row, and takes away all others; each with the row's id as its value."""
@@ -150,7 +157,18 @@ class SqlReader:
         """At least the rows of these keys."""
         if not keys:
             return []
-        query = self.server.statements.rows_of(table, columns, len(keys[0]), len(keys))
+        statements = self.server.statements
+        try:
+            return self._rows_of(statements, table, columns, keys)
+        except DatabaseError:
+            if statements.dearer is None:
+                raise
+            return self._rows_of(statements.dearer, table, columns, keys)
+
+    def _rows_of(
+        self, statements: Statements, table: TableId, columns: Sequence[Column], keys: Sequence[Values]
+    ) -> Sequence[Values]:
+        query = statements.rows_of(table, columns, len(keys[0]), len(keys))
         with self.server.cursor() as cursor:
             rows = self._asked(cursor, query, [value for key in keys for value in key])
         return [tuple(map(self.server.taken, row)) for row in rows]

@@ -126,7 +126,7 @@ def _bits(form: str) -> Write:
 
 _MEASURED = ("text", "character varying", "character", "uuid")
 _WRITERS: dict[str, Write] = {
-    **dict.fromkeys(("smallint", "integer", "bigint"), _whole),
+    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned"), _whole),
     **dict.fromkeys(_MEASURED, _text),
     **dict.fromkeys(("boolean", "bit"), _boolean),
     "real": _bits(">f"),
@@ -138,7 +138,7 @@ _WRITERS: dict[str, Write] = {
     "time without time zone": _time,
 }
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("smallint", "integer", "bigint"), int),
+    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned"), int),
     **dict.fromkeys(_MEASURED, str),
     "numeric": Decimal,
     "date": date.fromisoformat,

@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.types.numbers import numeric, unscaled
-from spark.types.rule import LakeType, Rule, SourceType, cast
-
-UNSIGNED_BIGINT = "decimal(20,0)"
-WRAPPED = 1 << 64
-
-
-def _unsigned_bigint(source: SourceType) -> LakeType:
-    if source.modes.unsigned == "long":
-        return LakeType(UNSIGNED_BIGINT, _from_signed)
-    return LakeType(UNSIGNED_BIGINT, lambda text: unscaled(text).try_cast(UNSIGNED_BIGINT))
-
-
-def _from_signed(text: Expression) -> Expression:
-    """The bits of a signed number, read as an unsigned one."""
-    signed = text.try_cast("bigint").cast(UNSIGNED_BIGINT)
-    return sf.when(signed < 0, (signed + sf.lit(str(WRAPPED)).cast("decimal(21,0)")).cast(UNSIGNED_BIGINT)).otherwise(signed)
-
+from spark.types.numbers import UNSIGNED_BIGINT, numeric, unsigned_bigint
+from spark.types.rule import LakeType, Rule, cast
 
 RULES = (
     Rule(("tinyint",), "smallint", "The same values, those of tinyint(1) and BOOLEAN too.", cast("smallint")),
@@ -40,7 +23,7 @@ RULES = (
         UNSIGNED_BIGINT,
         "0 to 18446744073709551615 do not fit a bigint. `unsigned: long` sends the upper half as negative numbers, which are "
         "read back.",
-        _unsigned_bigint,
+        unsigned_bigint,
     ),
     Rule(
         ("decimal", "decimal unsigned"),
