@@ -145,8 +145,10 @@ def refusals_named(*clusters: tuple[str, str]) -> Iterator[None]:
         found = REFUSAL.search(described(error))
         if found is None:
             raise
-        places = " or ".join(f"Kafka at {place} refuses Spark's login ({login or 'none'})" for place, login in clusters)
-        mend = "correct that file on the machines of Spark, its driver and its executors, then materialize bronze again"
+        places = " or ".join(
+            f"Kafka at {place} does not let Spark in by {login or 'no login'}" for place, login in clusters if place
+        )
+        mend = "correct that file on Spark's machines, or its user's rights (docs/kafka-login.md), and run it again"
         raise KafkaLoginError(f"{places}: {found[0].strip()[:300]}; {mend}") from error
 
 

@@ -96,9 +96,7 @@ def test_a_refused_login_is_told_at_once_with_its_file_and_the_next_command(
     assert time.monotonic() - started < 15
     topic = TopicRange("guarded", COPY, "id", 0, {0: (0, 1)})
     spec = BronzeSpec(str(tmp_path / "bronze"), place, (topic,), uuid.uuid4().hex, login=path)
-    with pytest.raises(
-        KafkaLoginError, match=rf"Kafka at {place} refuses Spark's login \({path}\): .*; correct that file"
-    ) as job:
+    with pytest.raises(KafkaLoginError, match=rf"Kafka at {place} does not let Spark in by {path}: .*; correct that file") as job:
         bronze.run(session, spec)
     assert "canary-wrong" not in f"{said.value} {read.value} {job.value}"
     assert not (tmp_path / "bronze").exists()

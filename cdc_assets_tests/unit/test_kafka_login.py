@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
 from cdc_assets.connectors.mariadb import capture_config
 from cdc_assets.connectors.mirror import mirror_config
@@ -23,7 +24,7 @@ from cdc_assets_tests.unit.test_mariadb_source import GOOD, loaded
 from spark.errors import KafkaLoginError, SpecError
 from spark.java_properties import jaas, properties
 from spark.kafka_login import read_login
-from spark.kafka_ranges import read_options
+from spark.kafka_ranges import read_options, refusals_named
 from spark.specs import BronzeSpec, TopicRange
 
 CANARY = "canary-7f3a"
@@ -232,6 +233,17 @@ def test_a_spec_holds_no_secret() -> None:
     with pytest.raises(SpecError, match=r"\['kafka\.sasl\.jaas\.config'\] hold a secret: .* as the spec's login") as error:
         read_options(spec, [topic])
     assert CANARY not in str(error.value)
+
+
+def test_a_job_that_is_not_let_in_says_which_file() -> None:
+    told = "[X] Job aborted\norg.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed\n\tat a.b"
+    with pytest.raises(
+        KafkaLoginError, match=r"^Kafka at k:1 does not let Spark in by /f: SaslAuth.* failed; correct that file.*again$"
+    ):
+        with refusals_named(("k:1", "/f"), ("", "")):
+            raise PySparkException(told)
+    with pytest.raises(PySparkException, match="division by zero"), refusals_named(("k:1", "")):
+        raise PySparkException("division by zero")
 
 
 def test_a_broken_file_is_an_error_of_the_cluster(folder: Folder) -> None:
