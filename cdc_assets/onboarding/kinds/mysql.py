@@ -9,7 +9,6 @@ from cdc_assets import names
 from cdc_assets.assets.record_form import declared
 from cdc_assets.errors import DatabaseError
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
-from cdc_assets.onboarding.state import Route
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource, Table
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
 
 class MySqlKind(BinlogKind):
     """See `kind.Kind`."""
-
-    refused: Mapping[Route, str] = {
-        **BinlogKind.refused,
-        "temporary": "a temporary connector has not been run beside a MySQL's",
-    }
 
     def database(self, source: CapturedSource) -> MySqlCapture:
         """See `kind.Kind`."""
@@ -55,6 +49,11 @@ class MySqlKind(BinlogKind):
         if work.state.route == "incremental" and work.declared.reconciliation.signals is None:
             table = names.signal_table(work.declared)
             findings.append(f"no signal table is declared; declare one: reconciliation: {{signals: {table}}}; it is made then")
+        if work.state.route == "temporary" and not database.locks:
+            findings.append(
+                "snapshot_locking is none: rows of a temporary connector would carry a place of the binlog that is not theirs; "
+                "take route incremental"
+            )
         try:
             database.prepared()
         except DatabaseError as error:
