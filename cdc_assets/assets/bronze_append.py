@@ -110,8 +110,12 @@ def append_epochs(
     append(platform, source, after, "epoch", say)
 
 
-def reopened(platform: Platform, source: Source, table: Table, known: TopicCommitted, say: Say) -> Slice:
+def reopened(
+    platform: Platform, source: Source, table: Table, known: TopicCommitted, say: Say, *, whole_topic: bool = True
+) -> Slice:
     """Read the table whole again, and wait until its rows are in the lake's topic: what bronze is to read of it then.
+
+    Of an intact topic (not `whole_topic`) the epoch begins where bronze stands, and nobody else may append meanwhile.
 
     Raises:
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
@@ -122,7 +126,8 @@ def reopened(platform: Platform, source: Source, table: Table, known: TopicCommi
     carry_to_lake(platform, source.model_copy(update={"tables": (table,)}), deadline=_CARRY_DEADLINE_SECONDS)
     topic = names.mirrored_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
-    return Slice(table, state, known.epoch + 1, pending_ranges(state, positions=None, topic_id=None))
+    positions, topic_id = (None, None) if whole_topic else (known.positions, known.topic_id)
+    return Slice(table, state, known.epoch + 1, pending_ranges(state, positions=positions, topic_id=topic_id))
 
 
 def append(platform: Platform, source: BaseSource, found: Look, operation: str, say: Say) -> tuple[float, dict[str, int]]:

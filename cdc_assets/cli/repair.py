@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -49,6 +50,9 @@ def mirror(
 def bronze(
     source: Annotated[str, typer.Argument(help="The source's name in the registry.")],
     table: Annotated[str, typer.Argument(help="The table, as in the database or in the lake.")],
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Also where nothing is lost: rows go that the source has not and no event deletes.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
 ) -> None:
@@ -69,21 +73,23 @@ def bronze(
     found = look(platform, declared, [chosen])
     gap = {**found.gaps, **found.missing}.get(topic)
     epoch = found.before[topic].epoch if topic in found.before else 0
-    if topic in found.gaps and not dry_run:
+    wanted = topic in found.gaps or (anew and topic in found.before and topic not in found.missing)
+    if wanted and not dry_run:
         if not isinstance(declared, Source):
-            raise TopicGapError(f"{gap}; but nobody can be asked to send a topic's records again")
+            raise TopicGapError(f"{gap or topic}; but nobody can be asked to send a topic's records again")
         with table_lock("bronze", declared.name, short):
-            known = found.before[topic]
-            part = reopened(platform, declared, chosen, known, lambda text: print(text, file=sys.stderr))
-            again = Look(found.before, {topic: part})
-            append(platform, declared, again, "repair", lambda text: print(text, file=sys.stderr))
+            found = look(platform, declared, [chosen])
+            known, lost = found.before[topic], topic in found.gaps
+            say = partial(print, file=sys.stderr)
+            part = reopened(platform, declared, chosen, known, say, whole_topic=lost)
+            append(platform, declared, Look(found.before, {topic: part}), "repair", say)
         epoch = part.epoch
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
     if output == "json":
-        print(json.dumps({**answer, "repaired": bool(gap) and not dry_run}, indent=2))
+        print(json.dumps({**answer, "repaired": wanted and not dry_run}, indent=2))
     else:
         print(gap or f"{topic}: bronze has not lost anything")
-        if gap:
+        if wanted:
             print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {epoch + dry_run}")
 
 

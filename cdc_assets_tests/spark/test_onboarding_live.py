@@ -103,3 +103,16 @@ def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
         assert fold() == own.rows("gap_old")
         again = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old", "-o", "json"])
         assert json.loads(again.stdout) == {**json.loads(again.stdout), "gap": None, "epoch": 1, "repaired": False}
+        # Deleted while nobody captured it: no event says so, and neither does what is read again.
+        publication = names.publication_name(source)
+        with own.live.connection() as connection:
+            connection.execute(f'ALTER PUBLICATION "{publication}" DROP TABLE gap_old'.encode())
+            connection.execute("DELETE FROM gap_old WHERE id BETWEEN 20 AND 28")
+            connection.execute(f'ALTER PUBLICATION "{publication}" ADD TABLE gap_old'.encode())
+        outcome = ended(cdc("onboard", "gap", "public.gap_old", "--again", "-o", "json"))
+        assert outcome["steps"]["verify"]["stranded"] == {"public.gap_old": 5}
+        caught_up()
+        assert len(fold()) == len(own.rows("gap_old")) + 5
+        done = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old", "--anew"], catch_exceptions=False)
+        assert "bronze goes on in epoch 2" in done.output
+        assert fold() == own.rows("gap_old")

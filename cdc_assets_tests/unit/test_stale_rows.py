@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
-from cdc_assets.onboarding.steps.live_keys import StaleRows
+from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 
 Row = dict[str, Any]
 A: Row = {"id": 1, "v": "a", "big": "x"}
@@ -35,3 +35,14 @@ def test_a_row_must_hold_the_change_before_it(records: list[tuple[str, Row | Non
     for op, after in records:
         seen.see(op, b"1", after)
     assert bool(seen.keys) == stale
+
+
+def test_a_key_without_an_event_of_this_onboarding_has_no_row() -> None:
+    """The snapshot read the whole table: such a row was deleted while nobody captured it."""
+    keys = LiveKeys()
+    for op, key, own in (("c", b"1", False), ("c", b"2", False), ("c", b"3", False), ("r", b"1", True), ("d", b"3", True)):
+        if own:
+            keys.came(key)
+        keys.see(op, key, anchored=False, own=own)
+    keys.came(b"4")  # changed since the count
+    assert (keys.live(), keys.stranded()) == ({b"1"}, {b"2"})

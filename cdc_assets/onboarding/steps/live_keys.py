@@ -14,6 +14,9 @@ from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 class LiveKeys:
     """Which keys have a row: the last event of a key decides.
 
+    A key whose events all lie before this onboarding has none: its snapshot read the whole table, so the row was deleted while
+    the table was not captured, and no event says so.
+
     Rows of a temporary connector come between changes that are newer than they are: such a row counts where its key
     has no change (spark.bronze_drafts does the same by position).
     """
@@ -21,7 +24,12 @@ class LiveKeys:
     alive: set[bytes] = field(default_factory=set)
     gone: set[bytes] = field(default_factory=set)
     anchored: set[bytes] = field(default_factory=set)
+    fresh: set[bytes] = field(default_factory=set)
     truncated: bool = False
+
+    def came(self, key: bytes) -> None:
+        """An event of it came since this onboarding began, whether the count can see it or not."""
+        self.fresh.add(key)
 
     def see(self, op: str, key: bytes, *, anchored: bool, own: bool) -> None:
         """`own`: it came into the topic since this onboarding began."""
@@ -41,6 +49,13 @@ class LiveKeys:
 
     def live(self) -> set[bytes]:
         """The keys that have a row."""
+        return self._left() & self.fresh
+
+    def stranded(self) -> set[bytes]:
+        """The keys whose row was deleted while nobody captured the table."""
+        return self._left() - self.fresh
+
+    def _left(self) -> set[bytes]:
         return self.alive if self.truncated else self.alive | (self.anchored - self.gone)
 
 

@@ -56,7 +56,12 @@ def run(work: Work) -> Facts:
             f"{lines}; nothing is taken back: ask for the snapshot again by cdc onboard {work.after.name} "
             f"{' '.join(found.wrong)} --again, or cdc onboard {work.after.name} --rollback"
         )
-    return {"rows": found.rows, "read_again": again, "seconds": round(time.monotonic() - began, 3)}
+    for name, rows in found.stranded.items():
+        work.say(
+            f"{name}: {rows} row(s) of its topic were deleted while it was not captured; no event tells silver: "
+            f"cdc repair bronze {work.after.name} {name} --anew"
+        )
+    return {"rows": found.rows, "read_again": again, "stranded": found.stranded, "seconds": round(time.monotonic() - began, 3)}
 
 
 def _countable(work: Work) -> list[Table]:
@@ -70,10 +75,12 @@ def _countable(work: Work) -> list[Table]:
 
 @dataclass(frozen=True)
 class _Counted:
-    """By table: rows in the source and in the topic, and rows of the snapshot that are older than a change before them."""
+    """By table: rows in the source and in the topic; rows of the snapshot that are older than a change before them; keys
+    whose row was deleted while the table was not captured, where there are any."""
 
     rows: dict[str, dict[str, int | None]]
     stale: dict[str, int]
+    stranded: dict[str, int]
 
     @property
     def wrong(self) -> dict[str, tuple[int | None, int | None]]:
@@ -94,15 +101,16 @@ def _counted(work: Work) -> _Counted:
     )
     found = {table.name: _live_keys(work, table, snapshot) for table in tables}
     rows = {table.name: {"source": counts[table.id], "topic": found[table.name][0]} for table in tables}
-    return _Counted(rows, {name: stale for name, (_, stale) in found.items()})
+    stale = {name: stale for name, (_, stale, _) in found.items()}
+    return _Counted(rows, stale, {name: left for name, (_, _, left) in found.items() if left})
 
 
-def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int]:
-    """Keys whose last visible event leaves a row (None where the topic is too long to be read here), and stale rows."""
+def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int, int]:
+    """Keys whose last visible event leaves a row (None where the topic is too long to be read here), stale and stranded rows."""
     core, name = work.platform.core_kafka(), names.topic(work.after, table)
     ranges = dict(core.states([name])[name].ranges)
     if sum(end - begin for begin, end in ranges.values()) > MOST_RECORDS:
-        return None, 0
+        return None, 0, 0
     keys, stale, start = LiveKeys(), StaleRows(), work.state.fact("topics", "ends").get(name, {})
     by_place = work.state.route == "temporary" and work.kind.rows_rank_by_place
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
@@ -113,11 +121,13 @@ def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int
         key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
         own = record.offset >= start.get(str(record.partition), 0)
         anchored = event["op"] == "r" and ((by_place and own) or any(header == ANCHOR_HEADER for header, _ in record.headers))
+        if own:
+            keys.came(key)
         if own and not anchored:
             stale.see(event["op"], key, _exact(table, event.get("after")))
         if _visible(work, event, snapshot):
             keys.see(event["op"], key, anchored=anchored, own=own)
-    return len(keys.live()), len(stale.keys)
+    return len(keys.live()), len(stale.keys), len(keys.stranded())
 
 
 def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:
