@@ -19,6 +19,7 @@ from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import ConnectError, ConnectorFailedError, OffsetsRemainError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.connect.states import ConnectorStatus
 from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
 
 CANARY = "canary-3c1f"
@@ -84,6 +85,20 @@ def test_the_web_servers_404_is_a_worker_that_starts_and_no_missing_connector() 
     answers = iter([httpx.Response(404), page, httpx.Response(200, json={"name": "c"})])
     connect = ConnectClient("http://connect", transport=httpx.MockTransport(lambda _: next(answers)))
     assert connect.config("c") == {"name": "c"}
+
+
+def test_a_worker_that_has_not_joined_its_group_knows_no_status_and_its_connector_is_not_missing() -> None:
+    status = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
+    none = httpx.Response(404, json={"error_code": 404, "message": "No status found for connector c"})
+    config = httpx.Response(200, json={"name": "c"})
+
+    def said(*answers: httpx.Response) -> ConnectorStatus:
+        given = iter(answers)
+        return ConnectClient("http://connect", transport=httpx.MockTransport(lambda _: next(given))).status("c")
+
+    assert said(none, none) is None
+    assert said(none, config, httpx.Response(200, json=status)).running
+    assert said(none, config, none).state == "UNASSIGNED"
 
 
 class FakeConnect:

@@ -22,6 +22,8 @@ from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStat
 
 _POLL_SECONDS = 0.25
 _TAKEN_UP_SECONDS = 5.0
+# Asked for where the answer says nothing: what a worker says of any config it says as a member of its group.
+_NOBODY = "cdc_assets.nobody"
 
 
 class ConnectClient:
@@ -32,26 +34,47 @@ class ConnectClient:
         self._rest = ConnectRest(url, deadline=deadline, transport=transport)
         self._password_keys: dict[str, frozenset[str]] = {}
 
+    def await_member(self) -> None:
+        """Until the worker that answers is in its group and has read the configs.
+
+        Before that it lists no connectors (HTTP 200) and knows no status (404), as if there were none. Kafka 4.3.1, started
+        after a kill -9, was like that for 20 s; what it is asked of a config waits in the herder's queue.
+        """
+        self._rest.request("GET", f"{_path(_NOBODY)}/config", missing_ok=True)
+
     def connectors(self) -> list[str]:
         """Names of all connectors."""
-        return sorted(self._rest.request("GET", "/connectors"))
+        found = self._rest.request("GET", "/connectors")
+        if not found:
+            self.await_member()
+            found = self._rest.request("GET", "/connectors")
+        return sorted(found)
 
     def kafka_cluster_id(self) -> str:
         """The id of the Kafka cluster that it keeps its own topics in."""
         return str(self._rest.request("GET", "/")["kafka_cluster_id"])
 
     def overview(self) -> dict[str, ConnectorOverview]:
-        """Every connector of the cluster with config and states, by name, in one request."""
-        answer = self._rest.request("GET", "/connectors?expand=info&expand=status")
-        return {
+        """Every connector of the cluster with config and states, by name; no state where no worker has said anything of it."""
+        listed, until = set(self.connectors()), time.monotonic() + _TAKEN_UP_SECONDS
+        # Connect leaves out, without a word, what has no status yet.
+        while listed - (answer := self._rest.request("GET", "/connectors?expand=info&expand=status")).keys():
+            if time.monotonic() > until:
+                break
+            time.sleep(_POLL_SECONDS)
+        found = {
             name: ConnectorOverview(
                 name,
                 about["info"].get("type") or "",
                 about["info"]["config"],
                 ConnectorStatus.parse(name, about["status"]) if about.get("status") else None,
             )
-            for name, about in sorted(answer.items())
+            for name, about in answer.items()
         }
+        for name in listed - answer.keys():
+            if (config := self.config(name)) is not None:
+                found[name] = ConnectorOverview(name, "", config, None)
+        return dict(sorted(found.items()))
 
     def config(self, name: str) -> dict[str, str] | None:
         """The connector's config as Connect holds it, or None when there is no such connector."""
@@ -100,9 +123,14 @@ class ConnectClient:
                 raise
 
     def status(self, name: str) -> ConnectorStatus | None:
-        """Connector and task states, or None when there is no such connector (or no status yet)."""
-        answer = self._rest.request("GET", f"{_path(name)}/status", missing_ok=True)
-        return None if answer is None else ConnectorStatus.parse(name, answer)
+        """Connector and task states, or None when there is no such connector; UNASSIGNED while no worker has told any."""
+        path = f"{_path(name)}/status"
+        answer = self._rest.request("GET", path, missing_ok=True)
+        if answer is None:
+            if self.config(name) is None:  # which waits as `await_member` does
+                return None
+            answer = self._rest.request("GET", path, missing_ok=True) or {"connector": {"state": "UNASSIGNED"}, "tasks": []}
+        return ConnectorStatus.parse(name, answer)
 
     def task_configs(self, name: str) -> list[dict[str, str]]:
         """What its tasks were given, which may be older than its config; empty when there is none."""
