@@ -194,7 +194,6 @@ class Writers:
     keys: int
     seed: int = 1
     pause: float = 0.002
-    deletes: bool = True
     transactions: int = 0
     errors: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -232,7 +231,7 @@ class Writers:
             elif act < 0.8:
                 text = f"INSERT INTO {table} (id, v) VALUES (%s, %s) {conflict}"
                 connection.execute(text, (key, f"i{choice.random()}"))
-            elif self.deletes:
+            else:
                 connection.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
             if choice.random() < 0.2:
                 time.sleep(choice.random() * 0.05)

@@ -113,7 +113,7 @@ def test_by_a_temporary_connector_under_writers(depot: Ground) -> None:
 
 
 def test_a_table_that_was_out_and_altered_comes_back_by_a_temporary_connector(depot: Ground) -> None:
-    """What the history says of it is not true any more. A row that is deleted while it is out would leave no event."""
+    """What the history says of it is not true any more; rows deleted while it is out leave no event, and are told."""
     depot.create("again", 500)
     table = f"{depot.name}.again"
     with Writers(depot.live, ["again"], 1000):
@@ -125,7 +125,11 @@ def test_a_table_that_was_out_and_altered_comes_back_by_a_temporary_connector(de
     with depot.live.connection() as session:
         session.execute("ALTER TABLE again ADD COLUMN n int FIRST")
         session.execute("UPDATE again SET v = CONCAT('while it was out ', id)")
-    with Writers(depot.live, ["again"], 1000, deletes=False):
-        ended(cdc("onboard", depot.name, table, "--route", "temporary", "-o", "json"))
+        session.execute("DELETE FROM again WHERE id % 7 = 0")
+    with Writers(depot.live, ["again"], 1000):
+        outcome = ended(cdc("onboard", depot.name, table, "--route", "temporary", "-o", "json"))
     nothing_is_left(depot)
-    assert last_values(depot, "again") == held(depot, "again")
+    found, wanted = last_values(depot, "again"), held(depot, "again")
+    assert {key: found.get(key) for key in wanted} == wanted
+    # A writer may have put some of them in again.
+    assert 0 < len(found) - len(wanted) <= outcome["steps"]["verify"]["stranded"][table]
