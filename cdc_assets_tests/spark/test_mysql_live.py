@@ -1,10 +1,11 @@
-"""A real MySQL, its connector, and silver: rows compared by pages under writers.
+"""A real MySQL, its connector, and silver: rows compared by pages under writers, and keys read again by signals.
 
 JAVA_HOME=<a JDK> CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/spark/test_mysql_live.py
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_assets import names
 from cdc_assets.reconcile import by_pages
@@ -153,3 +155,45 @@ def test_equal_under_live_writes_and_every_damage_is_found(chain: SmallChain) ->
         table = chain.source.tables[0]
         assert heal(chain.platform, chain.source, table, result) == (len(PLANTED), 0)
         assert told(compared(chain, "rec__ledger")) == {}
+
+
+def test_a_loss_in_bronze_is_read_again_by_signals(chain: SmallChain) -> None:
+    server, table = chain.live.server, chain.source.tables[1]
+    server.execute(
+        "INSERT INTO rec.person VALUES ('ž;\\'', 18446744073709551614, 'lost in bronze', 0.5), ('ž;', 7002, 'kept', 0.5)"
+    )
+    chain.advance(fold=False)
+    bronze = DeltaTable(str(chain.root / "bronze" / chain.source.name))
+    (lost,) = [r for r in bronze.to_pyarrow_table().to_pylist() if b"lost in bronze" in (r["value"] or b"")]
+    bronze.delete(f"table = 'rec__person' AND offset = {lost['offset']}")
+    chain.fold()
+    result = compared(chain, "rec__person")["rec__person"]
+    assert [(d.kind, d.where) for d in result.differences] == [("missing", "bronze or before it")]
+    server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 18446744073709551614")
+    before = len(chain.live.records(TABLES[1]))
+    assert heal(chain.platform, chain.source, table, result) == (0, 1)
+    deadline = time.monotonic() + 60
+    while told(compared(chain, "rec__person")):
+        assert time.monotonic() < deadline
+        chain.advance()
+    again = [json.loads(r.value) for r in chain.live.records(TABLES[1])[before:] if r.value]
+    assert [(e["op"], e["after"]["mail"]) for e in again if e["op"] == "r"] == [("r", "lost in bronze")]
+
+
+def test_what_no_calendar_has_is_told_by_the_comparison(chain: SmallChain) -> None:
+    """Debezium sends zero dates as NULL and the year 0000 as 1900; a TIME below zero or beyond a day is no time of day."""
+    chain.live.server.execute(
+        "SET SESSION sql_mode = ''",
+        "INSERT INTO rec.odd VALUES (1, '0000-00-00', NULL, NULL), (2, NULL, '0000-00-00 00:00:00', NULL)",
+        "INSERT INTO rec.odd VALUES (3, NULL, NULL, '24:00'), (4, NULL, NULL, '-00:00:01'), (5, NULL, NULL, '500:00:00.5')",
+        f"INSERT INTO rec.kinds (id, {YEAR}) VALUES (6000, 0)",
+    )
+    chain.advance()
+    found = told(compared(chain, "rec__odd", "rec__kinds"))
+    assert found["rec__odd"][1] == [
+        ("1;", "differs", [("born", "0000-00-00", None)]),
+        ("2;", "differs", [("at", "0000-00-00 00:00:00", None)]),
+        ("4;", "missing", []),
+        ("5;", "missing", []),
+    ]
+    assert found["rec__kinds"][1] == [("6000;", "differs", [(YEAR, "0", "1900")])]
