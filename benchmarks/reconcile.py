@@ -36,7 +36,7 @@ from spark.commits import Committed, Folded
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
 from spark.reconcile.dialect import SHARES
-from spark.reconcile.job import Next, Task, digest, range_end
+from spark.reconcile.job import Next, Task, digest, range_end, two_ranges
 from spark.reconcile.key_order import KeyRange
 from spark.session import connect
 from spark.specs import Column, SilverSpec
@@ -116,9 +116,17 @@ def _lake_cost(session: Any, folder: Path, rows: int, *, compilers: int) -> None
         end = range_end(session, Next(spec, 0, after, rows // SHARES))
         digest(session, replace(task, part=KeyRange(("aid",), after, end)))
 
+    def of_two_ranges() -> None:
+        """The same where no order of the key is known on both sides: its texts are put in order, and rows are asked for."""
+        end = range_end(session, Next(spec, 0, ("5",), rows // SHARES // 2, by_text=True))
+        two_ranges(
+            session, task, [f"{key};" for key in range(after[0], after[0] + rows // SHARES)], KeyRange(("aid",), ("5",), end)
+        )
+
     for name, work in (
         ("digest", lambda: digest(session, task)),
         ("range", of_range),
+        ("two ranges", of_two_ranges),
         ("read", lambda: session.read.format("delta").load(spec.path).write.format("noop").mode("overwrite").save()),
     ):
         seconds, cpu = [], []

@@ -1,11 +1,12 @@
-"""What a comparison costs at the source, in plain count(*) of the same table: a range of its keys, a share, the whole digest.
+"""What a comparison costs at the source, in count(*) of the same table: the scheduled check's run, a share, the whole digest.
 
-    python -m benchmarks.source_cost [--rows 1000000] [--runs 20] [--database mariadb]
+    python -m benchmarks.source_cost [--rows 1000000] [--runs 20] [--database mariadb] [--key collated ...]
 
 PostgreSQL and MariaDB of its own, tables of pgbench's accounts with keys of each kind, one backend, everything in memory. One
 JSON line per table: the backend's processor time of one run, the mean of `runs`, and all in count(*). Of each table above
-`reconciliation.max_rows` the check compares a range of keys, and a share where their order is not known on both sides
-(docs/reconciliation.md); nothing but the databases is started.
+`reconciliation.max_rows` the check compares a range of keys or, where their order is not known on both sides, two ranges: `end`
+finds the source's, `in_range` reads its rows, `looked_up` asks for half as many keys from all over the table. Nothing but the
+databases is started. PostgreSQL's texts in another order than bytes are in en_US.UTF-8 (`localedef` compiles it).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,41 +26,58 @@ import psutil
 
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.registry.models import Source, Table
-from cdc_assets.resources.databases.cuts import open_cut
+from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_source import NAME
 from cdc_assets_tests.mariadb_server import PASSWORD, mariadb_server
 from cdc_assets_tests.own_server import own_server
 from spark.reconcile.dialect import SHARES
-from spark.reconcile.key_order import KeyRange
+from spark.reconcile.key_order import Bound, KeyRange
 from spark.reconcile.row_text import RowText
 
-_FACTS = ("count", "range", "share", "whole")
 _REST = "bid int, abalance int, filler char(84)"
-# name: (the key's columns, its values by PostgreSQL and by MariaDB of a number i; none: PostgreSQL only). PostgreSQL's database
-# is in C.UTF-8, whose order of texts is that of their bytes; `collated` is read as if its own were not (it knows no other).
+LOCALE = "en_US.UTF-8"
+# name: (the key's columns, its values by PostgreSQL and by MariaDB of a number i; none: the other one only). PostgreSQL's
+# database is in C.UTF-8, whose order of texts is that of their bytes, MariaDB's in a collation that minds no case.
+_TEXT, _MOMENT = "code varchar(40) PRIMARY KEY", "at timestamp(3) PRIMARY KEY"
+_MIXED = "day date, code varchar(40), amount decimal(12,2), PRIMARY KEY (day, code, amount)"
 KEYS = {
     "whole": ("aid int PRIMARY KEY", "i", "seq"),
     "pair": ("a int, b bigint, PRIMARY KEY (a, b)", "i % 1000, i", "seq % 1000, seq"),
     "uuid": ("id uuid PRIMARY KEY", "md5(i::text)::uuid", "INSERT(INSERT(MD5(seq), 13, 1, '4'), 17, 1, '8')"),
-    "collated": ("code varchar(40) PRIMARY KEY", "'code-' || i", ""),
-    "text": ("code varchar(40) PRIMARY KEY", "'code-' || i", "CONCAT('code-', seq)"),
+    "text": (_TEXT, "'code-' || i", "CONCAT('code-', seq)"),
+    "collated": (_TEXT.replace(" PRIMARY", ' COLLATE "en" PRIMARY'), "'code-' || i", ""),
+    "collated_random": (_TEXT.replace(" PRIMARY", ' COLLATE "en" PRIMARY'), "md5(i::text)", ""),
+    "text_random": (_TEXT, "", "MD5(seq)"),
+    "decimal": ("amount decimal(12,2) PRIMARY KEY", "i / 100.0", "seq / 100.0"),
+    "moment": (_MOMENT, "'2020-01-01'::timestamp + i * interval '1 second'", "'2020-01-01' + INTERVAL seq SECOND"),
+    "mixed": (
+        _MIXED.replace("code varchar(40)", 'code varchar(40) COLLATE "en"'),
+        "date '2020-01-01' + i % 1000, 'code-' || i % 5000, i / 100.0",
+        "",
+    ),
+    "composite": (_MIXED, "", "'2020-01-01' + INTERVAL seq % 1000 DAY, CONCAT('code-', seq % 5000), seq / 100.0"),
 }
 
 
 def main() -> int:
-    """The exit code: 1 where a range of a table's keys costs two count(*) or more."""
+    """The exit code: 1 where a scheduled run costs two count(*) or more."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--database", choices=[*_PLACES], action="append")
+    parser.add_argument("--key", choices=[*KEYS], action="append", help="default: all")
     chosen = parser.parse_args()
     dear = False
     for name in chosen.database or _PLACES:
-        with tempfile.TemporaryDirectory(prefix="source-cost-") as folder, _PLACES[name](Path(folder), chosen.rows) as source:
+        keys = [k for k in chosen.key or KEYS if KEYS[k][1 if name == "postgresql" else 2]]
+        with (
+            tempfile.TemporaryDirectory(prefix="source-cost-") as folder,
+            _PLACES[name](Path(folder), chosen.rows, keys) as source,
+        ):
             for table in source.tables:
                 facts = _measured(source, table, chosen.runs)
-                dear |= facts["range_in_counts"] >= 2
+                dear |= facts["run_in_counts"] >= 2
                 print(json.dumps({"rows": chosen.rows, **facts, "load": round(os.getloadavg()[0], 1)}), flush=True)
     return 1 if dear else 0
 
@@ -68,8 +86,6 @@ def _measured(source: Source, table: Table, runs: int) -> dict[str, Any]:
     database = Platform().database(source)
     text = RowText(silver_spec("none", source, table, database.tables([table.id])[table.id]))
     with open_cut(database, statement_timeout=600) as cut:
-        if table.id.table == "collated":
-            cut._bytewise = lambda *_: frozenset()  # type: ignore[attr-defined]
         cursor: Any = getattr(cut, "cursor", None) or cut.connection  # type: ignore[attr-defined]
         if source.database.kind == "postgresql":
             server = psutil.Process(cursor.execute("SELECT pg_backend_pid()").fetchone()[0])
@@ -80,31 +96,60 @@ def _measured(source: Source, table: Table, runs: int) -> dict[str, Any]:
             cursor.execute(f"SELECT count(*) FROM {table.id.schema}.{table.id.table}")
             cursor.fetchall() if hasattr(cursor, "fetchall") else None
 
-        share, ranges = iter(range(1_000_000)), itertools.cycle(_ranges(cursor, table, text))
-        counted = _mean(server, count, runs)
-        some = _mean(server, lambda: cut.digest(table.id, text, next(ranges)), runs)
-        one = _mean(server, lambda: cut.digest(table.id, text, (next(share) % SHARES, SHARES)), runs)
-        whole = _mean(server, lambda: cut.digest(table.id, text, (0, 1)), max(2, runs // 5))
+        def measured(act: Callable[[], object], times: int = runs) -> float:
+            return _mean(server, act, times)
+
+        share, costs = iter(range(1_000_000)), {"count": measured(count)}
+        if text.order is not None and text.order.by_index(cut.bytewise(table.id)):
+            ranges = itertools.cycle(_ranges(_keys(cursor, table, text), text.order.names))
+            costs["run"] = measured(lambda: cut.digest(table.id, text, next(ranges)))
+        else:
+            costs |= _two_ranges(cut, cursor, table, text, _keys(cursor, table, text), measured)
+        costs["share"] = measured(lambda: cut.digest(table.id, text, (next(share) % SHARES, SHARES)), max(2, runs // 5))
+        costs["whole"] = measured(lambda: cut.digest(table.id, text, (0, 1)), max(2, runs // 10))
     return {
         "database": source.database.kind,
         "key": table.id.table,
-        **{f"{name}_ms": round(t * 1000, 1) for name, t in zip(_FACTS, (counted, some, one, whole), strict=True)},
+        **{f"{name}_ms": round(t * 1000, 1) for name, t in costs.items()},
         "shares": SHARES,
-        **{f"{name}_in_counts": round(t / counted, 2) for name, t in zip(_FACTS[1:], (some, one, whole), strict=True)},
+        **{f"{name}_in_counts": round(t / costs["count"], 2) for name, t in costs.items() if name != "count"},
     }
 
 
-def _ranges(cursor: Any, table: Table, text: RowText) -> list[KeyRange]:
+def _two_ranges(
+    cut: SourceCut, cursor: Any, table: Table, text: RowText, keys: list[Bound], measured: Callable[[Callable[[], object]], float]
+) -> dict[str, float]:
+    """The parts of a run, and their sum."""
+    names, count = text.in_own_order.names, len(keys) // SHARES
+    ranges = _ranges(keys, names)
+    ends, next_ = itertools.cycle(r.after for r in ranges), itertools.cycle(ranges)
+    anywhere = f"ORDER BY {text.dialect.hash(text.key_sql())} LIMIT {count // 2}"
+    asked = {row[0]: text.bound(row[1:]) for row in _read(cursor, table, f"{text.key_sql()}, {text.key_values_sql()}", anywhere)}
+    assert cut.present(table.id, text, asked) == asked.keys()
+    parts = {
+        "end": measured(lambda: cut.range_end(table.id, text, next(ends), count)),
+        "in_range": measured(lambda: cut.in_range(table.id, text, next(next_))),
+        "looked_up": measured(lambda: cut.present(table.id, text, asked)),
+    }
+    return {**parts, "run": sum(parts.values())}
+
+
+def _keys(cursor: Any, table: Table, text: RowText) -> list[Bound]:
+    """All of them, in the order that the source has for them."""
+    order = text.in_own_order.listed
+    rows = _read(cursor, table, order, f"ORDER BY {order}")
+    return [tuple(v if isinstance(v, int) else str(v) for v in row) for row in rows]
+
+
+def _read(cursor: Any, table: Table, columns: str, rest: str) -> Sequence[Sequence[Any]]:
+    """A cursor of MariaDB, a connection of PostgreSQL."""
+    asked = cursor.execute(f"SELECT {columns} FROM {table.id.schema}.{table.id.table} {rest}")
+    return list((cursor if hasattr(cursor, "fetchall") else asked).fetchall())
+
+
+def _ranges(keys: list[Bound], names: tuple[str, ...]) -> list[KeyRange]:
     """One of 127 of the keys, from a quarter, the half and three quarters of them on."""
-    order = text.order
-    assert order is not None
-    names, ordered = (", ".join(of(c) or "" for c in order.columns) for of in (lambda c: c.name, text.dialect.ordered))
-    place = f"{table.id.schema}.{table.id.table}"
-    # A cursor of MariaDB, a connection of PostgreSQL.
-    asked = cursor.execute(f"SELECT {names} FROM {place} ORDER BY {ordered}")
-    rows = (cursor if hasattr(cursor, "fetchall") else asked).fetchall()
-    keys = [tuple(v if isinstance(v, int) else str(v) for v in row) for row in rows]
-    return [KeyRange(order.names, keys[at], keys[at + len(keys) // SHARES]) for at in (len(keys) * i // 4 for i in (1, 2, 3))]
+    return [KeyRange(names, keys[at], keys[at + len(keys) // SHARES]) for at in (len(keys) * i // 4 for i in (1, 2, 3))]
 
 
 def _mean(server: psutil.Process, act: Callable[[], object], runs: int) -> float:
@@ -118,11 +163,12 @@ def _mean(server: psutil.Process, act: Callable[[], object], runs: int) -> float
 
 
 @contextmanager
-def _postgresql(folder: Path, rows: int) -> Iterator[Source]:
+def _postgresql(folder: Path, rows: int, keys: Sequence[str]) -> Iterator[Source]:
     folder.chmod(0o755)
     password = "cost"
-    with own_server(folder, password=password) as server:
-        for name, (columns, values, _) in KEYS.items():
+    with own_server(folder, password=password, locale=LOCALE) as server:
+        server.run(f"CREATE COLLATION en (provider = libc, locale = '{LOCALE}')")
+        for name, (columns, values, _) in ((name, KEYS[name]) for name in keys):
             server.run(
                 f"CREATE TABLE {name} ({columns}, {_REST})",
                 f"INSERT INTO {name} SELECT {values}, i % 10, i, '' FROM generate_series(1, {rows}) i",
@@ -132,21 +178,21 @@ def _postgresql(folder: Path, rows: int) -> Iterator[Source]:
             connection.execute("VACUUM ANALYZE")
         port = server.postgres.site.ports["postgres"]
         with _secret(password):
-            yield _source("postgresql", port, NAME, "public", dbname=NAME)
+            yield _source("postgresql", port, NAME, "public", keys, dbname=NAME)
 
 
 @contextmanager
-def _mariadb(folder: Path, rows: int) -> Iterator[Source]:
+def _mariadb(folder: Path, rows: int, keys: Sequence[str]) -> Iterator[Source]:
     with mariadb_server(folder, "--innodb-buffer-pool-size=1G") as server:
         server.execute("CREATE DATABASE cost")
-        for name, (columns, _, values) in ((n, key) for n, key in KEYS.items() if key[2]):
+        for name, (columns, _, values) in ((name, KEYS[name]) for name in keys):
             server.execute(
                 f"CREATE TABLE cost.{name} ({columns}, {_REST})",
                 f"INSERT INTO cost.{name} SELECT {values}, seq % 10, seq, '' FROM cost.seq_1_to_{rows}",
                 f"ANALYZE TABLE cost.{name}",
             )
         with _secret(PASSWORD):
-            yield _source("mariadb", server.port, "cdc", "cost")
+            yield _source("mariadb", server.port, "cdc", "cost", keys)
 
 
 @contextmanager
@@ -158,9 +204,9 @@ def _secret(password: str) -> Iterator[None]:
         del os.environ["CDC_SECRET_COST"]
 
 
-def _source(kind: str, port: int, user: str, schema: str, **more: str) -> Source:
+def _source(kind: str, port: int, user: str, schema: str, keys: Sequence[str], **more: str) -> Source:
     database = {"kind": kind, "host": "127.0.0.1", "port": port, "user": user, "password": {"secret": "cost"}, **more}
-    tables = [{"name": f"{schema}.{name}"} for name, key in KEYS.items() if key[2] or kind == "postgresql"]
+    tables = [{"name": f"{schema}.{name}"} for name in keys]
     return Source.model_validate({"source": "cost", "database": database, "tables": tables})
 
 

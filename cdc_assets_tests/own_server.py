@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from typing_extensions import override
 
 from cdc_assets.stack.components.postgres import Postgres, ensure_database, ensure_role
 from cdc_assets.stack.home import Home
@@ -67,13 +69,34 @@ def _owned(to: Path, like: Path) -> None:
     to.chmod(0o700)
 
 
+class PostgresWithLocales(Postgres):
+    """Its collations are those of compiled locales in a folder."""
+
+    locales: Path
+
+    @override
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "LOCPATH": str(self.locales)}
+
+
+def with_locale(site: Site, folder: Path, locale: str) -> Postgres:
+    """With this locale of glibc, such as en_US.UTF-8, whose source is in Debian's package `locales`."""
+    folder.mkdir(mode=0o755)
+    name, _, encoding = locale.partition(".")
+    subprocess.run(["localedef", "-i", name, "-f", encoding, str(folder / locale)], check=True)
+    server = PostgresWithLocales(site)
+    server.locales = folder
+    return server
+
+
 @contextmanager
-def own_server(folder: Path, *, password: str | None = None) -> Iterator[OwnServer]:
-    """Started, and stopped afterwards; `password` of the role, default one of its own."""
+def own_server(folder: Path, *, password: str | None = None, locale: str | None = None) -> Iterator[OwnServer]:
+    """Started, and stopped afterwards; `password` of the role, default one of its own; `locale` besides C.UTF-8."""
     for part in (folder, *folder.parents):
         if part.is_relative_to("/tmp") and part != Path("/tmp"):
             part.chmod(0o755)  # the server is another user's
-    postgres = Postgres(Site(Home(folder / "server").create(), assign(("postgres",), {})))
+    site = Site(Home(folder / "server").create(), assign(("postgres",), {}))
+    postgres = Postgres(site) if locale is None else with_locale(site, folder / "locales", locale)
     part = Part(postgres)
     part.start()
     try:

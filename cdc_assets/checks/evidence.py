@@ -75,6 +75,7 @@ def of_reconciliation(result: TableResult) -> Evidence:
     metadata |= {
         "cdc/source_rows": result.source_rows,
         "cdc/silver_rows": result.silver_rows,
+        **({} if result.looked_up is None else {"cdc/keys_looked_up": result.looked_up}),
         **({} if result.silver_version is None else {"cdc/silver_version": result.silver_version}),
         **({"cdc/source_snapshot": result.snapshot} if result.snapshot else {}),
         **({"cdc/source_lsn": result.lsn} if result.lsn else {}),

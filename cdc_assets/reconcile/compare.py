@@ -6,11 +6,16 @@
 4. Silver is brought to the cut (spark.reconcile.at_cut) and summed the same way.
 5. Buckets that differ are drilled down to keys, at the same snapshot; each suspect is folded again from all of bronze,
    which decides it and says where the damage is.
+
+Of two ranges of keys (spark.reconcile.own_order) rows are compared one by one, without buckets: step 2 reads the keys and hashes
+of the source's range, step 4 silver's rows of these keys and those of its own range, and the source is asked, in the same
+snapshot, which of the latter it has.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.reconcile import drill, lake
+from cdc_assets.reconcile import drill, lake, two_ranges
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.models import BaseSource, Source, Table
@@ -30,7 +35,8 @@ from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from spark.commits import Committed
 
 if TYPE_CHECKING:
-    from spark.reconcile.job import Digest
+    from spark.reconcile.job import Digest, KeyHashes
+    from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import RowText, Slice
 
 STATEMENT_TIMEOUT = 600.0
@@ -44,10 +50,11 @@ class Work:
     table: Table
     state: SilverState
     committed: Committed
-    part: Slice
+    part: Slice | TwoRanges
     catalogue: CatalogueTable
     text: RowText
     source: Digest
+    in_range: KeyHashes
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -61,7 +68,7 @@ def compare(
     source: Source,
     tables: Sequence[Table],
     *,
-    slices: Mapping[str, Slice] | None = None,
+    slices: Mapping[str, Slice | TwoRanges] | None = None,
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """By short table name. What stands in the way of comparing is a result as well, never an exception."""
@@ -72,7 +79,7 @@ def compare(
 
 
 def _compare(
-    platform: Platform, source: Source, tables: Sequence[Table], slices: Mapping[str, Slice], timeout: float
+    platform: Platform, source: Source, tables: Sequence[Table], slices: Mapping[str, Slice | TwoRanges], timeout: float
 ) -> dict[str, TableResult]:
     results: dict[str, TableResult] = {}
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
@@ -115,21 +122,32 @@ def _at_source(
     state: SilverState | None,
     committed: Committed | None,
     found: CatalogueTable | None,
-    part: Slice,
+    part: Slice | TwoRanges,
 ) -> Work:
+    from spark.reconcile.own_order import TwoRanges
+
     if found is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
     state, committed = lake.existing(source, table, state, committed)
     text = lake.row_text(platform, source, table, found)
     started = time.monotonic()
-    digest = cut.digest(table.id, text, part)
-    return Work(table, state, committed, part, found, text, digest, {"source": round(time.monotonic() - started, 3)})
+    digest: Digest = {}
+    in_range: KeyHashes = Counter()
+    if isinstance(part, TwoRanges):
+        in_range = cut.in_range(table.id, text, part.source)
+    else:
+        digest = cut.digest(table.id, text, part)
+    seconds = {"source": round(time.monotonic() - started, 3)}
+    return Work(table, state, committed, part, found, text, digest, in_range, seconds)
 
 
 def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile import job
+    from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import slice_text
 
+    if isinstance(work.part, TwoRanges):
+        return _two_ranges(platform, source, work, work.part, cut, position)
     task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake, work.part)
     started = time.monotonic()
     ours = platform.spark().run(job.digest, task)
@@ -151,6 +169,33 @@ def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, pos
     if differing:
         started = time.monotonic()
         result = drill.down(platform.spark(), task, cut, work.table, work.text, result, differing)
+        work.seconds["drill"] = round(time.monotonic() - started, 3)
+    return replace(result, seconds=dict(work.seconds))
+
+
+def _two_ranges(
+    platform: Platform, source: Source, work: Work, part: TwoRanges, cut: SourceCut, position: LogPosition
+) -> TableResult:
+    """Rows of the source's range, one by one; of silver's range the keys that the source has not."""
+    task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake)
+    started = time.monotonic()
+    ours = two_ranges.at_cut(platform.spark(), task, cut, work.table.id, work.text, part, work.in_range)
+    work.seconds["lake"] = round(time.monotonic() - started, 3)
+    result = TableResult(
+        table=f"{source.name}/{names.table_name(work.table)}",
+        verdict=EQUAL if ours.rows == work.in_range else DIFFERENT,
+        snapshot=cut.text,
+        lsn=cut.lsn,
+        silver_version=work.state.version,
+        source_rows=work.in_range.total(),
+        silver_rows=ours.compared,
+        looked_up=ours.looked_up,
+        share=part.text,
+        not_compared=work.text.not_compared,
+    )
+    if not result.equal:
+        started = time.monotonic()
+        result = drill.of_keys(platform.spark(), task, cut, work.table, work.text, result, work.in_range, ours.rows)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
 

@@ -2,6 +2,8 @@
 
     $CDC_HOME/reconciliation/<source>.json  {"<table>": {"columns": [...], "after": [...]}}
 
+A table that is compared by two ranges (spark.reconcile.own_order) has two places: `<table>:source` and `<table>:silver`.
+
 Each range begins where an earlier one ended, so every key value is compared in each round, whatever is written meanwhile. Two
 runs at the same time compare a range twice; none is left out. A lost file only starts the round again.
 """
@@ -17,6 +19,16 @@ from cdc_assets import settings
 from cdc_assets.resources.durable_file import replace_json
 
 Bound = tuple[int | str, ...]
+
+
+def of_source(table: str) -> str:
+    """The place in the source's own order."""
+    return f"{table}:source"
+
+
+def of_silver(table: str) -> str:
+    """The place in the order of silver's texts."""
+    return f"{table}:silver"
 
 
 def after(source: str, table: str, columns: tuple[str, ...]) -> Bound | None:

@@ -42,10 +42,27 @@ def down(
     looked_at = differing[: max(1, MAX_ROWS // per_bucket)]
     source = cut.key_hashes(table.id, text, looked_at, task.part)
     lake = sessions.run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
-    veil = Veil(table.sensitive)
+    settled = len(looked_at) == len(differing)
     if not text.keys:
-        found = _whole_rows(source, lake)
-        return _told(result, found, veil, tuple(text.forms), settled=len(looked_at) == len(differing))
+        return _told(result, _whole_rows(source, lake), Veil(table.sensitive), tuple(text.forms), settled=settled)
+    return of_keys(sessions, task, cut, table, text, result, source, lake, settled=settled)
+
+
+def of_keys(
+    sessions: SparkSessions,
+    task: Task,
+    cut: SourceCut,
+    table: Table,
+    text: RowText,
+    result: TableResult,
+    source: KeyHashes,
+    lake: KeyHashes,
+    *,
+    settled: bool = True,
+) -> TableResult:
+    """The same of the rows (key and hash) of both sides; `settled`: these are all that differ."""
+    from spark.reconcile import job
+
     missing, extra = source - lake, lake - source
     keys = sorted({key for key, _ in (*missing, *extra)})
     shown = keys[:MAX_SHOWN]
@@ -55,9 +72,8 @@ def down(
     duplicates = Counter(key for key, _ in lake.elements())
     told = [_difference(key, hashes.get(key), rows.get(key), answers[key], duplicates[key]) for key in shown]
     found = [difference for difference in told if difference is not None]
-    settled = len(looked_at) == len(differing) and len(shown) == len(keys)
-    extra_keys = len(keys) - len(shown)
-    return _told(result, found, veil, text.keys, settled=settled, more=extra_keys)
+    more = len(keys) - len(shown)
+    return _told(result, found, Veil(table.sensitive), text.keys, settled=settled and not more, more=more)
 
 
 def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> Difference | None:

@@ -39,6 +39,7 @@ class Difference:
 class TableResult:
     """One table at one cut. Seconds by phase: source, carry, lake, drill; `lsn`: the place in the log, or of topics, for people.
 
+    `looked_up` are the keys of silver that were asked for at the source, beside the rows compared (two ranges, ADR 48).
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
     neither cleared nor confirmed.
     """
@@ -51,6 +52,7 @@ class TableResult:
     silver_version: int | None = None
     source_rows: int | None = None
     silver_rows: int | None = None
+    looked_up: int | None = None
     buckets: int = 0
     buckets_differing: int = 0
     share: str = "1/1"
@@ -81,6 +83,8 @@ class TableResult:
             return f"could not be compared: {self.reason}"
         moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({self.suspects} suspects read again)"
         at = f"{moment}, {self.source_rows:,} rows in the source, {self.silver_rows:,} in silver"
+        if self.looked_up is not None:
+            at += f", {self.looked_up:,} key(s) of silver looked up in the source"
         part = "" if self.share == "1/1" else f" (share {self.share})"
         left_out = f"; not compared: {', '.join(self.not_compared)}" if self.not_compared else ""
         if self.equal:
@@ -89,8 +93,8 @@ class TableResult:
         for difference in self.differences:
             kinds[difference.kind] = kinds.get(difference.kind, 0) + 1
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "not told which"
-        buckets = f"{self.buckets_differing} of {self.buckets} buckets"
-        return f"{self.keys_differing} key(s) differ {at}{part}: {told}; {buckets}{left_out}"
+        buckets = f"; {self.buckets_differing} of {self.buckets} buckets" if self.buckets else ""
+        return f"{self.keys_differing} key(s) differ {at}{part}: {told}{buckets}{left_out}"
 
 
 class Veil:

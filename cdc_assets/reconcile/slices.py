@@ -2,8 +2,9 @@
 
 Of a key whose order is the same on both sides (spark.reconcile.key_order) the next range of keys, from where the last run
 ended (`cursors`): at the source that is a range of the key's index. Its end is chosen by the keys that silver has; the source
-may have more of them in it, which are all compared. Of other keys a share by the clock: with a rhythm of five minutes, each of
-N is looked at every N times five minutes.
+may have more of them in it, which are all compared. Of other primary keys the next range in the source's own order, and the next
+one in silver's (spark.reconcile.own_order). Of what is left (no primary key, a sensitive one, types that are not asked for by
+their texts) a share by the clock: with a rhythm of five minutes, each of N is looked at every N times five minutes.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.reconcile import cursors, lake
+from cdc_assets.reconcile import cursors, lake, two_ranges
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.databases.cuts import OwnOrderRows, open_rows
 from cdc_assets.resources.delta_log import SilverState, silver_state
 from cdc_assets.resources.platform import Platform
 
 if TYPE_CHECKING:
-    from spark.reconcile.row_text import Slice
+    from spark.reconcile.key_order import KeyRange
+    from spark.reconcile.own_order import TwoRanges
+    from spark.reconcile.row_text import RowText, Slice
 
 Share = tuple[int, int]
 WHOLE: Share = (0, 1)
+STATEMENT_TIMEOUT = 600.0
+# Keys and hashes of two ranges are brought here: of tables above 12,700,000 rows more runs than `shares` make a round.
+MOST_KEYS = 100_000
 
 
 def share_at(shares: int, *, every: float, now: float) -> Share:
@@ -33,7 +40,7 @@ def share_at(shares: int, *, every: float, now: float) -> Share:
     return int(now // max(60.0, every)) % shares, shares
 
 
-def slices_now(platform: Platform, source: Source, tables: Sequence[Table]) -> dict[str, Slice]:
+def slices_now(platform: Platform, source: Source, tables: Sequence[Table]) -> dict[str, Slice | TwoRanges]:
     """By short table name; tables that are compared whole are left out."""
     large = {}
     for table in tables:
@@ -54,21 +61,26 @@ def slices_now(platform: Platform, source: Source, tables: Sequence[Table]) -> d
     }
 
 
-def compared(source: Source, slices: Mapping[str, Slice], results: Mapping[str, TableResult]) -> None:
+def compared(source: Source, slices: Mapping[str, Slice | TwoRanges], results: Mapping[str, TableResult]) -> None:
     """The ranges of these results need not be read again in this round."""
     from spark.reconcile.key_order import KeyRange
+    from spark.reconcile.own_order import TwoRanges
 
-    done = {name for name, result in results.items() if result.verdict != NOT_COMPARED}
-    ranges = {name: part for name, part in slices.items() if name in done and isinstance(part, KeyRange)}
-    cursors.advance(source.name, {name: (part.columns, part.to) for name, part in ranges.items()})
+    ends = {}
+    for name, part in slices.items():
+        if results[name].verdict == NOT_COMPARED:
+            continue
+        if isinstance(part, TwoRanges):
+            for place, keys in ((cursors.of_source(name), part.source), (cursors.of_silver(name), part.lake)):
+                ends[place] = keys.columns, keys.to
+        elif isinstance(part, KeyRange):
+            ends[name] = part.columns, part.to
+    cursors.advance(source.name, ends)
 
 
 def _slice(
     platform: Platform, source: Source, table: Table, state: SilverState, shares: int, found: CatalogueTable | None
-) -> Slice:
-    from spark.reconcile.job import Next, range_end
-    from spark.reconcile.key_order import KeyRange
-
+) -> Slice | TwoRanges:
     every = (table.volumetry or source.volumetry).every.total_seconds()
     by_clock = share_at(shares, every=every, now=time.time())
     if found is None:
@@ -76,10 +88,35 @@ def _slice(
     try:
         text = lake.row_text(platform, source, table, found)
         # A range's ends are values of the key, which are kept and shown: not those of sensitive columns.
-        if text.order is None or set(text.keys) & set(table.sensitive):
+        if set(text.keys) & set(table.sensitive):
             return by_clock
-        after = cursors.after(source.name, names.table_name(table), text.order.names)
-        asked = Next(text.spec, state.version, after, max(1, state.rows // shares))
-        return KeyRange(text.order.names, after, platform.spark().run(range_end, asked))
+        in_own_order = text.own is not None and text.keys == found.primary_key and source.reconciliation.standby is None
+        if text.order is not None and (text.order.by_index() or not in_own_order):
+            return _range(platform, source, table, text, state, shares)
+        if not in_own_order:
+            return by_clock
+        with open_rows(platform.database(source), statement_timeout=STATEMENT_TIMEOUT) as rows:
+            if text.order is not None and text.order.by_index(rows.bytewise(table.id)):
+                return _range(platform, source, table, text, state, shares)
+            return _two_ranges(platform, source, table, text, state, shares, rows)
     except CdcAssetsError:
         return by_clock
+
+
+def _range(platform: Platform, source: Source, table: Table, text: RowText, state: SilverState, shares: int) -> KeyRange:
+    from spark.reconcile.job import Next, range_end
+    from spark.reconcile.key_order import KeyRange
+
+    after = cursors.after(source.name, names.table_name(table), text.keys)
+    asked = Next(text.spec, state.version, after, max(1, state.rows // shares))
+    return KeyRange(text.keys, after, platform.spark().run(range_end, asked))
+
+
+def _two_ranges(
+    platform: Platform, source: Source, table: Table, text: RowText, state: SilverState, shares: int, rows: OwnOrderRows
+) -> TwoRanges:
+    count, name = max(1, min(state.rows // shares, MOST_KEYS)), names.table_name(table)
+    key = text.in_own_order.declared
+    theirs, ours = (cursors.after(source.name, place(name), key) for place in (cursors.of_source, cursors.of_silver))
+    sessions, version = platform.spark(), state.version
+    return two_ranges.following(sessions, rows, table.id, text, version=version, count=count, after=(theirs, ours))

@@ -23,6 +23,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:
+    from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import Slice
 
 STATEMENT_TIMEOUT = 600.0
@@ -62,15 +63,19 @@ def as_declared(
     source: Source,
     tables: Sequence[Table],
     *,
-    slices: Mapping[str, Slice] | None = None,
+    slices: Mapping[str, Slice | TwoRanges] | None = None,
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
     declared = source.reconciliation.standby
     if declared is None:
         return exact.compare(platform, source, tables, slices=slices, timeout=timeout)
+    from spark.reconcile.own_order import TwoRanges
+
+    # Two ranges need a cut: none are chosen for a source with a standby (slices).
+    shares = {name: part for name, part in (slices or {}).items() if not isinstance(part, TwoRanges)}
     try:
-        return compare(platform, source, tables, standby=settings.resolve(declared), slices=slices, timeout=timeout)
+        return compare(platform, source, tables, standby=settings.resolve(declared), slices=shares, timeout=timeout)
     except CdcAssetsError as error:
         names_ = [names.table_name(table) for table in tables]
         return {n: TableResult(f"{source.name}/{n}", NOT_COMPARED, reason=str(error), method="two-step") for n in names_}

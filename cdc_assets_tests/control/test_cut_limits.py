@@ -79,7 +79,7 @@ def test_a_text_that_is_ordered_by_its_bytes_is_asked_for_by_its_own_index(
     place = TableId("public", "words")
     if not own:
         # The embedded PostgreSQL has no collation of another order: this is how a column of one is asked for.
-        monkeypatch.setattr(postgresql_cut.PostgresRows, "_bytewise", lambda *_: frozenset())
+        monkeypatch.setattr(postgresql_cut.PostgresRows, "bytewise", lambda *_: frozenset())
     with live.connection() as connection:
         connection.execute("DROP TABLE IF EXISTS words")
         connection.execute(f'CREATE TABLE words (w text COLLATE "{collation}" PRIMARY KEY, n int)'.encode())
@@ -98,7 +98,7 @@ def test_a_text_that_is_ordered_by_its_bytes_is_asked_for_by_its_own_index(
             )
             assert sum(rows for rows, _ in found.values()) == last - first
         part = KeyRange(("w",), *bounds[2:4])
-        assert cut._bytewise(place, part) == ({"w"} if own else set())  # type: ignore[attr-defined]
+        assert cut.bytewise(place) == ({"w"} if own else set())
     with live.connection() as connection:
         query = f"EXPLAIN SELECT n FROM words WHERE {text.slice_sql(part, {'w'} if own else ())}"
         plan = "\n".join(row[0] for row in connection.execute(query.encode()))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -29,6 +29,10 @@ from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 from spark import bronze, silver
 from spark.specs import BronzeSpec, TopicRange
+
+if TYPE_CHECKING:
+    from spark.reconcile.own_order import TwoRanges
+    from spark.reconcile.row_text import Slice
 
 
 @dataclass
@@ -144,10 +148,16 @@ class SmallChain:
     def silver(self, short: str) -> str:
         return names.silver_path(str(self.root), self.source, self.source.table(short))
 
-    def compare(self, tables: Sequence[str] = (), *, during: Callable[[], None] | None = None) -> dict[str, TableResult]:
+    def compare(
+        self,
+        tables: Sequence[str] = (),
+        *,
+        during: Callable[[], None] | None = None,
+        slices: Mapping[str, Slice | TwoRanges] | None = None,
+    ) -> dict[str, TableResult]:
         self._copier.during = during
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        return compare(self.platform, self.source, chosen)
+        return compare(self.platform, self.source, chosen, slices=slices)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli.reconcile import _share
 from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
-from cdc_assets.reconcile.slices import share_at
+from cdc_assets.reconcile.slices import compared, share_at
+from cdc_assets.registry.models import Source
+from spark.reconcile.key_order import KeyRange
+from spark.reconcile.own_order import TwoRanges
 
 FOUND = Difference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
 
@@ -42,6 +46,10 @@ def test_evidence() -> None:
     )
     assert not {"cdc/source_snapshot", "cdc/silver_version"} & set(told)
     assert two_step.sentence() == "equal in two steps (3 suspects read again), 2 rows in the source, 2 in silver"
+    ranges = replace(two_step, method="cut", looked_up=1, suspects=0)
+    assert ranges.sentence() == "equal at t 0:3, 2 rows in the source, 2 in silver, 1 key(s) of silver looked up in the source"
+    assert of_reconciliation(ranges)[2]["cdc/keys_looked_up"] == 1
+    assert "buckets" not in replace(ranges, verdict=DIFFERENT).sentence()
     passed, text, metadata = of_reconciliation(
         TableResult("s/t", DIFFERENT, **counts, buckets_differing=1, keys_differing=1, differences=(FOUND,))
     )
@@ -68,6 +76,20 @@ def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.
     assert cursors.after("s", "t", ("other",)) is None
     cursors.advance("s", {"t": (("id",), None)})
     assert (cursors.after("s", "t", ("id",)), cursors.after("s", "u", ("a", "b"))) == (None, ("ü;'", -1))
+    ranges = {"v": TwoRanges(KeyRange(("id",), None, ("ß",)), KeyRange(("id",), ("1:a;",), ("2:b;",)))}
+    results = {"v": TableResult("s/v", EQUAL)}
+    compared(Source.model_construct(source="s"), ranges, results)
+    assert cursors.after("s", cursors.of_source("v"), ("id",)) == ("ß",)
+    assert cursors.after("s", cursors.of_silver("v"), ("id",)) == ("2:b;",)
+    # The one has come to its end, the other goes on; and neither where nothing could be compared.
+    ranges = {"v": TwoRanges(KeyRange(("id",), ("ß",)), KeyRange(("id",), ("2:b;",), ("2:c;",)))}
+    compared(Source.model_construct(source="s"), ranges, {"v": TableResult("s/v", NOT_COMPARED)})
+    assert cursors.after("s", cursors.of_source("v"), ("id",)) == ("ß",)
+    compared(Source.model_construct(source="s"), ranges, results)
+    assert (cursors.after("s", cursors.of_source("v"), ("id",)), cursors.after("s", cursors.of_silver("v"), ("id",))) == (
+        None,
+        ("2:c;",),
+    )
     (file,) = (tmp_path / "reconciliation").iterdir()
     file.write_text("{")
     assert cursors.after("s", "u", ("a", "b")) is None

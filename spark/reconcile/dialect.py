@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Protocol
 
 from spark.canonical import mariadb
 from spark.specs import Column
+from spark.types.rule import SourceType
 
 # A share of so many is read without looking at more of a row than its key (RowText.share_sql). Prime: keys come in strides.
 SHARES = 127
@@ -52,12 +54,22 @@ class Dialect(Protocol):
     def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
         """That the values are, as a row, > `after` and <= `to`; `true` where both are None."""
 
+    def readable(self, column: Column) -> bool:
+        """Whether its type reads the canonical text of a value as that value (own_order)."""
+
+    def literal(self, column: Column, text: str) -> str:
+        """The value with this text, as a constant that is compared as the column itself is."""
+
 
 class PostgreSql:
     """concat() takes NULL for an empty text, and at most 100 arguments."""
 
     whole: tuple[str, ...] = ("smallint", "integer", "bigint")
     _arguments = 90
+    _readable = (
+        *(*whole, "oid", "numeric", "boolean", "text", "character varying", "character", "uuid", "date"),
+        *("timestamp without time zone", "timestamp with time zone", "time without time zone"),
+    )
 
     def quoted(self, name: str) -> str:
         """An identifier."""
@@ -109,11 +121,26 @@ class PostgreSql:
         signs = [f"({row}) {sign} ({', '.join(bound)})" for sign, bound in ((">", after), ("<=", to)) if bound is not None]
         return " AND ".join(signs) or "true"
 
+    def readable(self, column: Column) -> bool:
+        """Types whose text is that of their output function, in UTC."""
+        source = SourceType.parse(column.source_type, column.kind)
+        if source is None or source.array:
+            return False
+        if column.kind in ("", "base"):
+            return source.bare == "citext" if column.kind else source.name in self._readable
+        return column.kind == "enum"
+
+    def literal(self, column: Column, text: str) -> str:
+        """Of no type, so that it becomes the column's, with the column's collation."""
+        return "'" + text.replace("'", "''") + "'"
+
 
 class MariaDb:
     """CONCAT() of a NULL is NULL, and so is a text longer than max_allowed_packet: that must not pass for a NULL."""
 
     whole = mariadb.WHOLE
+    _numeric = ("bigint unsigned", "decimal", "decimal unsigned")
+    _readable = (*whole, *_numeric, "date", "datetime", "timestamp", "time", "char", "varchar", "uuid")
 
     def quoted(self, name: str) -> str:
         """An identifier."""
@@ -159,7 +186,7 @@ class MariaDb:
             return str(value)
         if mariadb.type_name(column) == "uuid":
             return f"X'{value.replace('-', '')}'"
-        return f"_utf8mb4 X'{value.encode().hex()}' COLLATE utf8mb4_nopad_bin"
+        return f"{_hexadecimal(value)} COLLATE utf8mb4_nopad_bin"
 
     def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
         """Written out: of a row comparison no index would be used. BETWEEN looks at a text or a uuid once, not twice."""
@@ -168,12 +195,27 @@ class MariaDb:
         parts += [self._beyond(values, "<=", to)] if to else []
         return " AND ".join(parts) or "true"
 
+    def readable(self, column: Column) -> bool:
+        """Enums and sets are ordered by their numbers, but compared with a text as texts: those are not."""
+        return mariadb.type_name(column) in self._readable
+
+    def literal(self, column: Column, text: str) -> str:
+        """A text is converted to the column's character set, and compared in its collation: that of a constant is weaker."""
+        if mariadb.type_name(column) not in (*self.whole, *self._numeric):
+            return _hexadecimal(text)
+        # Java writes a small decimal as 1E-10, which would be a double here.
+        return format(Decimal(text), "f")
+
     def _beyond(self, values: Sequence[str], sign: str, bounds: Sequence[str]) -> str:
         strict = sign.rstrip("=")
         found = f"{values[-1]} {sign} {bounds[-1]}"
         for value, bound in zip(reversed(values[:-1]), reversed(bounds[:-1]), strict=True):
             found = f"({value} {strict} {bound} OR ({value} = {bound} AND {found}))"
         return f"{values[0]} {strict}= {bounds[0]} AND {found}" if len(values) > 1 else found
+
+
+def _hexadecimal(text: str) -> str:
+    return f"_utf8mb4 X'{text.encode().hex()}'"
 
 
 DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSql(), "mariadb": MariaDb()}

@@ -16,7 +16,7 @@ from spark.changes import slot
 from spark.identifiers import quoted
 from spark.reconcile.at_cut import AtCut, Base
 from spark.reconcile.cut import AnyCut
-from spark.reconcile.key_order import Bound
+from spark.reconcile.key_order import Bound, KeyRange, about
 from spark.reconcile.row_text import LOW_BITS, WHOLE, RowText, Slice
 from spark.specs import SilverSpec
 
@@ -61,7 +61,7 @@ def digest(session: SparkSession, task: Task) -> Digest:
     rows = at.rows().where(at.row_text.within(task.part))
     found = _summed(rows.select(*_columns(at), "hidden"))
     if any(r.hidden for r in found):
-        found = _summed(_settled(at, task.part).withColumn("hidden", sf.lit(False)))
+        found = _summed(_settled(at, rows).withColumn("hidden", sf.lit(False)))
     return {r.bucket: (r.rows, (r.high << LOW_BITS) + r.low) for r in found}
 
 
@@ -78,28 +78,70 @@ def _summed(rows: DataFrame) -> list[Row]:
 def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> KeyHashes:
     """Key text and hash of every row in some buckets."""
     at = _at_cut(session, task)
-    rows = _settled(at, task.part).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
+    chosen = at.rows().where(at.row_text.within(task.part))
+    rows = _settled(at, chosen).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
     table = rows.toArrow()
     return Counter(zip(table.column("key").to_pylist(), table.column("hash").to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)
+class Held:
+    """Silver's rows at the cut of the keys that were asked for, and those of a range of its own keys, with these' values."""
+
+    asked: KeyHashes
+    ranged: KeyHashes
+    values: Mapping[str, tuple[str | None, ...]]
+
+
+def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyRange) -> Held:
+    """The rows of these keys (texts), and those of a range of keys in the order of their texts."""
+    plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
+    at = _at_cut(session, task)
+    text = at.row_text
+    asked = session.createDataFrame([(key,) for key in keys], "asked string")
+    ranged = _ranged(text.key(), own)
+    rows = at.rows().withColumn("ranged", ranged).join(sf.broadcast(asked), text.key() == sf.col("asked"), "left")
+    chosen = rows.where(sf.col("ranged") | sf.col("asked").isNotNull()).drop("ranged", "asked")
+    settled = _settled(at, chosen, ranged.alias("ranged"), *text.key_columns())
+    table = settled.drop("bucket").toArrow().to_pydict()
+    wanted, found = {*keys}, [*zip(table["key"], table["hash"], table["ranged"], strict=True)]
+    values = zip(*(table[f"k{i}"] for i in range(len(text.keys))), strict=True)
+    return Held(
+        Counter((key, hash_) for key, hash_, _ in found if key in wanted),
+        Counter((key, hash_) for key, hash_, within in found if within),
+        {key: text.key_values(value) for (key, _, within), value in zip(found, values, strict=True) if within},
+    )
+
+
+def _ranged(key: Expression, own: KeyRange) -> Expression:
+    above = sf.lit(True) if own.after is None else key > sf.lit(own.after[0])
+    return above if own.to is None else above & (key <= sf.lit(own.to[0]))
+
+
+@dataclass(frozen=True)
 class Next:
-    """Asks for the end of the range of about `count` keys that follows `after`, in silver at a version."""
+    """Asks for the end of the range of about `count` keys that follows `after`, in silver at a version.
+
+    In the order of the key's columns, or (`by_text`) in that of its text.
+    """
 
     spec: SilverSpec
     version: int
     after: Bound | None
     count: int
+    by_text: bool = False
 
 
 def range_end(session: SparkSession, asked: Next) -> Bound | None:
     """The last key of the range; None: it is the last range."""
-    order = RowText(asked.spec).order
-    assert order is not None
+    text = RowText(asked.spec)
     silver = session.read.format("delta").option("versionAsOf", asked.version).load(asked.spec.path)
-    columns = [sf.col(quoted(c.name)).alias(slot(i)) for i, c in zip(order.places, order.columns, strict=True)]
-    return order.end(silver.select(*columns), asked.after, asked.count)
+    places = {c.name: i for i, c in enumerate(asked.spec.columns)}
+    keys = silver.select(*[sf.col(quoted(key)).alias(slot(places[key])) for key in text.keys])
+    if asked.by_text:
+        return about(keys.select(text.key().alias("key")).where(_ranged(sf.col("key"), KeyRange((), asked.after))), asked.count)
+    assert text.order is not None
+    return text.order.end(keys, asked.after, asked.count)
 
 
 def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str, Suspect]:
@@ -138,10 +180,9 @@ def _named(at: AtCut, row: Mapping[str, Any]) -> Texts:
     return at.row_text.shown([row[f"t{i}"] for i in range(len(at.row_text.forms))])
 
 
-def _settled(at: AtCut, part: Slice) -> DataFrame:
-    """Every row of the slice at the cut: key text, hash, bucket. Rows of silver that the cut does not see come from bronze."""
-    text, columns = at.row_text, _columns(at)
-    rows = at.rows().where(text.within(part))
+def _settled(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
+    """Of these rows at the cut: key text, hash, bucket, and `more`. Rows of silver that the cut does not see come from bronze."""
+    text, columns = at.row_text, (*_columns(at), *more)
     if not at.spec.keys:
         return rows.select(*columns)
     shown = rows.where("hidden").select(text.key().alias("key")).distinct()

@@ -72,6 +72,10 @@ class KeyOrder:
     def _constants(self, bound: Bound | None) -> list[str] | None:
         return None if bound is None else [self.dialect.bound(*pair) for pair in zip(self.columns, bound, strict=True)]
 
+    def by_index(self, own: Collection[str] = ()) -> bool:
+        """Whether the index of these columns serves the condition; `own` as in `sql`."""
+        return all(c.name in own or self.dialect.ordered(c) == self.dialect.quoted(c.name) for c in self.columns)
+
     # -- Spark ---------------------------------------------------------------------------------------------------
 
     def lake(self, keys: KeyRange) -> Expression:
@@ -84,13 +88,8 @@ class KeyOrder:
 
     def end(self, rows: DataFrame, after: Bound | None, count: int) -> Bound | None:
         """The last key of the next range of about `count` of these rows above `after`; None: what is left is fewer."""
-        rate = min(1.0, SAMPLE / count)
         columns = [sf.col(slot(place)) for place in self.places]
-        keys = rows.where(self.lake(KeyRange(self.names, after))).select(*columns)
-        sampled = keys if rate == 1.0 else keys.sample(rate)
-        wanted = max(1, round(count * rate))
-        first = sampled.dropna().orderBy(*columns).limit(wanted + 1).collect()
-        return tuple(first[wanted - 1]) if len(first) > wanted else None
+        return about(rows.where(self.lake(KeyRange(self.names, after))).select(*columns), count)
 
     def _above(self, bound: Bound) -> Expression:
         """Lexicographic; the first column's own bound is said apart, for the statistics of files and row groups."""
@@ -102,6 +101,15 @@ class KeyOrder:
     def _same(self, keys: KeyRange) -> None:
         if keys.columns != self.names:
             raise NotComparableError(f"the key is {', '.join(self.names)} now, and was {', '.join(keys.columns)}: run it again")
+
+
+def about(keys: DataFrame, count: int) -> Bound | None:
+    """The last of the first `count` of these keys in their order, or so; None: there are fewer."""
+    rate = min(1.0, SAMPLE / count)
+    sampled = keys if rate == 1.0 else keys.sample(rate)
+    wanted = max(1, round(count * rate))
+    first = sampled.dropna().orderBy(*keys.columns).limit(wanted + 1).collect()
+    return tuple(first[wanted - 1]) if len(first) > wanted else None
 
 
 def key_order(columns: Sequence[Column], keys: Sequence[str], dialect: Dialect) -> KeyOrder | None:

@@ -23,7 +23,8 @@ from spark.canonical.registry import form
 from spark.changes import slot
 from spark.errors import NotComparableError
 from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
-from spark.reconcile.key_order import KeyOrder, KeyRange, key_order
+from spark.reconcile.key_order import Bound, KeyOrder, KeyRange, key_order
+from spark.reconcile.own_order import OwnOrder, TwoRanges, own_order
 from spark.specs import SilverSpec
 
 LOW_BITS = 30
@@ -32,9 +33,9 @@ Slice = Share | KeyRange
 WHOLE: Share = (0, 1)
 
 
-def slice_text(part: Slice) -> str:
+def slice_text(part: Slice | TwoRanges) -> str:
     """A slice for people: `4/127`, or its keys."""
-    return part.text if isinstance(part, KeyRange) else f"{part[0] + 1}/{part[1]}"
+    return f"{part[0] + 1}/{part[1]}" if isinstance(part, tuple) else part.text
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,34 @@ class RowText:
         """The order of its keys, where both sides have the same."""
         return key_order(self.spec.columns, self.keys, self.dialect)
 
+    @cached_property
+    def own(self) -> OwnOrder | None:
+        """The source's own order of its keys, where they can be asked for by their texts."""
+        return own_order(self.spec.columns, self.keys, self.dialect)
+
+    @property
+    def in_own_order(self) -> OwnOrder:
+        """The same, where slices were chosen by it."""
+        if self.own is None:
+            raise NotComparableError(f"the key ({', '.join(self.keys)}) cannot be asked for by its text any more: run it again")
+        return self.own
+
+    def bound(self, texts: Sequence[str | None]) -> Bound:
+        """A key's values, of the texts that the source writes of them."""
+        return tuple(str(value) for value in self.key_values(texts))
+
+    def key_values_sql(self) -> str:
+        """The canonical texts of the key's columns, one by one.
+
+        Named, since `amount::text` would be called amount, and ORDER BY amount would order by it.
+        """
+        quoted = self.dialect.quoted
+        return ", ".join(f"{self.forms[key].sql(quoted(key))} AS {quoted(f'text of {key}')}" for key in self.keys)
+
+    def key_values(self, texts: Sequence[str | None]) -> tuple[str | None, ...]:
+        """Those without their lengths."""
+        return tuple(self.forms[key].shown(text) for key, text in zip(self.keys, texts, strict=True))
+
     def _in_order(self, part: KeyRange) -> KeyOrder:
         if self.order is None:
             raise NotComparableError(f"the key ({', '.join(self.keys)}) has no order that is known on both sides: {part.text}")
@@ -158,6 +187,11 @@ class RowText:
     def key(self) -> Expression:
         """The key's text; the row's own where there is no key."""
         return self.text(self.keys) if self.keys else self.row()
+
+    def key_columns(self) -> list[Expression]:
+        """The canonical texts of the key's columns, one by one: k0, k1, ..."""
+        order = {c.name: i for i, c in enumerate(self.spec.columns)}
+        return [self.forms[key].lake(sf.col(slot(order[key]))).alias(f"k{i}") for i, key in enumerate(self.keys)]
 
     def hash(self) -> Expression:
         """The row's hash."""

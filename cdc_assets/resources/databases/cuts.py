@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -11,11 +11,14 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases import mariadb_cut, postgresql_cut
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.databases.mariadb_cut import MariaDbCut
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.postgresql_cut import PostgresRows
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import AnyCut
     from spark.reconcile.job import Digest, KeyHashes, Texts
+    from spark.reconcile.key_order import Bound, KeyRange
     from spark.reconcile.row_text import RowText, Slice
 
 KINDS = ("postgresql", "mariadb")
@@ -34,6 +37,22 @@ class SourceRows(Protocol):
         """The rows of these keys (texts), as they are shown."""
 
 
+class OwnOrderRows(Protocol):
+    """A table's keys in the order of its own primary-key index (spark.reconcile.own_order)."""
+
+    def bytewise(self, table: TableId) -> frozenset[str]:
+        """The columns whose texts the database itself orders by their bytes."""
+
+    def range_end(self, table: TableId, row_text: RowText, after: Bound | None, count: int) -> Bound | None:
+        """The last of the `count` keys above `after`; None: there are no more than these."""
+
+    def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
+        """Key text and hash of every row in a range."""
+
+    def present(self, table: TableId, row_text: RowText, keys: Mapping[str, Sequence[str | None]]) -> set[str]:
+        """Those of these keys (texts, with their columns' values) that have a row."""
+
+
 class AnyRows(SourceRows, Protocol):
     """Rows that are read in two steps."""
 
@@ -47,7 +66,7 @@ class AnyRows(SourceRows, Protocol):
         """Records of the source's side that could not be read, so that nobody knows whose they are. After a digest."""
 
 
-class SourceCut(SourceRows, Protocol):
+class SourceCut(SourceRows, OwnOrderRows, Protocol):
     """The rows of one read-only transaction at an exact moment."""
 
     @property
@@ -72,6 +91,15 @@ def open_cut(database: MariaDbDatabase | PostgresDatabase, *, statement_timeout:
     if isinstance(database, MariaDbDatabase):
         return mariadb_cut.open_cut(database, statement_timeout=statement_timeout)
     return postgresql_cut.open_cut(database, statement_timeout=statement_timeout)
+
+
+def open_rows(
+    database: MariaDbDatabase | PostgresDatabase, *, statement_timeout: float
+) -> AbstractContextManager[PostgresRows | MariaDbCut]:
+    """The rows of this moment, whichever that is; of a standby of PostgreSQL as well."""
+    if isinstance(database, MariaDbDatabase):
+        return mariadb_cut.open_cut(database, statement_timeout=statement_timeout)
+    return postgresql_cut.open_rows(database, statement_timeout=statement_timeout)
 
 
 @dataclass(frozen=True)
@@ -108,6 +136,4 @@ class RowsNow:
         return 0
 
     def _open(self) -> AbstractContextManager[SourceRows]:
-        if isinstance(self.database, MariaDbDatabase):
-            return mariadb_cut.open_cut(self.database, statement_timeout=self.statement_timeout)
-        return postgresql_cut.open_rows(self.database, statement_timeout=self.statement_timeout)
+        return open_rows(self.database, statement_timeout=self.statement_timeout)

@@ -10,7 +10,7 @@ https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-sna
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -19,17 +19,25 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import BinlogCut
     from spark.reconcile.job import Digest, KeyHashes, Texts
+    from spark.reconcile.key_order import Bound, KeyRange
     from spark.reconcile.row_text import RowText, Slice
 
 # Stands in a sum for the hash of a row that could not be written, above any sum of hashes.
 _UNWRITTEN = 1 << 120
+# So many keys are looked up by one statement: of conditions joined by OR 1,000 cost twice as much a key as 200.
+_LOOKED_UP = 200
+# "Illegal mix of collations", of two, three and more: ER_CANT_AGGREGATE_2COLLATIONS and so on.
+_MIXED = (1267, 1270, 1271)
 # Texts of values must not depend on the server's settings.
 _SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2, max_statement_time = {seconds}"
+# Lists of keys are ranges of the index: a list of 1,000 and more would else be joined as a table, and the whole index read.
+_SETTINGS += ", in_predicate_conversion_threshold = 0"
 
 
 @contextmanager
@@ -98,10 +106,7 @@ class MariaDbCut:
         found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}
         unwritten = sum(total // _UNWRITTEN for _, total in found.values())
         if unwritten:
-            raise DatabaseError(
-                f"{table.schema}.{table.table}: {unwritten} row(s) are longer than max_allowed_packet as text and cannot be "
-                "compared; let the server take the longest row (SET GLOBAL max_allowed_packet)"
-            )
+            raise _too_long(table, unwritten)
         return found
 
     def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
@@ -123,6 +128,48 @@ class MariaDbCut:
         found = self._scan(table, f"{query}({', '.join(['%s'] * len(keys))})", list(keys))
         return {row[0]: row_text.shown([_as_text(value) for value in row[1:]]) for row in found}
 
+    def bytewise(self, table: TableId) -> frozenset[str]:
+        """None: a range in the order of bytes is a scan here."""
+        return frozenset()
+
+    def range_end(self, table: TableId, row_text: RowText, after: Bound | None, count: int) -> Bound | None:
+        """The last of the `count` keys above `after`; None: there are no more than these."""
+        from spark.reconcile.key_order import KeyRange
+
+        own = row_text.in_own_order
+        query = f"SELECT {row_text.key_values_sql()} FROM {_named(table, row_text)} FORCE INDEX (PRIMARY) "
+        query += f"WHERE {own.sql(KeyRange(own.names, after))} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}"
+        found = self._scan(table, query)
+        return row_text.bound([_as_text(value) for value in found[0]]) if len(found) == 2 else None
+
+    def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
+        """Key text and hash of every row in a range."""
+        query = f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table, row_text)} FORCE INDEX (PRIMARY) "
+        rows = self._scan(table, f"{query} WHERE {row_text.in_own_order.sql(keys)} LIMIT {MOST_ROWS + 1}")
+        if unwritten := sum(hash_ is None for _, hash_ in rows):
+            raise _too_long(table, unwritten)
+        return few_enough(table, Counter((key, int(hash_)) for key, hash_ in rows))
+
+    def present(self, table: TableId, row_text: RowText, keys: Mapping[str, Sequence[str | None]]) -> set[str]:
+        """Those of these keys (texts, with their columns' values) that have a row."""
+        own, found = row_text.in_own_order, set[str]()
+        asked = [(key, [str(v) for v in values]) for key, values in keys.items() if None not in values]
+        query = f"SELECT {row_text.key_sql()} FROM {_named(table, row_text)} FORCE INDEX (PRIMARY) WHERE "
+        for start in range(0, len(asked), _LOOKED_UP):
+            some = asked[start : start + _LOOKED_UP]
+            try:
+                rows = self._scan(table, f"{query}({own.one_of([values for _, values in some])})")
+            except DatabaseError as error:
+                cause = error.__cause__
+                if not cause or cause.args[0] not in _MIXED:
+                    raise
+                # A character that the column's set has not, which only damage writes: told by the rows' own texts, in a scan.
+                listed = ", ".join(["%s"] * len(some))
+                scan = f"{query}{row_text.key_sql()} IN ".replace("%", "%%") + f"({listed})"
+                rows = self._scan(table, scan, [key for key, _ in some])
+            found.update(row[0] for row in rows)
+        return found & keys.keys()
+
     def _scan(self, table: TableId, query: str, values: Sequence[Any] | None = None) -> list[Any]:
         import pymysql
 
@@ -135,6 +182,13 @@ class MariaDbCut:
                 raise DatabaseError(f"{table.schema}.{table.table}: {error.args[-1]}") from error
             self.cursor.execute("ROLLBACK TO SAVEPOINT scan")
             return found
+
+
+def _too_long(table: TableId, rows: int) -> DatabaseError:
+    return DatabaseError(
+        f"{table.schema}.{table.table}: {rows} row(s) are longer than max_allowed_packet as text and cannot be "
+        "compared; let the server take the longest row (SET GLOBAL max_allowed_packet)"
+    )
 
 
 def _as_text(value: Any) -> str | None:

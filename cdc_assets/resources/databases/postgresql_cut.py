@@ -9,18 +9,20 @@ https://www.postgresql.org/docs/18/functions-info.html#FUNCTIONS-INFO-SNAPSHOT
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
 from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import Cut
     from spark.reconcile.job import Digest, KeyHashes, Texts
+    from spark.reconcile.key_order import Bound, KeyRange
     from spark.reconcile.row_text import RowText, Slice
 
 # Texts of values must not depend on the server's settings.
@@ -45,6 +47,9 @@ JOIN pg_database d ON d.datname = current_database(), LATERAL (SELECT
 WHERE a.attrelid = $1::regclass AND c.collisdeterministic
   AND (provider = 'b' OR provider = 'c' AND locale IN ('C', 'POSIX', 'C.UTF-8', 'C.UTF8', 'C.utf8'))
 """
+# So few keys are read by the index, whatever the statistics say of its pages; where there is none that serves, not row by row.
+# JIT compiles for longer than these statements take.
+_BY_INDEX = "SET LOCAL random_page_cost = 0.1; SET LOCAL jit = off"
 
 
 @contextmanager
@@ -103,7 +108,7 @@ class PostgresRows:
 
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), row_text.slice_sql(part, self._bytewise(table, part))
+        bucket, where = row_text.bucket_sql(), row_text.slice_sql(part, self._own(table, part))
         query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)} WHERE {where} GROUP BY 1"
         with self._scan(table, query) as cursor:
             return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
@@ -113,7 +118,7 @@ class PostgresRows:
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
             f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} "
-            f"WHERE {row_text.slice_sql(part, self._bytewise(table, part))} AND {row_text.bucket_sql()} IN ({listed})"
+            f"WHERE {row_text.slice_sql(part, self._own(table, part))} AND {row_text.bucket_sql()} IN ({listed})"
         )
         with self._scan(table, query) as cursor:
             return Counter(tuple(row) for row in cursor)
@@ -126,19 +131,64 @@ class PostgresRows:
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
             return {row[0]: row_text.shown(row[1:]) for row in cursor}
 
-    def _bytewise(self, table: TableId, part: Slice) -> frozenset[str]:
+    def _own(self, table: TableId, part: Slice) -> frozenset[str]:
+        return frozenset() if isinstance(part, tuple) else self.bytewise(table)
+
+    def bytewise(self, table: TableId) -> frozenset[str]:
         """The columns whose texts the database itself orders by their bytes: a range of them is one of their index."""
-        if isinstance(part, tuple):
-            return frozenset()
         with self._scan(table, _BYTEWISE.replace("%", "%%").replace("$1", "%s"), [_named(table)]) as cursor:
             return frozenset(row[0] for row in cursor)
 
+    def range_end(self, table: TableId, row_text: RowText, after: Bound | None, count: int) -> Bound | None:
+        """The last of the `count` keys above `after`; None: there are no more than these."""
+        from spark.reconcile.key_order import KeyRange
+
+        own = row_text.in_own_order
+        query = f"SELECT {row_text.key_values_sql()} FROM {_named(table)} WHERE {own.sql(KeyRange(own.names, after))}"
+        with self._scan(table, f"{query} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}", by_index=True) as cursor:
+            found = [*cursor]
+        return row_text.bound(found[0]) if len(found) == 2 else None
+
+    def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
+        """Key text and hash of every row in a range."""
+        where = row_text.in_own_order.sql(keys)
+        query = f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} WHERE {where} LIMIT {MOST_ROWS + 1}"
+        with self._scan(table, query, by_index=True) as cursor:
+            return few_enough(table, Counter(tuple(row) for row in cursor))
+
+    def present(self, table: TableId, row_text: RowText, keys: Mapping[str, Sequence[str | None]]) -> set[str]:
+        """Those of these keys (texts, with their columns' values) that have a row."""
+        if not keys:
+            return set()
+        import psycopg
+
+        columns = row_text.in_own_order.columns
+        key, place = (text.replace("%", "%%") for text in (row_text.key_sql(), _named(table)))
+        # Of the column's type and the default collation, which gives way to the column's own; names that no column has.
+        lists = ", ".join(f"%s::text[]::{c.source_type.replace('%', '%%')}[]" for c in columns)
+        asked = ", ".join(f'" {i}"' for i in range(len(columns)))
+        same = " AND ".join(f'{_quoted(c.name)} = " {i}"' for i, c in enumerate(columns)).replace("%", "%%")
+        try:
+            values = [list(column) for column in zip(*keys.values(), strict=True)]
+            query = f"SELECT {key} FROM {place} JOIN unnest({lists}) AS asked({asked}) ON {same}"
+            with self._scan(table, query, values, by_index=True) as cursor:
+                found = {row[0] for row in cursor}
+        except DatabaseError as error:
+            if not isinstance(error.__cause__, psycopg.DataError):
+                raise
+            # A text that is none of the type, which only damage writes: told by the rows' own texts, in a scan.
+            with self._scan(table, f"SELECT {key} FROM {place} WHERE {key} = ANY(%s)", [[*keys]]) as cursor:
+                found = {row[0] for row in cursor}
+        return found & keys.keys()
+
     @contextmanager
-    def _scan(self, table: TableId, query: str, values: Sequence[Any] | None = None) -> Iterator[Iterator[Any]]:
+    def _scan(
+        self, table: TableId, query: str, values: Sequence[Any] | None = None, *, by_index: bool = False
+    ) -> Iterator[Iterator[Any]]:
         import psycopg
 
         with self.lock:
-            self.connection.execute("SAVEPOINT scan")
+            self.connection.execute(f"SAVEPOINT scan; {_BY_INDEX}" if by_index else "SAVEPOINT scan")
             try:
                 with self.connection.cursor() as cursor:
                     cursor.execute(query.encode(), values)
