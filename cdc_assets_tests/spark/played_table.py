@@ -206,6 +206,7 @@ class Table:
             kind = self.damage.get(text)
             rows += [(*key, n + (kind == "differs"))] * {"missing": 0, "twice": 2}.get(kind or "", 1)
         types = [kind.name for kind in lake_types(self.text.spec)]
+        rows = [tuple(Decimal(v) if t.startswith("decimal") else v for v, t in zip(row, types, strict=True)) for row in rows]
         schema = ", ".join(f"{c.name} {t}" for c, t in zip(self.text.spec.columns, types, strict=True))
         frame = session.createDataFrame(rows, schema).selectExpr(
             "*", "'' AS _cdc_position", "'c' AS _cdc_op", "timestamp '2026-01-01' AS _cdc_source_ts", "'1' AS _cdc_tx_id"
