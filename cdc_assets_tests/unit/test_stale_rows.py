@@ -42,7 +42,21 @@ def test_a_key_without_an_event_of_this_onboarding_has_no_row() -> None:
     keys = LiveKeys()
     for op, key, own in (("c", b"1", False), ("c", b"2", False), ("c", b"3", False), ("r", b"1", True), ("d", b"3", True)):
         if own:
-            keys.came(key)
+            keys.came(op, key, visible=True)
         keys.see(op, key, anchored=False, own=own)
-    keys.came(b"4")  # changed since the count
     assert (keys.live(), keys.stranded()) == ({b"1"}, {b"2"})
+
+
+def test_what_came_after_the_count_tells_whether_there_was_a_row() -> None:
+    keys = LiveKeys()
+    for key in (b"deleted, made again later", b"updated later", b"deleted later", b"never again"):
+        keys.see("c", key, anchored=False, own=False)
+    for op, key in (
+        ("c", b"deleted, made again later"),
+        ("u", b"deleted, made again later"),
+        ("u", b"updated later"),
+        ("d", b"deleted later"),
+    ):
+        keys.came(op, key, visible=False)
+    assert keys.live() == {b"updated later", b"deleted later"}
+    assert keys.stranded() == {b"deleted, made again later", b"never again"}

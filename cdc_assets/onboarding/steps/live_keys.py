@@ -25,11 +25,15 @@ class LiveKeys:
     gone: set[bytes] = field(default_factory=set)
     anchored: set[bytes] = field(default_factory=set)
     fresh: set[bytes] = field(default_factory=set)
+    born_later: set[bytes] = field(default_factory=set)
     truncated: bool = False
 
-    def came(self, key: bytes) -> None:
-        """An event of it came since this onboarding began, whether the count can see it or not."""
-        self.fresh.add(key)
+    def came(self, op: str, key: bytes, *, visible: bool) -> None:
+        """An event of it since this onboarding began; one that the count does not see tells whether there was a row by then."""
+        if visible or (op in "ud" and key not in self.born_later):
+            self.fresh.add(key)
+        elif op == "c" and key not in self.fresh:
+            self.born_later.add(key)
 
     def see(self, op: str, key: bytes, *, anchored: bool, own: bool) -> None:
         """`own`: it came into the topic since this onboarding began."""

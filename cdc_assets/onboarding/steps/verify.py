@@ -121,11 +121,12 @@ def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int
         key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
         own = record.offset >= start.get(str(record.partition), 0)
         anchored = event["op"] == "r" and ((by_place and own) or any(header == ANCHOR_HEADER for header, _ in record.headers))
+        visible = _visible(work, event, snapshot)
         if own:
-            keys.came(key)
+            keys.came(event["op"], key, visible=visible)
         if own and not anchored:
             stale.see(event["op"], key, _exact(table, event.get("after")))
-        if _visible(work, event, snapshot):
+        if visible:
             keys.see(event["op"], key, anchored=anchored, own=own)
     return len(keys.live()), len(stale.keys), len(keys.stranded())
 
