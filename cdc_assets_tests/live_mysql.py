@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets.registry.models import CapturedSource
@@ -16,15 +17,20 @@ PLAIN: dict[str, Any] = {"keys": ["id"], "columns": {"id": "integer not null", "
 """What is declared of a table that is given by its name alone: `(id int PRIMARY KEY, v varchar(100))`."""
 
 
+@dataclass(frozen=True)
 class LiveMySql(LiveBinlog):
-    """A MySQL and, once `capture` has been called, a connector."""
+    """A MySQL and, once `capture` has been called, a connector; what its source declares besides tables."""
+
+    sslmode: str = "preferred"
+    reconciliation: Mapping[str, str] = field(default_factory=dict)
 
     def source(self, tables: Sequence[str | Mapping[str, object]], **values: str) -> UnaskedSource:
         """The registry's declaration of these tables."""
-        database = {"kind": "mysql", "host": HOST, "port": self.server.port, "user": "cdc", "password": {"secret": SECRET}}
+        place = {"host": HOST, "port": self.server.port, "sslmode": self.sslmode}
+        database = {"kind": "mysql", **place, "user": "cdc", "password": {"secret": SECRET}}
         declared = [{"name": t, **PLAIN} if isinstance(t, str) else t for t in tables]
-        capture = {"values": values} if values else {}
-        return UnaskedSource.model_validate({"source": self.name, "database": database, "capture": capture, "tables": declared})
+        made = {"source": self.name, "database": database, "reconciliation": self.reconciliation, "tables": declared}
+        return UnaskedSource.model_validate(made | ({"capture": {"values": values}} if values else {}))
 
     def reads(self, source: CapturedSource) -> MySqlCapture:
         """The product's view of the server."""

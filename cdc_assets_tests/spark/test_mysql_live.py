@@ -22,7 +22,7 @@ from cdc_assets.reconcile.result import Difference, TableResult
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mysql_server import MySqlServer
 from cdc_assets_tests.spark.damage import PLANTED, plant
-from cdc_assets_tests.spark.mysql_captured import Captured, Declared, server_with_our_tables
+from cdc_assets_tests.spark.mysql_captured import Declared, captured, records, server_with_our_tables
 from cdc_assets_tests.spark.mysql_values import EXACT
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
 from cdc_assets_tests.writers import at_work
@@ -86,7 +86,7 @@ def chain(
     server: MySqlServer, live: LiveSource, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SmallChain]:
     server.execute(*DDL, *every_kind(1))
-    with small_chain(Captured(server, live, "mysqlrec"), remote, session, tmp_path_factory.mktemp("mysqlrec"), TABLES) as made:  # type: ignore[arg-type]
+    with small_chain(captured(server, live, "mysqlrec"), remote, session, tmp_path_factory.mktemp("mysqlrec"), TABLES) as made:  # type: ignore[arg-type]
         yield made
 
 
@@ -170,13 +170,13 @@ def test_a_loss_in_bronze_is_read_again_by_signals(chain: SmallChain) -> None:
     result = compared(chain, "rec__person")["rec__person"]
     assert [(d.kind, d.where) for d in result.differences] == [("missing", "bronze or before it")]
     server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 18446744073709551614")
-    before = len(chain.live.records(TABLES[1]))
+    before = len(records(chain.live, TABLES[1]))
     assert heal(chain.platform, chain.source, table, result) == (0, 1)
     deadline = time.monotonic() + 60
     while told(compared(chain, "rec__person")):
         assert time.monotonic() < deadline
         chain.advance()
-    again = [json.loads(r.value) for r in chain.live.records(TABLES[1])[before:] if r.value]
+    again = [json.loads(r.value) for r in records(chain.live, TABLES[1])[before:] if r.value]
     assert [(e["op"], e["after"]["mail"]) for e in again if e["op"] == "r"] == [("r", "lost in bronze")]
 
 

@@ -17,7 +17,7 @@ import pytest
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mysql_server import MySqlServer
 from cdc_assets_tests.spark.lake import Lake, values
-from cdc_assets_tests.spark.mysql_captured import Captured, Declared, server_with_our_tables
+from cdc_assets_tests.spark.mysql_captured import Declared, captured, records, server_with_our_tables
 from cdc_assets_tests.spark.records import Sent, drafted
 from spark.specs import Column
 
@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer]:
 def test_positions_are_in_the_order_of_the_log(
     server: MySqlServer, live: LiveSource, session: SparkSession, tmp_path: Path, compressed: str
 ) -> None:
-    own = Captured(server, live, f"mysqlplaces{compressed.lower()}")
+    own = captured(server, live, f"mysqlplaces{compressed.lower()}")
     database = f"places{compressed.lower()}"
     place = {**PLACE, "name": f"{database}.t"}
     server.execute(
@@ -64,16 +64,15 @@ def test_positions_are_in_the_order_of_the_log(
         connection.commit()
         cursor.execute("INSERT INTO t VALUES (6, 'gone')")
         connection.rollback()
-    own.delivered()
-    records = own.records(place)
-    events = [(record, json.loads(record.value)) for record in records if record.value is not None]
+    delivered = records(own, place)
+    events = [(record, json.loads(record.value)) for record in delivered if record.value is not None]
     # Against all records in the opposite order, so that offsets cannot be what decides.
     sent = [Sent(event, key=record.key, offset=len(events) - i) for i, (record, event) in enumerate(events)]
     rows = drafted(session, {"t": FORM}, {"t": sent}).select("offset", "position", "tx_id").collect()
     found = {row.offset: row for row in rows}
     places = [found[len(events) - i].position for i in range(len(events))]
     lake = Lake(session, tmp_path, form=FORM)
-    lake.put("t", *records)
+    lake.put("t", *delivered)
     lake.append(lake.all_of("t"))
     spec = lake.spec("t", (Column("id", "integer", False), Column("v", "text")))
     lake.fold(spec)
@@ -91,10 +90,9 @@ def test_positions_are_in_the_order_of_the_log(
 
 def test_login_without_tls(server: MySqlServer, live: LiveSource) -> None:
     """The whole login of caching_sha2_password, by the driver and by the reader of the binlog."""
-    own = Captured(server, live, "mysqlplain", "disabled")
+    own = captured(server, live, "mysqlplain", "disabled")
     server.execute("CREATE DATABASE plain", "CREATE TABLE plain.t (id int PRIMARY KEY, v varchar(200))", "FLUSH PRIVILEGES")
     place = {**PLACE, "name": "plain.t"}
     own.capture([place])
     server.execute("FLUSH PRIVILEGES", "INSERT INTO plain.t VALUES (1, 'ü')")
-    own.delivered()
-    assert [json.loads(r.value)["after"] for r in own.records(place) if r.value] == [{"id": 1, "v": "ü"}]
+    assert [json.loads(r.value)["after"] for r in records(own, place) if r.value] == [{"id": 1, "v": "ü"}]
