@@ -8,9 +8,9 @@ so that a Debezium that sends them exactly is noticed. REFUSED have no lake type
 from __future__ import annotations
 
 SETUP = (
-    "CREATE EXTENSION hstore",
-    "CREATE EXTENSION citext",
-    "CREATE EXTENSION ltree",
+    "CREATE EXTENSION IF NOT EXISTS hstore",
+    "CREATE EXTENSION IF NOT EXISTS citext",
+    "CREATE EXTENSION IF NOT EXISTS ltree",
     """CREATE TYPE mood AS ENUM ('happy', 'so so', 'ünï "q"')""",
     "CREATE TYPE pair AS (a int, b text)",
     "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
