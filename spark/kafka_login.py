@@ -49,10 +49,11 @@ class KafkaLogin:
     path: str
     values: Mapping[str, str] = field(repr=False)
 
-    def references(self, prefix: str = "") -> dict[str, str]:
-        """For a Java client whose process has the providers `file` and `dir`, and files at these places."""
+    def references(self, *prefixes: str) -> dict[str, str]:
+        """For Java clients whose process has the providers `file` and `dir`, and files at these places; once for each prefix."""
         return {
             prefix + key: value if _FOLDER_FILE.fullmatch(value) else f"${{file:{self.path}:{key}}}"
+            for prefix in prefixes or ("",)
             for key, value in self.values.items()
         }
 

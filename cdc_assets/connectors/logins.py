@@ -23,7 +23,6 @@ def login(cluster: str, *prefixes: str) -> dict[str, str]:
     if not path:
         return {}
     try:
-        found = read_login(path)
+        return read_login(path).references(*prefixes)
     except KafkaLoginError as error:
         raise KafkaError(f"CDC_{cluster.upper()}_LOGIN: {error}; then ./cdc diff") from None
-    return {key: value for prefix in prefixes for key, value in found.references(prefix).items()}

@@ -15,9 +15,8 @@ from cdc_assets.onboarding import run
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_mysql import LiveMySql
-from cdc_assets_tests.onboarding.binlog_events import held, last_values, nothing_is_left
-from cdc_assets_tests.onboarding.drive import cdc, ended, kill_at
-from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
+from cdc_assets_tests.onboarding.early_table import make_early, take_in_altered
+from cdc_assets_tests.onboarding.ground import Ground, ground
 
 SOURCE = "mysqldepot"
 COLUMNS = {"id": "integer not null", "v": "text", "f": "real", "j": "jsonb"}
@@ -25,28 +24,13 @@ COLUMNS = {"id": "integer not null", "v": "text", "f": "real", "j": "jsonb"}
 
 @pytest.fixture(scope="module")
 def depot(mysql: LiveMySql, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    mysql.server.execute(f"CREATE DATABASE {SOURCE}")
-    # Long before the connector.
-    mysql.server.execute(f"CREATE TABLE {SOURCE}.early (id int PRIMARY KEY, v varchar(20))")
+    make_early(mysql.server, SOURCE)
     with ground(mysql, tmp_path_factory.mktemp(SOURCE) / "sources", SOURCE) as own:
         yield own
 
 
 def test_a_table_from_before_the_connector_altered_while_nobody_looked(depot: Ground) -> None:
-    """Killed in the middle and resumed, while others write to it."""
-    with depot.live.connection() as session:
-        session.execute("ALTER TABLE early ADD COLUMN n int FIRST, MODIFY v varchar(100)")
-    depot.create("early", 2000)
-    table = f"{SOURCE}.early"
-    with Writers(depot.live, ["early", f"{SOURCE}_old"], 4000) as writers:
-        assert kill_at(cdc("onboard", SOURCE, table, "-o", "json"), SOURCE, "snapshot", after=0.2)
-        outcome = ended(cdc("onboard", SOURCE, "--resume", "-o", "json"))
-    assert writers.transactions > 50
-    counted = outcome["steps"]["verify"]["rows"][table]
-    assert counted["source"] == counted["topic"] > 1000
-    assert last_values(depot, "early") == held(depot, "early")
-    assert last_values(depot, f"{SOURCE}_old") == held(depot, f"{SOURCE}_old")
-    nothing_is_left(depot)
+    take_in_altered(depot)
 
 
 def test_floats_and_json_that_the_log_writes_otherwise_are_not_older_rows(depot: Ground) -> None:

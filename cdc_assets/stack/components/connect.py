@@ -128,12 +128,7 @@ class ConnectWorker(Component):
     def _login(self) -> dict[str, str]:
         """Of the worker's own clients: references, so that its properties hold no secret either."""
         path = self.site.external.get(f"CDC_{self.cluster.upper()}_LOGIN")
-        if not path:
-            return {}
-        found = read_login(path)
-        return {
-            key: value for prefix in ("", "producer.", "consumer.", "admin.") for key, value in found.references(prefix).items()
-        }
+        return read_login(path).references("", "producer.", "consumer.", "admin.") if path else {}
 
     def _login_places(self) -> list[str]:
         """What the worker's and its connectors' own clients refer to: MirrorMaker's has both clusters'."""
