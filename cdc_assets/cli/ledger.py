@@ -14,9 +14,10 @@ from rich.table import Table as Grid
 
 from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.judged import judged
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
-from cdc_assets.ledger.read import WindowCount, closed, places, read_windows, total
+from cdc_assets.ledger.read import WINDOWS, WindowCount, closed, places, read_windows, total
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.registry.models import BaseSource, Table
 from spark.ledger.state import Counted
@@ -51,7 +52,7 @@ Chosen = Annotated[
 def ledger(
     chosen: Chosen,
     window: Annotated[Window, typer.Option(help="Size of the windows (UTC).")] = Window.hour,
-    last: Annotated[str | None, typer.Option(help="Only windows that began within this time, such as 6h or 7d.")] = None,
+    last: Annotated[str | None, typer.Option(help="Only windows that were open within this time, such as 6h or 7d.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Count what silver has folded since first; needs the stack.")] = False,
     again: Annotated[bool, typer.Option("--again", help="With --count: tell all fates anew, book what differs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --count: say what would be counted, count nothing.")] = False,
@@ -59,30 +60,53 @@ def ledger(
     output: Annotated[Output, typer.Option("-o", "--output", help="text or json.")] = Output.text,
 ) -> None:
     """Print a table's ledger. Exit 0 when every window balances, 1 when one does not, 2 when a hop could not be counted."""
-    source, table = _table(chosen)
-    lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
-    if count:
-        _count(source, table, again=again, dry_run=dry_run)
-    place = places(lake, source).get(names.table_name(table))
-    if place is None:
-        raise LedgerEmptyError(named)
-    since = datetime.now(timezone.utc) - parse_duration(last) if last else None
-    found = read_windows(lake, source, table, window=window.value, since=since)
-    if not source.ledger.early:
-        found = closed(found, place, window.value)
-    judged = hops(found, place, mirrored=names.is_mirrored(source))
-    if plot:
-        from cdc_assets.ledger.plot import png
-
-        plot.write_bytes(png(found, title=f"{named}, windows of {window.value}", window=window.value))
-    if output is Output.json:
-        print(json.dumps(_answer(named, window, place, found, judged), indent=2))
-    else:
-        _print(found, judged)
-    if any(hop.differing for hop in judged):
+    if again and not count:
+        raise typer.BadParameter("--again counts anew, so it needs --count")
+    with judged():
+        source, table = _table(chosen)
+        lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
+        since = _since(last, window)
+        if count:
+            _count(source, table, again=again, dry_run=dry_run)
+        place = places(lake, source).get(names.table_name(table))
+        if place is None:
+            raise LedgerEmptyError(named)
+        found = read_windows(lake, source, table, window=window.value, since=since)
+        if not source.ledger.early:
+            found = closed(found, place, window.value)
+        found_hops = hops(found, place, mirrored=names.is_mirrored(source))
+        if plot:
+            _draw(plot, found, named, window)
+        if output is Output.json:
+            print(json.dumps(_answer(named, window, place, found, found_hops), indent=2))
+        else:
+            _print(found, found_hops)
+    if any(hop.differing for hop in found_hops):
         raise typer.Exit(1)
-    if any(hop.uncounted for hop in judged):
+    if any(hop.uncounted for hop in found_hops):
         raise typer.Exit(2)
+
+
+def _since(last: str | None, window: Window) -> datetime | None:
+    """The begin of the window that it falls into: a window is shown with all of its events, or not at all."""
+    if last is None:
+        return None
+    try:
+        at = datetime.now(timezone.utc) - parse_duration(last)
+        size = WINDOWS[window.value]
+        return at - (at - datetime.fromtimestamp(0, timezone.utc)) % size
+    except (ValueError, OverflowError) as error:
+        raise typer.BadParameter(f"--last {last}: {error}") from None
+
+
+def _draw(file: Path, found: list[WindowCount], named: str, window: Window) -> None:
+    from cdc_assets.ledger.plot import png
+
+    image = png(found, title=f"{named}, windows of {window.value}", window=window.value)
+    try:
+        file.write_bytes(image)
+    except OSError as error:
+        raise typer.BadParameter(f"--plot {file}: {error.strerror}") from None
 
 
 def _table(chosen: str) -> tuple[BaseSource, Table]:

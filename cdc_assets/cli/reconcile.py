@@ -7,14 +7,21 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
+from rich.text import Text
 
 from cdc_assets import names, settings
+from cdc_assets.cli.judged import judged
+from cdc_assets.cli.status import Output
+from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
@@ -45,38 +52,66 @@ def reconcile(
         str | None, typer.Option(metavar="HOST:PORT", help="Read rows from this standby of the source, by the two-step method.")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Annotated[Output, typer.Option("--output", "-o", help="text or json")] = Output.text,
 ) -> None:
     """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
 
     Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
     """
-    picked = _picked(chosen or [])
-    part = _share(share)
-    for source, _ in picked:
-        if standby and not isinstance(source, Source):
-            raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
-    settings.export_stack_environment()
-    platform = Platform()
-    results: list[TableResult] = []
-    for source, tables in picked:
-        slices = {names.table_name(t): part for t in tables}
-        found = compare_rows(platform, source, tables, slices=slices, timeout=timeout, two_step=two_step, at_standby=standby)
-        if mend and not dry_run:
-            found |= _healed(platform, source, tables, found, timeout)
-        results += [found[names.table_name(t)] for t in tables]
-    if output == "json":
-        print(json.dumps([r.to_json() for r in results], indent=2))
-    else:
-        _print(results)
+    with judged():
+        picked = _picked(chosen or [])
+        part = _share(share)
+        for source, _ in picked:
+            if standby and not isinstance(source, Source):
+                raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
+        settings.export_stack_environment()
+        platform = Platform()
+        results: list[TableResult] = []
+        for source, tables in picked:
+            slices = {names.table_name(t): part for t in tables}
+            compared = partial(_compared, platform, source, slices=slices, timeout=timeout, two_step=two_step, at_standby=standby)
+            found = compared(tables)
+            if mend and not dry_run:
+                found |= _healed(platform, source, tables, found, timeout, compared)
+            results += [found[names.table_name(t)] for t in tables]
+        if output is Output.json:
+            print(json.dumps([r.to_json() for r in results], indent=2))
+        else:
+            _print(results)
     verdicts = {r.verdict for r in results}
     raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
 
 
-def _healed(
-    platform: Platform, source: BaseSource, tables: list[Table], found: dict[str, TableResult], timeout: float
+def _compared(
+    platform: Platform,
+    source: BaseSource,
+    tables: Sequence[Table],
+    *,
+    slices: Mapping[str, tuple[int, int]],
+    timeout: float,
+    two_step: bool,
+    at_standby: str | None,
 ) -> dict[str, TableResult]:
-    """The tables that differed, healed and compared again, until what was asked for has come through the log."""
+    """What stands before a whole source is the result of each of its tables: the other sources are compared."""
+    try:
+        return compare_rows(platform, source, tables, slices=slices, timeout=timeout, two_step=two_step, at_standby=at_standby)
+    except CdcAssetsError as error:
+        short = [names.table_name(t) for t in tables]
+        return {name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error)) for name in short}
+
+
+def _healed(
+    platform: Platform,
+    source: BaseSource,
+    tables: list[Table],
+    found: dict[str, TableResult],
+    timeout: float,
+    compare: Callable[[Sequence[Table]], dict[str, TableResult]],
+) -> dict[str, TableResult]:
+    """The tables that differed, healed and compared again as they were before, until what was asked for has come through the log.
+
+    A table of which nothing can be healed is not compared again: its scans would show the same.
+    """
     different = [t for t in tables if found[names.table_name(t)].verdict == DIFFERENT]
     asked: Counter[str] = Counter()
     until = time.monotonic() + timeout
@@ -85,18 +120,32 @@ def _healed(
         for table in different if attempt < _HEAL_AT_MOST else ():
             # A row read while a commit was not visible yet stands behind that change (ADR 26): what still differs is read again.
             name = names.table_name(table)
-            if results[name].verdict != DIFFERENT:
-                continue
-            refolded, again = heal(platform, source, table, results[name])
-            asked[name] = max(asked[name], refolded + again)
-            print(f"{source.name}/{name}: {refolded} key(s) folded again, {again} read again", file=sys.stderr)
-        compared = compare_rows(platform, source, different, timeout=timeout)
+            if results[name].verdict == DIFFERENT:
+                asked[name] = max(asked[name], _heal(platform, source, table, results[name]))
+        different = [t for t in different if asked[names.table_name(t)]]
+        if not different:
+            break
+        compared = compare(different)
         results |= {name: replace(result, healed=asked[name]) for name, result in compared.items()}
         different = [t for t in different if not results[names.table_name(t)].equal]
         if not different or time.monotonic() > until:
             break
         time.sleep(_HEAL_POLL_SECONDS)
-    return results
+    return {name: replace(result, healed=asked[name]) for name, result in results.items()}
+
+
+def _heal(platform: Platform, source: BaseSource, table: Table, result: TableResult) -> int:
+    """How many keys were folded or asked for again; why none could be is told."""
+    told = f"{source.name}/{names.table_name(table)}"
+    try:
+        refolded, again = heal(platform, source, table, result)
+    except CdcAssetsError as error:
+        print(f"{told}: not healed: {error}", file=sys.stderr)
+        return 0
+    print(f"{told}: {refolded} key(s) folded again, {again} read again", file=sys.stderr)
+    if not refolded + again:
+        print(f"{told}: no event can be read again for what differs; see docs/reconciliation.md, Healing", file=sys.stderr)
+    return refolded + again
 
 
 def _print(results: list[TableResult]) -> None:
@@ -105,9 +154,11 @@ def _print(results: list[TableResult]) -> None:
     for result in results:
         colour = colours.get(result.verdict, "green")
         seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
-        console.print(f"[{colour}]{result.table}[/]: {result.sentence()}" + (f" ({seconds})" if seconds else ""), soft_wrap=True)
+        # Keys, names and reasons are the source's: a `[/b]` in one is no markup.
+        sentence = escape(result.sentence()) + (f" ({seconds})" if seconds else "")
+        console.print(f"[{colour}]{result.table}[/]: {sentence}", soft_wrap=True)
         for name, why in result.not_compared.items():
-            console.print(f"  not compared: {name}: {why}")
+            console.print(f"  not compared: {name}: {why}", markup=False)
         if not result.differences:
             continue
         grid = Grid("key", "what", "damaged", "column", "source", "silver", box=None, pad_edge=False)
@@ -116,7 +167,8 @@ def _print(results: list[TableResult]) -> None:
             for number, name in enumerate(columns):
                 first = (difference.key, difference.kind, difference.where) if number == 0 else ("", "", "")
                 source, silver = ((row or {}).get(name) for row in (difference.source, difference.silver))
-                grid.add_row(*first, name, *(("NULL" if v is None else v) if name else "" for v in (source, silver)))
+                values = (("NULL" if v is None else v) if name else "" for v in (source, silver))
+                grid.add_row(*(Text(cell) for cell in (*first, name, *values)))
         console.print(grid)
         if result.keys_differing > _SHOWN:
             console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
@@ -126,7 +178,14 @@ def _picked(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
     """By source, in the order of the registry. `SOURCE/TABLE` is taken as well."""
     sources = {s.name: s for s in load_sources(settings.sources_folder())}
     picked: dict[str, list[Table]] = {}
-    for text in chosen or [name for name, source in sources.items() if can_reconcile(source)]:
+    exact = [name for name, source in sources.items() if can_reconcile(source)]
+    if not chosen and (others := [name for name in sources if name not in exact]):
+        # Whole tables of these travel each time.
+        told = f"not compared unless named: {', '.join(others)} (cdc reconcile {others[0]})"
+        if not exact:
+            raise typer.BadParameter(told)
+        print(told, file=sys.stderr)
+    for text in chosen or exact:
         name, _, short = text.replace("/", ".", 1).partition(".")
         source = sources.get(name)
         if source is None:
@@ -142,6 +201,6 @@ def _picked(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
 
 def _share(text: str) -> tuple[int, int]:
     part, _, parts = text.partition("/")
-    if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise typer.BadParameter(f"--share {text}: give PART/PARTS, such as 1/8")
     return int(part) - 1, int(parts)

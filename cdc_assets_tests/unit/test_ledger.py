@@ -112,7 +112,7 @@ def test_what_was_not_counted_is_neither_equal_nor_different(shop: Source, tmp_p
 
 def test_the_verb(shop: Source, tmp_path: Path) -> None:
     missing = CliRunner().invoke(app, ["ledger", "shop/orders"])
-    assert "cdc ledger shop/orders --count" in str(missing.exception)
+    assert (missing.exit_code, "cdc ledger shop/orders --count" in missing.stderr) == (2, True)
     write(tmp_path / "lake", [pane(0, "c", 5), pane(61, "u", 2), pane(62, "u", 1, "late")])
     told = CliRunner().invoke(app, ["ledger", "shop/orders", "--window", "1h", "-o", "json"])
     answer = json.loads(told.stdout)
@@ -132,6 +132,27 @@ def test_the_verb(shop: Source, tmp_path: Path) -> None:
         assert json.loads(CliRunner().invoke(app, ["ledger", name, "-o", "json"]).stdout)["table"] == "shop/orders"
     for wrong, said in (("else.orders", "no source else"), ("nothing", "no source has a table nothing")):
         assert said in CliRunner().invoke(app, ["ledger", wrong]).output
+
+
+def test_a_window_is_shown_whole_or_not_at_all(shop: Source, tmp_path: Path) -> None:
+    now = dt.datetime.now(dt.timezone.utc)
+    hours = now.replace(minute=0, second=0, microsecond=0)
+    starts = [hours - dt.timedelta(hours=3), hours - dt.timedelta(hours=2), hours - dt.timedelta(minutes=61), hours]
+    write(tmp_path / "lake", [pane(0, "c", 5, window_start=start) for start in starts])
+    asked = ["ledger", "shop/orders", "-o", "json", "--last"]
+    since = f"{int((now - starts[1]).total_seconds() // 60) - 30}m"  # half an hour into the second of these windows
+    found = json.loads(CliRunner().invoke(app, [*asked, since]).stdout)["windows"]
+    assert [(dt.datetime.fromisoformat(w["window_start"]), w["bronze"]) for w in found] == [(starts[1], 10), (hours, 5)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--last", "soon"], ["--last", "99999999999d"], ["--plot", "/nowhere/x.png"], ["--again"], ["-o", "yaml"]]
+)
+def test_what_is_asked_wrongly_is_a_usage_error(shop: Source, tmp_path: Path, wrong: list[str]) -> None:
+    write(tmp_path / "lake", [pane(0, "c", 5)])
+    told = CliRunner().invoke(app, ["ledger", "shop/orders", *wrong])
+    assert told.exit_code == 2
+    assert "Traceback" not in told.output, told.output
 
 
 def test_triggers_and_lateness_are_settings(shop: Source, tmp_path: Path) -> None:

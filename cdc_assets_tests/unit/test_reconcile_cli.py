@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli import app, reconcile
+from cdc_assets.errors import DatabaseError, MissingAddressError
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult
 
 YAML = """\
@@ -114,7 +115,59 @@ def test_machines_read_what_was_compared_at_which_position(monkeypatch: pytest.M
     )
 
 
-@pytest.mark.parametrize("wrong", [["nobody"], ["shop.c"], ["shop", "--share", "3/2"]])
+def test_what_stands_in_the_way_is_no_difference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Exit code 2, never 1; and what was found of the other sources is told."""
+
+    def compared(platform: Any, source: Any, tables: Sequence[Any], **_: Any) -> dict[str, TableResult]:
+        if source.name == "other":
+            raise DatabaseError("the standby is none")
+        return {t.id.table: RESULTS[EQUAL] for t in tables}
+
+    (tmp_path / "sources" / "other.yaml").write_text(YAML.replace("source: shop", "source: other"))
+    monkeypatch.setattr(reconcile, "compare_rows", compared)
+    told = CliRunner().invoke(app, ["reconcile", "-o", "json"])
+    found = [(r["verdict"], r["reason"]) for r in json.loads(told.stdout)]
+    assert (told.exit_code, sorted(found)) == (2, [(EQUAL, "")] * 2 + [(NOT_COMPARED, "the standby is none")] * 2)
+
+    def absent() -> None:
+        raise MissingAddressError("CDC_LAKE", "the lake")
+
+    monkeypatch.setattr(reconcile.settings, "export_stack_environment", absent)
+    told = CliRunner().invoke(app, ["reconcile", "shop"])
+    assert (told.exit_code, "CDC_LAKE is not set" in told.stderr) == (2, True)
+    monkeypatch.setattr(reconcile, "Platform", lambda: 1 // 0)
+    monkeypatch.setattr(reconcile.settings, "export_stack_environment", lambda: None)
+    assert CliRunner().invoke(app, ["reconcile", "shop"]).exit_code == 2
+
+
+def test_sources_that_are_not_compared_unless_named_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    feeds = "source: feeds\nkind: topics\ncluster: lake\ntables:\n  - {name: a, topic: a, envelope: json, columns: {id: text}}\n"
+    (tmp_path / "sources" / "feeds.yaml").write_text(feeds)
+    played(monkeypatch, EQUAL, EQUAL)
+    told = CliRunner().invoke(app, ["reconcile"])
+    assert (told.exit_code, "not compared unless named: feeds" in told.stderr) == (0, True)
+    (tmp_path / "sources" / "shop.yaml").unlink()
+    told = CliRunner().invoke(app, ["reconcile"])
+    assert (told.exit_code, "feeds" in told.stderr) == (2, True)
+
+
+def test_values_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like markup is neither obeyed nor refused: `[/b]` ended the command with a stack trace."""
+    rows = {"id": "[b]1", "v": "a [/b]"}, {"id": "[b]1", "v": "[red]a"}
+    found = Difference("5:[b]1;", "differs", *rows, "silver")
+    part = "keys > [/i] and <= [b]"
+    result = TableResult("shop/t", DIFFERENT, **COUNTED, keys_differing=1, differences=(found,), share=part)
+    monkeypatch.setitem(RESULTS, DIFFERENT, result)
+    played(monkeypatch, DIFFERENT)
+    told = CliRunner().invoke(app, ["reconcile", "shop.a"])
+    assert told.exit_code == 1
+    assert all(text in told.stdout for text in ("5:[b]1;", "a [/b]", "[red]a", part)), told.output
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["nobody"], ["shop.c"], ["shop", "--share", "3/2"], ["shop", "--share", "\u00b2/8"], ["shop", "-o", "yaml"]],
+)
 def test_what_is_asked_wrongly_is_a_usage_error(wrong: list[str]) -> None:
     told = CliRunner().invoke(app, ["reconcile", *wrong])
     assert told.exit_code == 2
