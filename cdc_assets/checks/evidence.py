@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Evidence = tuple[bool, str, dict[str, Any]]
 TALLIES_KEY = "cdc/tallies"
 _SHOWN = 100
+# A hundred keys of rows with documents in them would else be stored with every evaluation, megabytes each.
+_LONGEST = 300
 
 
 def of_error(error: CdcAssetsError) -> Evidence:
@@ -92,11 +95,13 @@ def _record(difference: Difference) -> dg.TableRecord:
     columns = difference.columns
 
     def shown(row: Row | None) -> str:
-        return "no row" if row is None else json.dumps({k: v for k, v in row.items() if k in columns or not columns})
+        if row is None:
+            return "no row"
+        return json.dumps({k: v and shortened(v) for k, v in row.items() if k in columns or not columns})
 
     return dg.TableRecord(
         {
-            "key": difference.key,
+            "key": shortened(difference.key),
             "kind": difference.kind,
             "damaged": difference.where,
             "columns": ", ".join(columns),
@@ -104,6 +109,14 @@ def _record(difference: Difference) -> dg.TableRecord:
             "silver": shown(difference.silver),
         }
     )
+
+
+def shortened(text: str) -> str:
+    """A text of at most a few hundred characters; of a longer one its begin, and what tells it from another with the same."""
+    if len(text) <= _LONGEST:
+        return text
+    digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    return f"{text[:_LONGEST]}… ({len(text):,} characters, md5 {digest})"
 
 
 def of_backup(report: VerifyReport) -> Evidence:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from cdc_assets import names
@@ -18,7 +19,10 @@ Outcomes = Mapping[tuple[tuple[str, ...], str], CheckOutcome]
 
 @dataclass(frozen=True)
 class Line:
-    """One table's counts, as its checks found them; None where a check could not count."""
+    """One table's counts, as its checks found them; None where a check could not count.
+
+    `part`: of which part of the table the rows of source and silver are, empty: of the whole (`reconciliation.max_rows`).
+    """
 
     table: str
     source_rows: int | None
@@ -29,6 +33,7 @@ class Line:
     objects: int | None
     lag_seconds: float | None
     failures: tuple[str, ...]
+    part: str = ""
 
 
 def line_of(source: BaseSource, table: Table, outcomes: Outcomes, *, lag_seconds: float | None) -> Line:
@@ -56,6 +61,7 @@ def line_of(source: BaseSource, table: Table, outcomes: Outcomes, *, lag_seconds
         objects=_number(found["backup"], "cdc/objects"),
         lag_seconds=lag_seconds,
         failures=tuple(failures),
+        part=_part(found["silver"]),
     )
 
 
@@ -67,16 +73,26 @@ def print_table(console: Console, source: BaseSource, lines: Sequence[Line]) -> 
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("checks")
     for line in lines:
-        values = (line.source_rows, line.topic, line.mirror, line.bronze, line.silver_rows, line.objects)
+        counts = (line.source_rows, line.topic, line.mirror, line.bronze, line.silver_rows, line.objects)
+        values = ["?" if value is None else f"{value:,}" for value in counts]
+        if line.part:
+            values[0], values[4] = f"{values[0]} *", f"{values[4]} *"
         lag = "?" if line.lag_seconds is None else f"{line.lag_seconds:.1f}"
         verdict = "[red]failed[/red]" if line.failures else "[green]pass[/green]"
-        table.add_row(line.table, *(("?" if value is None else f"{value:,}") for value in values), lag, verdict)
+        table.add_row(line.table, *values, lag, verdict)
     console.print(table)
     for line in lines:
+        if line.part:
+            console.print(f"* {line.table}: rows of a part: {escape(line.part)}; cdc reconcile counts the whole", highlight=False)
         for failure in line.failures:
-            console.print(f"[red]{failure}[/red]", highlight=False)
+            console.print(f"[red]{escape(failure)}[/red]", highlight=False)
 
 
 def _number(outcome: CheckOutcome | None, key: str) -> int | None:
     value = outcome.metadata.get(key) if outcome else None
     return int(value) if value is not None else None
+
+
+def _part(outcome: CheckOutcome | None) -> str:
+    share = str(outcome.metadata.get("cdc/share", "")) if outcome else ""
+    return "" if share == "1/1" else share

@@ -60,6 +60,18 @@ def test_evidence() -> None:
     assert of_reconciliation(TableResult("s/t", NOT_COMPARED, reason="it is so"))[1] == "could not be compared: it is so"
 
 
+def test_long_values_are_told_apart_and_not_stored_whole() -> None:
+    """A hundred keys with documents of a megabyte are not stored with each evaluation of a check."""
+    rows = [{"id": "1", "doc": "x" * 1_000_000 + end} for end in "ab"]
+    told = replace(FOUND, source=rows[0], silver=rows[1])
+    counts = {"source_rows": 1, "silver_rows": 1}
+    metadata = of_reconciliation(TableResult("s/t", DIFFERENT, **counts, keys_differing=1, differences=(told,)))[2]
+    (record,) = metadata["cdc/differences"].records
+    assert record.data["source"] != record.data["silver"]
+    assert len(str(record.data)) < 2_000
+    assert "1,000,001 characters" in str(record.data["silver"])
+
+
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "x/y", "1/0"])
 def test_shares_are_checked(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="PART/PARTS"):
