@@ -8,6 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.checks import evidence
 from cdc_assets.checks.result import check_result
+from cdc_assets.reconcile import unmended
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.slices import Share, share_at
 from cdc_assets.registry.models import BaseSource, Source, Table
@@ -38,7 +39,15 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(name=f"rows_{source.name}", specs=specs, can_subset=True)
     def rows(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         wanted = {key: table for key, table in by_key.items() if key in context.selected_asset_check_keys}
-        found = compare_rows(platform, source, list(wanted.values()), slices=_shares(source, list(wanted.values())))
+        shares = _shares(source, list(wanted.values()))
+        found = compare_rows(platform, source, list(wanted.values()), slices=shares)
+        by_name = {names.table_name(table): table for table in wanted.values()}
+        found = unmended.with_earlier(
+            source.name,
+            shares,
+            found,
+            lambda name, part: compare_rows(platform, source, [by_name[name]], slices={name: part})[name],
+        )
         for key, table in wanted.items():
             severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN
             told = evidence.of_reconciliation(found[names.table_name(table)])

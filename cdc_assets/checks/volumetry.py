@@ -25,7 +25,7 @@ from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.reconcile import slices
+from cdc_assets.reconcile import slices, unmended
 from cdc_assets.reconcile.standby import as_declared
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.resources.platform import Platform
@@ -113,6 +113,13 @@ def _silver(platform: Platform, source: BaseSource, tables: list[Table]) -> list
     parts = slices.slices_now(platform, source, tables)
     results = as_declared(platform, source, tables, slices=parts)
     slices.compared(source, parts, results)
+    by_name = {names.table_name(table): table for table in tables}
+    results = unmended.with_earlier(
+        source.name,
+        parts,
+        results,
+        lambda name, part: as_declared(platform, source, [by_name[name]], slices={name: part})[name],
+    )
     checks = []
     for table in tables:
         severity = dg.AssetCheckSeverity.WARN if _only_warns(source, table) else dg.AssetCheckSeverity.ERROR

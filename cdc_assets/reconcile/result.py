@@ -41,7 +41,7 @@ class TableResult:
 
     `looked_up` are the keys of silver that were asked for at the source, beside the rows compared (two ranges, ADR 48).
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
-    neither cleared nor confirmed.
+    neither cleared nor confirmed. `earlier`: an earlier run had found that this part of the table differs.
     """
 
     table: str
@@ -64,6 +64,7 @@ class TableResult:
     method: str = "cut"
     suspects: int = 0
     in_flight: int = 0
+    earlier: bool = False
 
     @property
     def equal(self) -> bool:
@@ -80,7 +81,8 @@ class TableResult:
     def sentence(self) -> str:
         """For people, in one line."""
         if self.verdict == NOT_COMPARED:
-            return f"could not be compared: {self.reason}"
+            before = f"a part that differed before (share {self.share}) " if self.earlier else ""
+            return f"{before}could not be compared: {self.reason}"
         moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({self.suspects} suspects read again)"
         at = f"{moment}, {self.source_rows:,} rows in the source, {self.silver_rows:,} in silver"
         if self.looked_up is not None:
@@ -94,7 +96,8 @@ class TableResult:
             kinds[difference.kind] = kinds.get(difference.kind, 0) + 1
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "not told which"
         buckets = f"; {self.buckets_differing} of {self.buckets} buckets" if self.buckets else ""
-        return f"{self.keys_differing} key(s) differ {at}{part}: {told}{buckets}{left_out}"
+        still = " still" if self.earlier else ""
+        return f"{self.keys_differing} key(s){still} differ {at}{part}: {told}{buckets}{left_out}"
 
 
 class Veil:

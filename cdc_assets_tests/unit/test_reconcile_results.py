@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -13,6 +15,7 @@ from cdc_assets.cli.reconcile import _share
 from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
 from cdc_assets.reconcile.slices import compared, share_at
+from cdc_assets.reconcile.unmended import MOST, with_earlier
 from cdc_assets.registry.models import Source
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.own_order import TwoRanges
@@ -105,3 +108,66 @@ def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.
     (file,) = (tmp_path / "reconciliation").iterdir()
     file.write_text("{")
     assert cursors.after("s", "u", ("a", "b")) is None
+
+
+def numbers(after: int | None, to: int | None) -> KeyRange:
+    return KeyRange(("id",), None if after is None else (after,), None if to is None else (to,))
+
+
+PARTS: dict[str, list[Any]] = {
+    "ranges": [numbers(None, 9), numbers(9, 20), numbers(20, None)],
+    "two ranges": [TwoRanges(KeyRange(("id text",), None, ("b",)), KeyRange(("id text",), ("1:a;",))) for _ in "a"]
+    + [TwoRanges(KeyRange(("id text",), ("b",)), KeyRange(("id text",), ("1:a;",), ("1:c;",)))],
+    "shares": [(0, 3), (1, 3), (2, 3)],
+}
+
+
+def judge(verdicts: dict[Any, str]) -> Callable[[str, Any], TableResult]:
+    counts = {"source_rows": 1, "silver_rows": 1}
+    return lambda table, part: TableResult(f"s/{table}", verdicts.get(part, EQUAL), reason="no", keys_differing=1, **counts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_difference_stays_red_until_it_is_mended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> None:
+    """Each run compares another part; the one that differed is compared again with each of them, also after a restart."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    first, *others = PARTS[kind]
+
+    def run(part: Any, verdicts: dict[Any, str]) -> TableResult:
+        compare = judge(verdicts)
+        return with_earlier("s", {"t": part}, {"t": compare("t", part)}, compare)["t"]
+
+    damaged = {first: DIFFERENT}
+    assert run(others[0], {}).verdict == EQUAL
+    assert not (tmp_path / "reconciliation").exists()
+    assert (run(first, damaged).verdict, run(first, damaged).earlier) == (DIFFERENT, False)
+    for part in (*others, *others):
+        told = run(part, damaged)
+        assert (told.verdict, told.earlier, told.share in ("1/3", getattr(first, "text", ""))) == (DIFFERENT, True, True)
+        assert "still differ" in told.sentence()
+    told = run(others[-1], {first: NOT_COMPARED})
+    assert (told.verdict, told.sentence().startswith("a part that differed before (share ")) == (NOT_COMPARED, True)
+    # Both differ; the one of this run is the one that is shown, and each is forgotten once it is equal.
+    assert not run(others[-1], {first: DIFFERENT, others[-1]: DIFFERENT}).earlier
+    assert run(first, {others[-1]: DIFFERENT}).earlier
+    assert run(first, {}).verdict == EQUAL
+    assert run(others[-1], {}).verdict == EQUAL
+    assert (tmp_path / "reconciliation" / "s.differing.json").read_text() == "{}"
+
+
+def test_a_part_of_another_key_is_forgotten_and_few_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    parts = [numbers(i, i + 1) for i in range(MOST + 3)]
+    compare = judge(dict.fromkeys(parts, DIFFERENT))
+    for part in parts:
+        with_earlier("s", {"t": part}, {"t": compare("t", part)}, compare)
+    kept = (tmp_path / "reconciliation" / "s.differing.json").read_text()
+    assert kept.count('"range"') == MOST
+    other = KeyRange(("no",), (1,))
+    assert with_earlier("s", {"t": other}, {"t": compare("t", other)}, compare)["t"].verdict == EQUAL
+    # And of a table that is compared whole, where it was read.
+    with_earlier("s", {"t": parts[0]}, {"t": compare("t", parts[0])}, compare)
+    whole = {"t": TableResult("s/t", EQUAL)}
+    assert with_earlier("s", {}, whole, compare) == whole
+    (tmp_path / "reconciliation" / "s.differing.json").write_text('{"t": [{"what": 1}]}')
+    assert with_earlier("s", {"t": parts[0]}, whole, compare) == whole
