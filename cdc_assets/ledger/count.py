@@ -13,6 +13,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
 from spark.specs import JobResult, TopicRange
 
@@ -34,7 +35,12 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
     from spark.ledger.spec import LedgerSpec, LedgerTable
 
     lake, mirrored = platform.lake_kafka(), names.is_mirrored(source)
-    catalogue = catalogue_of(platform, source, tables)
+    catalogue = dict(catalogue_of(platform, source, tables))
+    for table in tables:
+        # Of a table that the source has no more silver has folded the events all the same.
+        path = names.silver_path(platform.lake, source, table)
+        if table.id not in catalogue and (gone := last_known(path, table.id, keyed=False)):
+            catalogue[table.id] = gone
     here = lake.states([names.mirrored_topic(source, table) for table in tables])
     there = platform.core_kafka().states([names.topic(source, table) for table in tables]) if mirrored else {}
     thinned = compacted(lake, here), compacted(platform.core_kafka(), there) if mirrored else frozenset()

@@ -15,10 +15,10 @@ def ledger_of(path: str) -> Ledger | None:
     return None if text is None else Ledger.from_text(text)
 
 
-def last_known(path: str, table: TableId) -> CatalogueTable | None:
-    """A keyed table that the source has no more, as silver knew it last; None when there is no table, or no key in its ledger."""
+def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTable | None:
+    """A table that the source has no more, as silver knew it last; None when there is none, or (`keyed`) no key in its ledger."""
     ledger = ledger_of(path)
-    if ledger is None or not ledger.keys:
+    if ledger is None or (keyed and not ledger.keys):
         return None
     fields = {c.name: c.event_field for c in ledger.columns}
     columns = [

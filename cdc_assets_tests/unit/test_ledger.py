@@ -14,16 +14,22 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from typer.testing import CliRunner
 
+from cdc_assets import names
 from cdc_assets.checks.ledger import ledger_keys, results
 from cdc_assets.cli import app
+from cdc_assets.ledger import count
 from cdc_assets.ledger.count import compacted
 from cdc_assets.ledger.plot import png
 from cdc_assets.ledger.read import places, read_windows
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.resources import schema_ledger
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 from spark.ledger.state import Counted, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
+from spark.schema.ledger import Ledger
+from spark.specs import Column
 
 BEGIN = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
 YAML = """\
@@ -176,6 +182,29 @@ def test_triggers_and_lateness_are_settings(shop: Source, tmp_path: Path) -> Non
     file.write_text(f"{YAML}ledger: {{allowed_lateness: 10m, every: 5m}}\n")
     source = load_source(file)
     assert (source.ledger.allowed_lateness.total_seconds(), source.ledger.every.total_seconds()) == (600, 300)
+
+
+@pytest.mark.parametrize("keys", [("id",), ()])
+def test_events_of_a_table_that_is_gone_are_counted(
+    shop: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+) -> None:
+    """Silver folds them as the table was known last; the ledger left the table out, and its checks stayed green."""
+    known = Ledger((Column("id", "integer", False), Column("v", "text")), keys=keys)
+    monkeypatch.setattr(schema_ledger, "ledger_of", {names.silver_path(str(tmp_path), shop, shop.tables[0]): known}.get)
+    monkeypatch.setattr(count, "silver_committed", lambda _: known)
+    monkeypatch.setattr(count, "catalogue_of", lambda *_: {})
+    table, delete = shop.tables[0], {"cleanup.policy": "delete"}
+    topics = (names.topic(shop, table), names.mirrored_topic(shop, table))
+    cluster: Any = FakeKafka({name: FakeTopic("id", {0: [(b"k", b"v")]}, config=delete) for name in topics})
+
+    class Lake(Platform):
+        def lake_kafka(self) -> Any:
+            return cluster
+
+        core_kafka = lake_kafka
+
+    (told,) = count.ledger_spec(Lake(lake_root=str(tmp_path)), shop, shop.tables).tables
+    assert ([c.name for c in told.silver.columns], told.silver.keys) == (["id", "v"], keys)
 
 
 def test_a_compacted_topic_is_named() -> None:
