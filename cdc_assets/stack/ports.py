@@ -1,7 +1,8 @@
 """Ports of the stack on 127.0.0.1: given, remembered from the last start, or chosen free; a taken one is named with its owner.
 
 Chosen ports lie below the kernel's range for outgoing connections: one from that range could belong to any client
-by the next `up`.
+by the next `up`. They are reserved until the process that has chosen them ends: a server takes seconds to listen, and two
+stacks that start side by side would otherwise now and then choose the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cdc_assets.stack.errors import PortTakenError, StackError
 
 HOST = "127.0.0.1"
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_reserved: list[socket.socket] = []
 
 
 def variable(port: str) -> str:
@@ -54,6 +56,23 @@ def is_free(port: int) -> bool:
         return True
 
 
+def reserve(port: int) -> bool:
+    """Keep a port from whoever else reserves one, as long as this process runs; whether nobody else has it.
+
+    Bound and not listening: a server may listen there all the same, since both it and our socket say SO_REUSEADDR. Only the
+    bind itself is made without it, which fails on a port that anybody has bound.
+    """
+    probe = socket.socket()
+    try:
+        probe.bind((HOST, port))
+    except OSError:
+        probe.close()
+        return False
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _reserved.append(probe)
+    return True
+
+
 def owner(port: int) -> str:
     """The process that listens on a port: `java (pid 123, /usr/bin/java -jar x)`."""
     import psutil
@@ -86,6 +105,6 @@ def _free(taken: set[int]) -> int:
     chooser = random.SystemRandom()
     for _ in range(2000):
         port = chooser.randint(lowest, highest)
-        if port not in taken and is_free(port):
+        if port not in taken and reserve(port):
             return port
     raise StackError("ports", f"no free port found between {lowest} and {highest} on {HOST}", "./cdc status")

@@ -49,7 +49,7 @@ class Endpoint:
             self._process = subprocess.Popen(
                 self._component.command(), stdout=output, stderr=output, env=self._component.environment()
             )
-        until(self._answers, process=self._process, log=log, seconds=60)
+        until(self._answers, process=self._process, log=log)
         self._component.settle()
 
     def kill(self) -> None:

@@ -16,6 +16,7 @@ from cdc_assets.stack.jars.download import cache_folder, download
 from cdc_assets.stack.jars.lockfile import read_lock
 from cdc_assets.stack.jars.mirror import repository
 from cdc_assets.stack.java import java_command
+from cdc_assets.stack.ports import assign
 
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
@@ -39,12 +40,11 @@ def spark_class_path() -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that no client's connection and no other process of the tests takes before the server listens."""
+    return assign(["test"], {}, environment={})["test"]
 
 
-def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], log: Path, seconds: float = 240) -> None:
     """Wait for a condition; a process that ended meanwhile is reported with the end of its log."""
     deadline = time.monotonic() + seconds
     while not condition():

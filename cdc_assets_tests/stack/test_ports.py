@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from cdc_assets.stack.errors import PortTakenError, StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import choose, components, external_addresses
-from cdc_assets.stack.ports import assign
+from cdc_assets.stack.ports import assign, reserve
 
 
 def test_a_taken_port_is_named_with_its_owner() -> None:
@@ -31,6 +33,16 @@ def test_chosen_ports_are_below_the_range_of_outgoing_connections() -> None:
     ports = assign([f"p{n}" for n in range(50)], {}, environment={})
     assert len(set(ports.values())) == 50
     assert all(port < lowest for port in ports.values())
+
+
+def test_a_chosen_port_is_nobody_elses_until_a_server_listens_there() -> None:
+    (port,) = assign(["p"], {}, environment={}).values()
+    code = f"from cdc_assets.stack.ports import reserve; print(reserve({port}))"
+    elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (reserve(port), elsewhere.stdout) == (False, "False\n")
+    with socket.create_server(("127.0.0.1", port)) as server, socket.create_connection(server.getsockname()) as client:
+        assert client.getpeername() == ("127.0.0.1", port)
+        assert not reserve(port)
 
 
 @pytest.mark.parametrize("value", ["0", "65536", "http", "-1"])
