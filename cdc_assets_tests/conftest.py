@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_mysql import LiveMySql
@@ -14,6 +15,9 @@ from cdc_assets_tests.mariadb_server import mariadb_server
 from cdc_assets_tests.mysql_server import mysql_server
 from cdc_assets_tests.parts import PARTS, part_of
 
+# By default an example that takes 0.2 s fails, and one drawn slowly: a machine that does something else for so long is no fault.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 _LOG_SHOWN = 30_000
 """Characters: some two minutes of a worker that rebalances."""
 

@@ -112,12 +112,12 @@ class LiveBinlog(ABC):
         self.live.connect.put_config(config["name"], config)
         self.live.connect.wait_running(config["name"])
 
-    def delivered(self, *, seconds: float = 90) -> dict[str, dict[int, list[Record]]]:
+    def delivered(self, *, seconds: float = 240) -> dict[str, dict[int, list[Record]]]:
         """Every committed record of every table topic, once all that is committed in the database until now has come."""
         source = self.source(["any.table"])
         with self.database(source) as database:
             await_binlog(source, "test", database, self.live.connect, time.monotonic() + seconds)
-        topics = AdminClient({"bootstrap.servers": self.live.bootstrap}).list_topics(timeout=20).topics
+        topics = AdminClient({"bootstrap.servers": self.live.bootstrap}).list_topics(timeout=60).topics
         cluster = KafkaCluster(self.live.bootstrap)
         found: dict[str, dict[int, list[Record]]] = {}
         for topic, state in cluster.states([t for t in topics if t.startswith(f"{self.name}.")]).items():

@@ -57,7 +57,7 @@ class Part:
         with component.log.open("ab") as log:
             command = wrap(component.command(), component.identity)
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=component.environment(), cwd=component.run)
-        deadline = time.monotonic() + component.start_timeout
+        deadline = time.monotonic() + 3 * component.start_timeout
         while True:
             try:
                 component.probe()
@@ -135,7 +135,7 @@ class LiveSource:
         self.connect.put_config(config["name"], config)
         self.connect.wait_running(config["name"])
 
-    def delivered(self, *, seconds: float = 120) -> dict[str, dict[int, list[Record]]]:
+    def delivered(self, *, seconds: float = 240) -> dict[str, dict[int, list[Record]]]:
         """Every committed record of every table topic, once all that is committed in the database until now has come."""
         mark = uuid.uuid4().hex
         with self.connection() as connection:
@@ -187,7 +187,7 @@ class LiveSource:
 
     def _assign(self, consumer: Consumer, *, keep: bool = False) -> None:
         known = {(p.topic, p.partition) for p in consumer.assignment()} if keep else set()
-        topics = consumer.list_topics(timeout=20).topics
+        topics = consumer.list_topics(timeout=60).topics
         wanted = [(t, p) for t, about in topics.items() if t.startswith(f"{self.name}.") for p in about.partitions]
         new = [TopicPartition(t, p, OFFSET_BEGINNING) for t, p in wanted if (t, p) not in known]
         if new:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import ConnectError
 from cdc_assets.resources.connect import SourceOffset
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.mirroring.clusters import until
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,7 @@ def test_topics_plugins_loggers_pause_restart(captured: LiveSource) -> None:
     assert connect.topics("nobody") == []
     assert "io.debezium.connector.postgresql.PostgresConnector" in {p.class_name for p in connect.plugins()}
     connect.set_logger("io.debezium.connector", "WARN")
-    until = time.monotonic() + 20
-    while connect.loggers().get("io.debezium.connector") != "WARN":
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    until(lambda: connect.loggers().get("io.debezium.connector") == "WARN")
     connect.set_logger("io.debezium.connector", "INFO")
     connect.pause(name)
     connect.resume(name)

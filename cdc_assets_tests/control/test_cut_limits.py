@@ -37,14 +37,14 @@ def table(live: LiveSource) -> Iterator[PostgresDatabase]:
 
 def test_time_and_locks(table: PostgresDatabase, live: LiveSource, monkeypatch: pytest.MonkeyPatch) -> None:
     place = replace(live, name="limits").source(["public.limited"]).tables[0].id
-    # On a busy machine a statement that opens the cut may take that long already.
-    with pytest.raises(DatabaseError, match="statement timeout"), open_cut(table, statement_timeout=0.01) as cut:
+    # A statement that opens the cut may take that long already.
+    with pytest.raises(DatabaseError, match="statement timeout"), open_cut(table, statement_timeout=0.001) as cut:
         cut.digest(place, TEXT, (0, 1))
     monkeypatch.setitem(postgresql_cut._SETTINGS, "lock_timeout", "50ms")
     with live.connection() as other, open_cut(table, statement_timeout=60) as cut:
         rows = cut.digest(place, TEXT, (0, 1))
-        # The snapshot is still open: neither a writer nor an ALTER TABLE waits for it.
-        other.execute("SET lock_timeout = '500ms'")
+        # The snapshot is still open: neither a writer nor an ALTER TABLE waits for it. An autovacuum is waited for, for a second.
+        other.execute("SET lock_timeout = '60s'")
         other.execute("INSERT INTO limited VALUES (9, 9, 'late')")
         other.execute("ALTER TABLE limited ADD COLUMN more int")
         assert cut.digest(place, TEXT, (0, 1)) == rows

@@ -15,6 +15,7 @@ from cdc_assets.errors import ConnectError
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.control.conftest import Cdc
 from cdc_assets_tests.live_source import NAME
+from cdc_assets_tests.mirroring.clusters import until
 
 TABLE = "odd.We'ird"
 
@@ -127,6 +128,7 @@ def test_a_new_slot_waits_for_what_is_open(cdc: Cdc, monkeypatch: pytest.MonkeyP
         with cdc.live.settings():
             config = capture_config(cdc.live.source([TABLE]))
         cdc.live.connect.create(config["name"], config)
+        until(lambda: (status := cdc.live.connect.status(config["name"])) is not None and status.state == "RUNNING")
         with pytest.raises(ConnectError, match=r"RUNNING, tasks \(\); no task has said anything yet: .* cdc preflight"):
             cdc.live.connect.wait_running(config["name"], deadline=3)
         elsewhere.execute("COMMIT")
@@ -183,7 +185,14 @@ def _invalidate(database: psycopg.Connection) -> None:
     for _ in range(4):
         database.execute("SELECT pg_logical_emit_message(false, 'fill', repeat('x', 1000000))")
         database.execute("SELECT pg_switch_wal()")
-    database.execute("CHECKPOINT")
+
+    def lost() -> bool:
+        # The checkpointer may begin before it has heard of the setting.
+        database.execute("CHECKPOINT")
+        slot = "SELECT FROM pg_replication_slots WHERE slot_name = 'cdc_flight' AND invalidation_reason IS NOT NULL"
+        return database.execute(slot).fetchone() is not None
+
+    until(lost)
 
 
 def test_connects_own_topics(cdc: Cdc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def test_rows_are_read_from_a_standby(live: LiveSource) -> None:
     primary = PostgresDatabase(source.database)  # type: ignore[arg-type]
     with live.settings(), standby(live) as place, live.connection() as writer, live.connection(autocommit=False) as held:
         other = standby_of(source, place)
-        await_replay(other, primary.emit_marker("standby"), 30)
+        await_replay(other, primary.emit_marker("standby"), 120)
         assert RowsNow(other, 60).digest(table, TEXT, (0, 1)) == RowsNow(primary, 60).digest(table, TEXT, (0, 1))
         with pytest.raises(DatabaseError, match="is a standby"), open_cut(other, statement_timeout=9):
             pass
@@ -36,7 +36,7 @@ def test_rows_are_read_from_a_standby(live: LiveSource) -> None:
         held.execute("UPDATE held SET note = 'open' WHERE id = 1")
         (running,) = held.execute("SELECT pg_current_xact_id()::text").fetchone() or ()
         writer.execute("UPDATE held SET note = 'done' WHERE id = 2")
-        await_replay(other, primary.emit_marker("standby"), 30)
+        await_replay(other, primary.emit_marker("standby"), 120)
         seen = "SELECT pg_visible_in_snapshot(%s::text::xid8, pg_current_snapshot()), (SELECT note FROM held WHERE id = 1)"
         with other.connection() as here, primary.connection() as there:
             assert here.execute(seen, [running]).fetchone() == (True, "note 1")

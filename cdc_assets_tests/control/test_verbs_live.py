@@ -188,7 +188,7 @@ def test_the_password_is_nowhere(cdc: Cdc) -> None:
 def _every_record(bootstrap: str) -> bytes:
     """Keys and values of all topics, Connect's own included."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "canary", "enable.partition.eof": True})
-    topics = consumer.list_topics(timeout=20).topics
+    topics = consumer.list_topics(timeout=60).topics
     wanted = [TopicPartition(t, p, OFFSET_BEGINNING) for t, about in topics.items() for p in about.partitions]
     wanted = [tp for tp in wanted if tp.topic not in ("__consumer_offsets", "__transaction_state")]
     consumer.assign(wanted)

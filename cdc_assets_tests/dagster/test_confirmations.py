@@ -31,7 +31,7 @@ def test_after_half_of_the_window_every_idle_table_is_confirmed_with_its_rows(
 ) -> None:
     catch_up(platform, instance)
     half = source.freshness.fail_after.total_seconds() / 2
-    assert confirmed(source, platform, instance, after=half - 5) == {}
+    assert confirmed(source, platform, instance, after=half / 2) == {}
     assert confirmed(source, platform, instance, after=half + 5) == {"orders": 3, "lines": 5}
     assert confirmed(source, platform, instance, after=half + 5, busy=frozenset({"lines"})) == {"orders": 3}
 

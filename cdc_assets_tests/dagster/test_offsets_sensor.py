@@ -140,6 +140,7 @@ def test_a_table_that_fails_does_not_hold_the_others_up(
 ) -> None:
     ended = fail_a_run(instance, "orders,lines", carried=("orders",))
     assert set(failure_pauses(instance, source, now=ended)) == {"lines"}
+    monkeypatch.setattr("cdc_assets.sensors.kafka_offsets.time.time", lambda: ended + 4)
     assert tick(source, platform, instance)[0] == [{"orders"}]
     monkeypatch.setattr("cdc_assets.sensors.kafka_offsets.time.time", lambda: ended + 6)
     assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]

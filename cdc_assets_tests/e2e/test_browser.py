@@ -30,12 +30,14 @@ def page() -> Iterator[Any]:
 
 
 def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
+    from playwright.sync_api import expect
+
     page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/locations/cdc_assets/asset-groups/world/lineage")
     # A node shows the last part of its key; its kinds, shown from a certain zoom on, tell which link of the chain it is.
     for kind in ("debezium", "mirrormaker", "bronze", "silver", "S3"):
         page.get_by_text(kind, exact=False).first.wait_for()
     # Topic, mirror, bronze, silver, backup; and the ledger beside them.
-    assert page.get_by_text("city", exact=True).count() == 6
+    expect(page.get_by_text("city", exact=True)).to_have_count(6, timeout=_TIMEOUT_MS)
 
 
 @pytest.mark.parametrize(

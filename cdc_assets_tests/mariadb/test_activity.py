@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from cdc_assets.resources.databases import mariadb_activity
 from cdc_assets.resources.databases.mariadb_activity import MariaDbActivity
 from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+from cdc_assets_tests.mirroring.clusters import until
 from spark.specs import Column
 
 A, B, C, D = (TableId("act", name) for name in ("a", "b", "c (x)", "d"))
@@ -72,12 +72,13 @@ def test_a_binlog_that_is_gone_is_said(server: MariaDbServer, activity: MariaDbA
     begin, _ = activity.place_now()
     server.execute("FLUSH BINARY LOGS")
     end, _ = activity.place_now()
-    until = time.monotonic() + 20
-    # The file stays until InnoDB needs it no more for its recovery.
-    while begin.file in {row[0] for row in server.query("SHOW BINARY LOGS")}:
-        assert time.monotonic() < until
+
+    def gone() -> bool:
+        # The file stays until InnoDB needs it no more for its recovery.
         server.execute(f"PURGE BINARY LOGS TO '{end.file}'")
-        time.sleep(0.1)
+        return begin.file not in {row[0] for row in server.query("SHOW BINARY LOGS")}
+
+    until(gone)
     found, unread = activity.row_events([A], begin, end)
     assert (dict(found), unread) == ({}, f"the binlog from {begin.text} on was not read: the file is gone")
 

@@ -32,14 +32,14 @@ class Clusters:
     producer: Producer
 
     def create(self, topic: str, **config: str) -> None:
-        self.admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result(30)
+        self.admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result(60)
 
     def delete(self, topic: str) -> None:
-        self.admin.delete_topics([topic])[topic].result(30)
+        self.admin.delete_topics([topic])[topic].result(60)
         until(lambda: topic not in self.platform.core_kafka().states([topic]))
 
     def grow(self, topic: str, partitions: int) -> None:
-        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
         until(lambda: len(self.platform.core_kafka().states([topic])[topic].ranges) == partitions)
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
@@ -49,7 +49,7 @@ class Clusters:
     def send(self, topic: str, values: list[str], *, timestamp_ms: int = 0, partition: int = 0) -> None:
         for value in values:
             self.producer.produce(topic, value.encode(), key=value.encode(), partition=partition, timestamp=timestamp_ms)
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(60) == 0
 
     def read(self, topic: str, *, group: str, records: int) -> None:
         """A consumer group of the core cluster that has read so many records."""
@@ -60,7 +60,7 @@ class Clusters:
     def place(self, topic: str, *, group: str) -> int:
         """Where the group would go on in the lake's cluster; negative where nothing is told."""
         consumer = self._consumer(self.platform.lake_bootstrap, group)
-        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
         consumer.close()
         return int(found.offset)
 
@@ -84,10 +84,10 @@ def forget(bootstrap: str, topic: str, before: int) -> None:
     """As retention does it: the records of partition 0 before this offset are gone."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
-        deleted.result(30)
+        deleted.result(60)
 
 
-def until(condition: Callable[[], bool], seconds: float = 40) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.jobs import build_onboarding_jobs
+from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.work import declared_source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
@@ -51,22 +51,25 @@ def published(source: str) -> set[str]:
     return {table.table for table in PostgresCapture(declared_source(source).database).published(f"cdc_{source}")}
 
 
-def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground) -> None:
+def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its changes are never decoded, and a snapshot taken before its end would not have them either."""
+    monkeypatch.setattr(waiting, "_TOLD_EVERY_SECONDS", 0.0)
+    said: list[str] = []
     depot.create("depot_trap", 20)
     with ThreadPoolExecutor(1) as pool, depot.live.connection(autocommit=False) as early:
         early.execute("INSERT INTO depot_trap VALUES (1001, 'written before the table was published')")
         early.execute("UPDATE depot_trap SET v = 'changed before the table was published' WHERE id = 2")
         run.begin(SOURCE, ["public.depot_trap"], "incremental")
-        onboarding = pool.submit(run.go_on, Platform(), SOURCE, lambda _: None)
-        deadline = time.monotonic() + 60
-        while (running := Journal.of(SOURCE).running) is None or running.current != "writers":
-            assert time.monotonic() < deadline
+        onboarding = pool.submit(run.go_on, Platform(), SOURCE, said.append)
+
+        def waited(times: int) -> bool:
             assert not onboarding.done(), onboarding.result()
-            time.sleep(0.1)
+            return sum("waiting for " in text for text in said) >= times
+
+        until(lambda: waited(1))
         with depot.live.connection() as other:  # a later writer is neither held up nor waited for
             other.execute("INSERT INTO depot_trap VALUES (1002, 'written afterwards')")
-        time.sleep(1.0)
+        until(lambda: waited(6))
         assert Journal.of(SOURCE).running.current == "writers"  # type: ignore[union-attr]
         early.commit()
         # Other connectors of this server write as well.
@@ -97,7 +100,7 @@ def test_a_row_read_while_a_commit_was_not_visible_yet_is_read_again(depot: Grou
                     other.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 
             steps = run.go_on(Platform(), SOURCE, seen).steps
-            waits.result(20)
+            waits.result(120)
         finally:
             for setting in ("synchronous_standby_names", "synchronous_commit"):
                 other.execute(f"ALTER SYSTEM RESET {setting}")

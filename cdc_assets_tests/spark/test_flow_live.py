@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
 from cdc_assets.volumetry.postgresql_witness import PostgresWitness
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.mirroring.clusters import until
 
 TABLES = ("public.flow_a", "public.flow_b")
 
@@ -42,13 +42,11 @@ class Checked:
 
 def recreated(cluster: KafkaCluster, topic: str) -> None:
     """The topic is another one of the same name, and empty."""
-    before, until = cluster.states([topic])[topic].topic_id, time.monotonic() + 30
+    before = cluster.states([topic])[topic].topic_id
     cluster.delete_topic(topic)
-    while cluster.states([topic]):
-        assert time.monotonic() < until, f"{topic} is not gone"
-        time.sleep(0.05)
+    until(lambda: not cluster.states([topic]))
     cluster.ensure_topic(topic, partitions=1, retention_ms=604_800_000, replication_factor=1)
-    assert cluster.await_state(topic, deadline=30).topic_id != before
+    assert cluster.await_state(topic, deadline=90).topic_id != before
 
 
 @pytest.mark.stack
@@ -65,12 +63,14 @@ def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
 
     def change(*statements: str, rollback: bool = False) -> None:
         with live.connection(autocommit=False) as connection:
+            process = connection.info.backend_pid
             for statement in statements:
                 connection.execute(statement.encode())
             if rollback:
                 connection.rollback()
-        # The counters of a session are written when it ends, at the latest.
-        time.sleep(0.2)
+        # The counters of a session are written when it ends, before it is no longer listed.
+        with live.connection() as other:
+            until(lambda: not other.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [process]).fetchall())
 
     assert checked.silent() == {}
     assert checked.silent() == {}

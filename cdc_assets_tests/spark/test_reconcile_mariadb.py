@@ -133,17 +133,17 @@ def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
     database = chain.platform.database(chain.source)
     text = RowText(silver_spec(str(chain.root), chain.source, table, database.tables([table.id])[table.id]))
 
-    def alter_during_a_cut() -> None:
+    def alter_during_a_cut(seconds: int) -> None:
         with open_cut(database, statement_timeout=60) as cut:
             rows = sum(count for count, _ in cut.digest(table.id, text, (0, 1)).values())
             assert sum(n for n, _ in cut.digest(table.id, text, (1, 3)).values()) < rows
-            server.execute("SET lock_wait_timeout = 1", "ALTER TABLE rec.person COMMENT 'x'")
+            server.execute(f"SET lock_wait_timeout = {seconds}", "ALTER TABLE rec.person COMMENT 'x'")
 
     with pytest.raises(DatabaseError, match="Lock wait timeout"):
-        alter_during_a_cut()
+        alter_during_a_cut(1)
     server.execute("GRANT BINLOG ADMIN ON *.* TO cdc")
     try:
-        alter_during_a_cut()
+        alter_during_a_cut(60)
     finally:
         server.execute("REVOKE BINLOG ADMIN ON *.* FROM cdc")
     wide = "CREATE TABLE rec.wide (country varchar(9), number bigint unsigned, mail longtext, height double)"

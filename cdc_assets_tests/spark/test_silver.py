@@ -132,11 +132,16 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
         other.client.set_retry_policies([DefaultPolicy(max_retries=2)])
 
         def elsewhere(_: SparkSession, spec: SilverSpec, source: DataFrame, *args: Any, **options: Any) -> Commit:
-            return execute(other, spec, other.createDataFrame(source.toArrow(), source.schema), *args, **options)
+            done = execute(other, spec, other.createDataFrame(source.toArrow(), source.schema), *args, **options)
+            # It came after the answer: then the next question is the first that is not answered.
+            killer.join()
+            other.range(1).count()
+            return done
 
         before = len(list(Path(spec.path).glob("*.parquet")))
         # Death comes once the MERGE has written a data file: before, at, or just after its commit.
-        threading.Thread(target=_once_it_writes, args=(Path(spec.path), before, kill), daemon=True).start()
+        killer = threading.Thread(target=_once_it_writes, args=(Path(spec.path), before, kill), daemon=True)
+        killer.start()
         with monkeypatch.context() as patch:
             patch.setattr(merge, "execute", elsewhere)
             with pytest.raises(PySparkException):

@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from spark.specs import TopicRange
 
+PATIENCE = 90.0
+"""Seconds for one answer of a broker, which takes milliseconds."""
 _NOT_YET = (
     *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART),
     *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),
@@ -29,15 +31,15 @@ class Broker:
 
     def topic(self, *, partitions: int = 1) -> str:
         name = f"core.source.public.t{uuid.uuid4().hex[:8]}"
-        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
-        deadline = time.monotonic() + 20
+        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
+        deadline = time.monotonic() + PATIENCE
         while not self._has_leader(name):
             assert time.monotonic() < deadline, f"{name} has no leader"
             time.sleep(0.02)
         return name
 
     def _has_leader(self, topic: str) -> bool:
-        found = self.admin.list_topics(topic, timeout=10).topics[topic]
+        found = self.admin.list_topics(topic, timeout=PATIENCE).topics[topic]
         if not found.partitions or any(p.leader < 0 for p in found.partitions.values()):
             return False
         # The metadata name a leader a moment before the broker knows that it is one.
@@ -68,24 +70,24 @@ class Broker:
         start = self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
         own = {"transactional.id": uuid.uuid4().hex, "compression.type": codec}
         producer = Producer({"bootstrap.servers": self.bootstrap, **own})
-        producer.init_transactions(20)
+        producer.init_transactions(PATIENCE)
         producer.begin_transaction()
         for key, value in records:
             # Written out as bytes: None is a tombstone.
             texts = [None if text is None else text.encode() for text in (value, key)]
             producer.produce(topic, *texts, partition, headers=[("h", b"\x00\xff")])
-        producer.flush(20)
+        producer.flush(PATIENCE)
         if end == "commit":
-            producer.commit_transaction(20)
+            producer.commit_transaction(PATIENCE)
         elif end == "abort":
-            producer.abort_transaction(20)
+            producer.abort_transaction(PATIENCE)
         if end != "open":
             # The coordinator answers before its marker is in the partition.
             self._wait_for(topic, partition, start + len(records) + 1)
         return producer
 
     def _wait_for(self, topic: str, partition: int, offset: int) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while self.last_stable(topic, partition) < offset:
             assert time.monotonic() < deadline, f"{topic}: the last stable offset does not reach {offset}"
             time.sleep(0.02)
@@ -96,17 +98,17 @@ class Broker:
     def _end(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
         place = TopicPartition(topic, partition)
         asked = self.admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation)
-        return int(asked[place].result(20).offset)
+        return int(asked[place].result(PATIENCE).offset)
 
     def commit(self, producer: Producer, topic: str) -> None:
         """End a transaction that was left open."""
         start = self._end(topic, 0, IsolationLevel.READ_UNCOMMITTED)
-        producer.commit_transaction(20)
+        producer.commit_transaction(PATIENCE)
         self._wait_for(topic, 0, start + 1)
 
     def delete_before(self, topic: str, offset: int) -> None:
         place = TopicPartition(topic, 0, offset)
-        self.admin.delete_records([place])[place].result(20)
+        self.admin.delete_records([place])[place].result(PATIENCE)
 
     def range(self, topic: str, start: int = 0, end: int | None = None) -> TopicRange:
         stop = self.last_stable(topic) if end is None else end

@@ -32,9 +32,9 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
             servers = load(home).bootstrap("core")
             assert servers.count(",") == 2
             admin = AdminClient({"bootstrap.servers": servers})
-            admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+            admin.create_topics([NewTopic("t", 1)])["t"].result(60)
             # Brokers answer before every one of them has heard of a topic that was made a moment ago.
-            until(lambda: any(p.leader > 0 for p in admin.list_topics("t", timeout=30).topics["t"].partitions.values()), 30)
+            until(lambda: any(p.leader > 0 for p in admin.list_topics("t", timeout=30).topics["t"].partitions.values()))
             partition = admin.list_topics("t", timeout=30).topics["t"].partitions[0]
             assert len(partition.replicas) == 3
             leader = state_of(home, "core-kafka" if partition.leader == 1 else f"core-kafka-{partition.leader}")
@@ -45,6 +45,6 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
             producer.produce("t", b"written without the leader", on_delivery=lambda error, _: errors.append(error))
             assert producer.flush(90) == 0
             assert errors == [None]
-            until(lambda: state_of(home, leader.name).health == "healthy" and state_of(home, leader.name).restarts == 1, 120)
+            until(lambda: state_of(home, leader.name).health == "healthy" and state_of(home, leader.name).restarts == 1)
         finally:
             start.stop(home)

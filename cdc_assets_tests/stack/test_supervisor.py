@@ -37,7 +37,7 @@ ELSEWHERE = {
 }
 
 
-def until(condition: Callable[[], bool], seconds: float = 40) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "not in time"
@@ -52,7 +52,7 @@ def state_of(home: Home, name: str) -> ComponentState:
 
 def up(home: Home) -> StackState:
     start.start(home)
-    return start.wait_healthy(home, seen=lambda _: None, timeout=60)
+    return start.wait_healthy(home, seen=lambda _: None, timeout=180)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_after_kill_9_of_everything_nothing_is_left_and_up_works(home: Home) -> 
     assert len(family) > 5, "postgres and its own children among them"
     # Only the supervisor: its children must follow it.
     os.kill(pid, signal.SIGKILL)
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
     assert orphans.find(home) == []
     # What a reused pid looks like to PostgreSQL: its lock file names a live process that is another one.
@@ -159,7 +159,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
         child = psutil.Process(int(parent.stdout.readline()))
         until(lambda: child.name() == "sleep")
         parent.kill()
-    psutil.wait_procs([child], timeout=5)
+    psutil.wait_procs([child], timeout=60)
     assert not child.is_running()
 
 
