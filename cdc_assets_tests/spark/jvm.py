@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import socket
 import subprocess
 import time
@@ -12,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cdc_assets.stack.components.java_files import write_log4j
+from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.jars.download import cache_folder, download
 from cdc_assets.stack.jars.lockfile import read_lock
 from cdc_assets.stack.jars.mirror import repository
@@ -55,18 +54,14 @@ def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], lo
 
 @contextmanager
 def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Not even a killed test run leaves it behind; and no Python of ours runs between fork and exec, where gRPC's may abort."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=_die_with_parent)
+        process = subprocess.Popen(wrap([*command]), stdout=output, stderr=output)
     try:
         yield process
     finally:
         process.kill()
         process.wait()
-
-
-def _die_with_parent() -> None:
-    """Not even a killed test run leaves a JVM behind (PR_SET_PDEATHSIG)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @contextmanager
