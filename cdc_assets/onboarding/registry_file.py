@@ -1,23 +1,23 @@
-"""Edits a source's registry file as a person would: an entry more or less under `tables:`, all else as it was.
+"""Edits a source's registry file as a person would: an entry more or less under `tables:`, every other byte as it was.
 
-The file is parsed and written by ruamel.yaml's round trip, which keeps comments, order and quotes, and validated before
-it replaces the old one.
+The new file is validated before it replaces the old one.
 """
 
 from __future__ import annotations
 
-import io
+import json
 import os
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
 
 from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.yaml_entries import put_in, take_out
 from cdc_assets.registry.loader import load_source
+
+_TABLES = "tables"
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_$]*")
 
 
 def file_of(folder: Path, source: str) -> Path:
@@ -37,53 +37,48 @@ def add_tables(file: Path, tables: Sequence[str]) -> list[str]:
 
     Raises:
         RegistryError: when the file would no longer be valid; it is left as it was.
+        OnboardingError: when it cannot be edited.
     """
     known = {table.name for table in load_source(file).tables}
     new = [name for name in dict.fromkeys(tables) if name not in known]
     if new:
-        yaml, document = _parse(file)
-        for name in new:
-            entry = CommentedMap(name=name)
-            entry.fa.set_flow_style()
-            document["tables"].append(entry)
-        _replace(file, yaml, document)
+        _edit(file, lambda text: put_in(text, _TABLES, [_entry(name) for name in new]), f"declare {', '.join(new)} in it")
     return new
 
 
 def remove_tables(file: Path, tables: Sequence[str]) -> list[str]:
-    """Take tables out of the file; the names of those that were in it."""
-    yaml, document = _parse(file)
-    entries = document["tables"]
-    places = [i for i, entry in enumerate(entries) if entry["name"] in tables]
-    gone = [entries[i]["name"] for i in places]
-    if len(gone) == len(entries):
+    """Take tables out of the file; the names of those that were in it.
+
+    Raises:
+        OnboardingError: they are all of its tables, or it cannot be edited.
+    """
+    declared = [table.name for table in load_source(file).tables]
+    gone = [name for name in declared if name in tables]
+    if len(gone) == len(declared):
         raise OnboardingError(f"{file}: {', '.join(gone)} are all of the source's tables; a source without tables is no source")
-    for place in reversed(places):
-        del entries[place]
     if gone:
-        _replace(file, yaml, document)
+        places = [declared.index(name) for name in gone]
+        _edit(file, lambda text: take_out(text, _TABLES, places), f"take {', '.join(gone)} out of it")
     return gone
 
 
-def _parse(file: Path) -> tuple[YAML, Any]:
-    text = file.read_text(encoding="utf-8")
-    yaml = YAML(typ="rt")
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    dash = next((line for line in text.splitlines() if line.lstrip().startswith("- ") and "name:" in line), "  - ")
-    offset = len(dash) - len(dash.lstrip())
-    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
-    return yaml, yaml.load(text)
+def _entry(name: str) -> str:
+    # JSON's string is YAML's; only where YAML would read the bare name otherwise.
+    return f"{{name: {name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)}}}"
 
 
-def _replace(file: Path, yaml: YAML, document: Any) -> None:
-    text = io.StringIO()
-    yaml.dump(document, text)
+def _edit(file: Path, edit: Callable[[str], str], by_hand: str) -> None:
+    # A link stays one: what it leads to is edited.
+    file = file.resolve()
+    try:
+        text = edit(file.read_bytes().decode())
+    except ValueError as error:
+        raise OnboardingError(f"{file}: {error}: {by_hand} by hand, then give the same command again") from error
     # The loader takes *.yaml only, so a draft beside the file is never read as a source.
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".draft", dir=file.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text.getvalue())
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode())
             stream.flush()
             os.fsync(stream.fileno())
         load_source(Path(name))

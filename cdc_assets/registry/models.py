@@ -157,8 +157,8 @@ class Table(Rows):
     @field_validator("name")
     @classmethod
     def _is_schema_and_table(cls, value: str) -> str:
-        parse_table(value)
-        return value
+        # One spelling: what is onboarded is looked for by its name.
+        return str(parse_table(value))
 
     @cached_property
     def id(self) -> TableId:

@@ -33,6 +33,28 @@ FLUSH = f"""{HEAD}tables:
 - name: 'public.orders'
 topics: {{partitions: 3}}
 """
+SPACED = """\
+# before the document
+---
+source:   shop  # four blanks, and blanks in braces, as some editors have them
+database: { kind: postgresql, host: db, dbname: shop, user: u, password: { secret: s } }
+topics:
+    partitions: 3
+tables:
+    -   name: public.orders
+        owners: [ "team:a",
+                  "team:b" ]   # two
+
+# the end
+"""
+ALIASED = f"""{HEAD}owners: &o ["team:a"]
+tables:
+- {{name: public.orders, owners: *o}}
+- &b {{name: public.b, owners: *o}}
+"""
+IN_A_ROW = f"""{HEAD}tables: [ {{name: public.orders}},   # one
+  {{name: public.b}}, ]
+"""
 
 
 @pytest.fixture
@@ -43,16 +65,64 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sources" / "shop.yaml"
 
 
-@pytest.mark.parametrize("text", [INDENTED, FLUSH], ids=["indented", "flush"])
-def test_only_the_entry_is_added_and_taken_out_again(file: Path, text: str) -> None:
-    file.write_text(text)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize("text", [INDENTED, FLUSH, SPACED, ALIASED], ids=["indented", "flush", "spaced", "aliased"])
+def test_only_the_entry_is_added_and_taken_out_again(file: Path, text: str, newline: str) -> None:
+    was = text.replace("\n", newline).encode()
+    file.write_bytes(was)
     assert add_tables(file, ["public.new", 'odd."T a"', "public.new"]) == ["public.new", 'odd."T a"']
-    edited = file.read_text()
-    assert [line for line in text.splitlines() if line not in edited.splitlines()] == []
-    assert len(edited.splitlines()) == len(text.splitlines()) + 2
+    before, edited = was.splitlines(keepends=True), file.read_bytes().splitlines(keepends=True)
+    new = [line for line in edited if line not in before]
+    assert (len(new), [line for line in edited if line not in new]) == (2, before)
+    assert all(line.endswith(newline.encode()) for line in new)
     assert [table.name for table in load_source(file).tables][-2:] == ["public.new", 'odd."T a"']
     assert add_tables(file, ["public.new"]) == []
     assert remove_tables(file, ["public.new", 'odd."T a"']) == ["public.new", 'odd."T a"']
+    assert file.read_bytes() == was
+
+
+def test_a_list_in_a_row_and_a_last_line_without_an_end(file: Path) -> None:
+    file.write_text(IN_A_ROW)
+    add_tables(file, ["public.new"])
+    assert "\n  {name: public.b}, {name: public.new}, ]\n" in file.read_text()
+    assert remove_tables(file, ["public.new"]) == ["public.new"]
+    assert file.read_text() == IN_A_ROW
+    assert remove_tables(file, ["public.orders"]) == ["public.orders"]
+    assert [table.name for table in load_source(file).tables] == ["public.b"]
+    file.write_text(INDENTED.removesuffix("# the end\n").rstrip())
+    add_tables(file, ["public.new"])
+    assert [table.name for table in load_source(file).tables] == ["public.orders", "public.lines", "public.new"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ['public."a.b"', 'public."sp ace"', "public.$x", "public.naïve", "public.null", 'public."say ""hi"""', 'p."a: b"', "p.#a"],
+)
+def test_a_name_is_what_was_asked_for(file: Path, name: str) -> None:
+    file.write_text(FLUSH)
+    assert add_tables(file, [name]) == [name]
+    assert [table.name for table in load_source(file).tables] == ["public.orders", name]
+
+
+def test_a_name_in_quotes_that_it_does_not_need_is_the_same(file: Path) -> None:
+    file.write_text(FLUSH.replace("'public.orders'", '\'"public"."orders"\''))
+    assert add_tables(file, ["public.orders"]) == []
+
+
+def test_what_a_link_leads_to_is_edited(file: Path) -> None:
+    of_git = file.parents[1] / "shop.yaml"
+    of_git.write_text(FLUSH)
+    file.symlink_to(of_git)
+    add_tables(file, ["public.new"])
+    assert file.is_symlink()
+    assert "public.new" in of_git.read_text()
+
+
+def test_a_file_that_cannot_be_edited_is_told(file: Path) -> None:
+    text = f"{ALIASED}- {{<<: *b, name: public.c}}\n"
+    file.write_text(text)
+    with pytest.raises(OnboardingError, match="take public.b out of it by hand, then give the same command again"):
+        remove_tables(file, ["public.b"])
     assert file.read_text() == text
 
 
