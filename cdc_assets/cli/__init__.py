@@ -66,7 +66,8 @@ app.command("test", context_settings={"allow_extra_args": True, "ignore_unknown_
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
+        app(prog_name="cdc")
     except CdcAssetsError as error:
         if os.environ.get("CDC_DEBUG"):
             raise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 
@@ -33,4 +33,11 @@ def complete_connector(incomplete: str) -> list[str]:
     from cdc_assets.connectors.inventory import declared_names
 
     found = declared_names(load_sources(settings.sources_folder()))
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def complete_topic(incomplete: str) -> list[str]:
+    """For the shell: topics of declared tables that are mirrored, and begin like this."""
+    sources = [source for source in load_sources(settings.sources_folder()) if names.is_mirrored(source)]
+    found = [names.topic(source, table) for source in sources for table in source.tables]
     return [name for name in found if name.startswith(incomplete)]

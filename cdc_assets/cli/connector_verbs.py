@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import complete_connector
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
 
 if TYPE_CHECKING:
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 Connectors = Annotated[list[str], typer.Argument(help="Connectors by name.", autocompletion=complete_connector)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
 
 
 def restart(
     connectors: Connectors,
     everything: Annotated[bool, typer.Option("--all", help="Running tasks as well, not only what has failed.")] = False,
     dry_run: DryRun = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """Restart what has FAILED of connectors, and wait until every task runs."""
 
@@ -35,12 +34,12 @@ def restart(
     _each(connectors, "restart", act, dry_run=dry_run, output=output)
 
 
-def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
+def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = Format.text) -> None:
     """Pause connectors: tasks stay and hold their slots, nothing is read. For longer, stop them."""
     _each(connectors, "pause", lambda connect, name: connect.pause(name), dry_run=dry_run, output=output)
 
 
-def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
+def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = Format.text) -> None:
     """Let paused or stopped connectors run, and wait until every task does; from the offsets that Connect has of them."""
     from cdc_assets.connectors.beginning import begin, is_beginning, unmarked
 
@@ -75,7 +74,7 @@ def _refuse_other(name: str) -> None:
                 print(f"cdc: whether the server is the one that was read cannot be told: {error}", file=sys.stderr)
 
 
-def stop(connectors: Connectors, dry_run: DryRun = False, output: Output = "text") -> None:
+def stop(connectors: Connectors, dry_run: DryRun = False, output: Output = Format.text) -> None:
     """Stop connectors: no task is left; config and offsets stay. A replication slot then holds back the source's log."""
     _each(connectors, "stop", lambda connect, name: connect.stop(name), dry_run=dry_run, output=output)
 
@@ -97,10 +96,10 @@ def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], 
             answer["error"] = str(error)
             print(f"cdc: {error}", file=sys.stderr)
         answers.append(answer)
-        if output != "json" and not answer["error"]:
+        if not is_data(output) and not answer["error"]:
             done = f"would {verb}, is" if dry_run else f"{verb} asked, is"
             print(f"{name}: {done} {answer['state']}, tasks: {', '.join(map(str, answer['tasks'])) or 'none'}")  # type: ignore[call-overload]
-    if output == "json":
-        print(json.dumps(answers, indent=2))
+    if is_data(output):
+        print_document(answers, output)
     if any(answer["error"] for answer in answers):
         raise typer.Exit(1)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import Source
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
 
 
-def diff(sources: Chosen = None, output: Output = "text") -> None:
+def diff(sources: Chosen = None, output: Output = Format.text) -> None:
     """Show what `cdc apply` would change; exit 1 when there is a difference, 2 when it would be refused."""
     raise typer.Exit(_preview(sources, output))
 
@@ -30,7 +29,7 @@ def apply(
             "--resume-offsets", help="Go on from offsets that Connect has kept of a deleted connector of the same name."
         ),
     ] = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """Bring the connectors to what is declared: validated by Connect, only differences, nothing foreign touched."""
     if dry_run:
@@ -57,12 +56,12 @@ def apply(
             print(f"cdc: {error}", file=sys.stderr)
             continue
         done.append(applied.to_json())
-        if output != "json":
+        if not is_data(output):
             changed = f" ({', '.join(applied.changed_keys)})" if applied.changed_keys else ""
             changed += f" (goes on from {applied.resumed_offsets} offset(s))" if applied.resumed_offsets else ""
             print(f"{applied.name}: {applied.summary}{changed}, {applied.status.state}, {len(applied.status.tasks)} task(s)")
-    if output == "json":
-        print(json.dumps(done, indent=2))
+    if is_data(output):
+        print_document(done, output)
     if failed:
         raise typer.Exit(1)
 
@@ -74,9 +73,8 @@ def _preview(sources: list[str] | None, output: str) -> int:
 
     platform = Platform()
     found = [difference(platform.connect(d.cluster), d.config) for d in declared_connectors(chosen_sources(sources or ()))]
-    if output == "json":
-        rows: list[dict[str, Any]] = [each.to_json() for each in found]
-        print(json.dumps(rows, indent=2))
+    if is_data(output):
+        print_document([each.to_json() for each in found], output)
     else:
         for line in (line for each in found for line in each.lines()):
             print(line)

@@ -52,7 +52,7 @@ def get(
 
 
 def describe(
-    what: Annotated[str, typer.Argument(help="connector")],
+    what: Annotated[str, typer.Argument(help="connector", autocompletion=lambda: ["connector"])],
     name: Annotated[str, typer.Argument(help="Its name.", autocompletion=complete_connector)],
     output: Output = Format.yaml,
 ) -> None:

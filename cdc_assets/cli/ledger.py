@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table as Grid
 from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.judged import judged
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
 from cdc_assets.ledger.read import WINDOWS, WindowCount, closed, places, read_windows, total
@@ -30,13 +30,6 @@ class Window(str, Enum):
     minute = "1m"
     hour = "1h"
     day = "1d"
-
-
-class Output(str, Enum):
-    """Formats of the answer."""
-
-    text = "text"
-    json = "json"
 
 
 Chosen = Annotated[
@@ -57,7 +50,7 @@ def ledger(
     again: Annotated[bool, typer.Option("--again", help="With --count: tell all fates anew, book what differs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --count: say what would be counted, count nothing.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the windows into this PNG file.")] = None,
-    output: Annotated[Output, typer.Option("-o", "--output", help="text or json.")] = Output.text,
+    output: Output = Format.text,
 ) -> None:
     """Print a table's ledger. Exit 0 when every window balances, 1 when one does not, 2 when a hop could not be counted."""
     if again and not count:
@@ -77,8 +70,8 @@ def ledger(
         found_hops = hops(found, place, mirrored=names.is_mirrored(source))
         if plot:
             _draw(plot, found, named, window)
-        if output is Output.json:
-            print(json.dumps(_answer(named, window, place, found, found_hops), indent=2))
+        if is_data(output):
+            print_document(_answer(named, window, place, found, found_hops), output)
         else:
             _print(found, found_hops)
     if any(hop.differing for hop in found_hops):

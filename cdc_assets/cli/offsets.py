@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from cdc_assets.cli.chosen_sources import complete_connector
 from cdc_assets.cli.rows import Format, Output, print_document
@@ -77,12 +79,13 @@ def _require_stopped(connect: ConnectClient, connector: str) -> None:
 
 def _read(file: Path) -> list[SourceOffset]:
     try:
-        document = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
+        # YAML has JSON in it, and `get` prints both.
+        document = YAML(typ="safe", pure=True).load(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
         entries = document["offsets"] if isinstance(document, dict) else document
         return [SourceOffset(dict(entry["partition"]), entry["offset"]) for entry in entries]
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, YAMLError) as error:
         raise typer.BadParameter(
             f'{file}: not [{{"partition": {{…}}, "offset": {{…}}}}] as `cdc offsets get` prints it: {error}'
         ) from None

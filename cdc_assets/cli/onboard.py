@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
@@ -10,17 +9,18 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
+from cdc_assets.cli.chosen_sources import complete_source
 from cdc_assets.cli.onboard_plan import Asked, commits, print_plan
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.route import ROUTES
 from cdc_assets.onboarding.state import Journal, Route
 
-Source = Annotated[str, typer.Argument(help="The source's name in the registry.")]
+Source = Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
 Tables = Annotated[list[str] | None, typer.Argument(help="schema.table, as in the database.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the one that was begun.")]
 Rollback = Annotated[bool, typer.Option("--rollback", help="Take back what the one that was begun has done.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan (with --watch: every commit), and do nothing.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
 
 DEPLOYMENT = Path("deployment.yaml")
 _OUT = "With --watch: the repository's folder that `cdc render --out` writes; patches name files in it. Default: argocd's path."
@@ -37,7 +37,7 @@ def onboard(
     resume: Resume = False,
     rollback: Rollback = False,
     dry_run: DryRun = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """Take tables into a running connector without losing a change; each step is kept, so a crash is resumed."""
     if route not in ROUTES or route == "offboard":
@@ -53,7 +53,7 @@ def offboard(
     tables: Tables = None,
     resume: Resume = False,
     dry_run: DryRun = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """Take tables out of a running connector; topics and what is in the lake stay."""
     _do(Asked(source, tables, "offboard", True), resume=resume, rollback=False, dry_run=dry_run, output=output)
@@ -78,7 +78,7 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
     if rollback:
         _answer(run.roll_back(Platform(), source, lambda text: say(text)), output)
         return
-    told = Console(stderr=output == "json", highlight=False, markup=False, soft_wrap=True)
+    told = Console(stderr=is_data(output), highlight=False, markup=False, soft_wrap=True)
     _answer(run.go_on(Platform(), source, lambda text: say(text), lambda step: told.print(_commit(asked, step), end="")), output)
 
 
@@ -93,8 +93,8 @@ def _commit(asked: Asked, step: str) -> str:
 
 
 def _answer(outcome: run.Outcome, output: str) -> None:
-    if output == "json":
-        print(json.dumps(outcome.to_json(), indent=2))
+    if is_data(output):
+        print_document(outcome.to_json(), output)
         return
     for name, facts in outcome.steps.items():
         print(f"{name:14} {', '.join(f'{key}: {value}' for key, value in facts.items())}")

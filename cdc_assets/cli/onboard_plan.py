@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_assets.cli.rows import is_data, print_document
 from cdc_assets.errors import RenderError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.state import Journal, Route
@@ -63,9 +63,9 @@ def print_plan(asked: Asked, output: str) -> None:
     steps = run.plan(asked.source, tables, asked.route, watched=asked.watch)
     anchor = done["stop"].get("anchor") if "stop" in done else None
     found = {each.step: each for each in commits(asked, tables, anchor=anchor, waited=False)} if asked.watch and tables else {}
-    if output == "json":
+    if is_data(output):
         rows = [{"step": step.name, "what": step.what, "done": step.name in done} for step in steps]
-        print(json.dumps([{**row, **_commit(found.get(str(row["step"])))} for row in rows], indent=2))
+        print_document([{**row, **_commit(found.get(str(row["step"])))} for row in rows], output)
         return
     print(f"{asked.source}: {', '.join(tables)} by route {asked.route}")
     for number, step in enumerate(steps, 1):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
@@ -17,7 +17,7 @@ def preflight(
     sources: Chosen = None,
     fix: Annotated[bool, typer.Option("--fix", help="Run the statements that are safe, then look again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: print the statements, run none.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Check source databases before and during capture. Exit 1 when something that capture needs does not hold."""
     from cdc_assets import preflight as looking
@@ -36,7 +36,7 @@ def preflight(
                 print(f"{source.name}: {finding.mend}: {outcome}", file=sys.stderr)
             report = looking.preflight(platform, source)
         reports.append(report)
-        if output == "json":
+        if is_data(output):
             continue
         shown = [f for f in report.findings if f.level != "ok"]
         if fix and dry_run:
@@ -46,7 +46,7 @@ def preflight(
             print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
         held = sum(f.level == "ok" for f in report.findings)
         print(f"{source.name}: {held} hold, {len(report.warnings)} warning(s), {len(report.failures)} failure(s)")
-    if output == "json":
-        print(json.dumps([report.to_json() for report in reports], indent=2))
+    if is_data(output):
+        print_document([report.to_json() for report in reports], output)
     if any(report.failures for report in reports):
         raise typer.Exit(1)

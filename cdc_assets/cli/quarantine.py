@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets import names, settings
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.quarantine.held import Held, held
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
@@ -23,7 +23,6 @@ ErrorClass = Annotated[str | None, typer.Option("--class", help="Only of this er
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
 Offset = Annotated[int | None, typer.Option(help="Only the record at this offset.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json")]
 SHOWN = ("source", "table", "state", "partition", "offset", "op", "row_key", "error_class", "message", "first_seen")
 
 
@@ -34,13 +33,13 @@ def list_(
     partition: Partition = None,
     offset: Offset = None,
     every_state: Annotated[bool, typer.Option("--all", help="Redriven and dropped records as well.")] = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """List the records in quarantine."""
     found = _found(chosen, error_class, partition, offset, every_state=every_state)
     rows = [h.to_json() for h in found]
-    if output == "json":
-        print(json.dumps(rows, indent=2))
+    if is_data(output):
+        print_document(rows, output)
         return
     if not rows:
         print("nothing is in quarantine")
@@ -59,7 +58,7 @@ def show(table: OneTable, offset: Annotated[int, typer.Argument(help="Its offset
     found = _found(table, None, partition, offset, every_state=True, raw=True)
     if not found:
         raise typer.BadParameter(f"{table} has no record at offset {offset} in quarantine; cdc quarantine list {table} --all")
-    print(json.dumps([h.to_json(raw=True) for h in found], indent=2))
+    print_document([h.to_json(raw=True) for h in found], Format.json)
 
 
 @app.command()
@@ -69,7 +68,7 @@ def redrive(
     partition: Partition = None,
     offset: Offset = None,
     dry_run: DryRun = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """Fold records after all, in their place in the order, once what stood against them is mended."""
     found = _found(table, error_class, partition, offset)
@@ -84,7 +83,7 @@ def redrive(
     text = f"{table}: {len(found)} chosen" + (
         "" if dry_run else f", {answer.get('redriven', 0)} folded, {answer.get('left', 0)} left"
     )
-    print(json.dumps(answer) if output == "json" else text)
+    print_document(answer, output) if is_data(output) else print(text)
     if answer.get("left"):
         raise typer.Exit(1)
 
@@ -96,7 +95,7 @@ def drop(
     partition: Partition = None,
     offset: Offset = None,
     dry_run: DryRun = False,
-    output: Output = "text",
+    output: Output = Format.text,
 ) -> None:
     """Give records up for good: they stay readable (list --all), and silver goes on without them."""
     found = _found(table, error_class, partition, offset)
@@ -106,7 +105,10 @@ def drop(
 
         _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
     answer = {"table": table, "chosen": len(found), "dropped": 0 if dry_run else len(found), "dry_run": dry_run}
-    print(json.dumps(answer) if output == "json" else f"{table}: {len(found)} chosen, {answer['dropped']} dropped")
+    if is_data(output):
+        print_document(answer, output)
+    else:
+        print(f"{table}: {len(found)} chosen, {answer['dropped']} dropped")
 
 
 def _run(chosen: str, job: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from cdc_assets import names, settings
 from cdc_assets.cli.judged import judged
-from cdc_assets.cli.status import Output
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
@@ -52,7 +51,7 @@ def reconcile(
         str | None, typer.Option(metavar="HOST:PORT", help="Read rows from this standby of the source, by the two-step method.")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
-    output: Annotated[Output, typer.Option("--output", "-o", help="text or json")] = Output.text,
+    output: Output = Format.text,
 ) -> None:
     """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
 
@@ -74,8 +73,8 @@ def reconcile(
             if mend and not dry_run:
                 found |= _healed(platform, source, tables, found, timeout, compared)
             results += [found[names.table_name(t)] for t in tables]
-        if output is Output.json:
-            print(json.dumps([r.to_json() for r in results], indent=2))
+        if is_data(output):
+            print_document([r.to_json() for r in results], output)
         else:
             _print(results)
     verdicts = {r.verdict for r in results}

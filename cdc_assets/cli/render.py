@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, cast
 import typer
 
 from cdc_assets import settings
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.render.connector import renamed
@@ -25,7 +25,7 @@ def render_verb(
     deployment: Annotated[Path, typer.Option(help="Namespaces, clusters, addresses (docs/gitops.md).")] = Path("deployment.yaml"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and show any difference.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the difference.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Write manifests from the registry, the same ones each time; nothing secret is in them."""
     if target not in TARGETS:
@@ -37,8 +37,8 @@ def render_verb(
     found = changes(out, target, files)
     if not (check or dry_run):
         apply(out, found)
-    if output == "json":
-        print(json.dumps([{"path": each.path, "action": each.action} for each in found], indent=2))
+    if is_data(output):
+        print_document([{"path": each.path, "action": each.action} for each in found], output)
     elif check or dry_run:
         print("".join(each.diff() for each in found), end="")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -10,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cdc_assets.cli.chosen_sources import chosen_sources
+from cdc_assets.cli.chosen_sources import chosen_sources, complete_source, complete_topic
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 
@@ -22,10 +22,10 @@ def _group() -> None:
 
 @app.command("mirror")
 def mirror(
-    topic: Annotated[str, typer.Argument(help="The topic's name on the core cluster.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name on the core cluster.", autocompletion=complete_topic)],
     snapshot: Annotated[bool, typer.Option(help="Read the table again, so that what is lost for good is mended.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Copy a topic again and read its table again, as far as its findings ask for it; exit 1 while something is wrong."""
     from cdc_assets.mirroring.repair import plan, repair
@@ -34,8 +34,8 @@ def mirror(
     platform = Platform()
     chosen = plan(platform, chosen_sources(), topic, snapshot=snapshot)
     state = chosen.state if dry_run else repair(platform, chosen, lambda text: print(text, file=sys.stderr))
-    if output == "json":
-        print(json.dumps({"steps": chosen.steps, "before": chosen.state.to_json(), "after": state.to_json()}, indent=2))
+    if is_data(output):
+        print_document({"steps": chosen.steps, "before": chosen.state.to_json(), "after": state.to_json()}, output)
     else:
         for finding in chosen.state.findings:
             print(finding.message)
@@ -48,13 +48,13 @@ def mirror(
 
 @app.command("bronze")
 def bronze(
-    source: Annotated[str, typer.Argument(help="The source's name in the registry.")],
+    source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
     table: Annotated[str, typer.Argument(help="The table, as in the database or in the lake.")],
     anew: Annotated[
         bool, typer.Option("--anew", help="Also where nothing is lost: rows go that the source has not and no event deletes.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Where the lake's topic has lost records that bronze had not read: read the table again, and go on in a new epoch."""
     from cdc_assets import names
@@ -85,8 +85,8 @@ def bronze(
             append(platform, declared, Look(found.before, {topic: part}), "repair", say)
         epoch = part.epoch
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
-    if output == "json":
-        print(json.dumps({**answer, "repaired": wanted and not dry_run}, indent=2))
+    if is_data(output):
+        print_document({**answer, "repaired": wanted and not dry_run}, output)
     else:
         print(gap or f"{topic}: bronze has not lost anything")
         if wanted:
@@ -95,9 +95,11 @@ def bronze(
 
 @app.command("source")
 def source(
-    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name in the registry.")],
+    name: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="The source's name in the registry.", autocompletion=complete_source)
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Where a source's server was restored or lost its slot: open a new epoch, with every table read again."""
     from cdc_assets.assets.epochs import open_epoch
@@ -118,9 +120,9 @@ def source(
     epochs = {}
     if other and not dry_run:
         epochs = dict(open_epoch(platform, declared, found.reason, lambda text: print(text, file=sys.stderr)))
-    if output == "json":
+    if is_data(output):
         steps = list(STEPS.values()) if other else []
-        print(json.dumps({"source": name, **asdict(found), "steps": steps, "epochs": epochs}, indent=2))
+        print_document({"source": name, **asdict(found), "steps": steps, "epochs": epochs}, output)
         return
     print(f"{name}: {found.reason or 'its server is the one that was read'}")
     for number, step in enumerate(STEPS.values() if other and dry_run else (), 1):

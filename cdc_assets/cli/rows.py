@@ -23,9 +23,14 @@ class Format(str, Enum):
 Output = Annotated[Format, typer.Option("--output", "-o", help="text, wide, json or yaml")]
 
 
+def is_data(output: str) -> bool:
+    """Whether it is for programs; else lines for people, of which `wide` has more where there are more."""
+    return output in (Format.json, Format.yaml)
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], output: Format, *, narrow: Sequence[str]) -> None:
     """Text shows the `narrow` columns, wide all of them."""
-    if output in (Format.json, Format.yaml):
+    if is_data(output):
         print_document([dict(row) for row in rows], output)
         return
     from rich.console import Console
@@ -42,9 +47,9 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: Format, *, narrow: Seq
     console.print(grid, markup=False) if rows else print("nothing found", file=sys.stderr)
 
 
-def print_document(document: Any, output: Format) -> None:
+def print_document(document: Any, output: str) -> None:
     """JSON, or YAML for all other formats."""
-    if output is Format.json:
+    if output == Format.json:
         print(json.dumps(document, indent=2, default=str))
         return
     from ruamel.yaml import YAML

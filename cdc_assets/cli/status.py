@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from enum import Enum
 from typing import Annotated, Any
 
 import typer
@@ -12,21 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from cdc_assets import settings
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.start import resident_bytes
 from cdc_assets.stack.state import STOPPED, ComponentState, read_state
 from cdc_assets.stack.supervisor import running
 
 
-class Output(str, Enum):
-    """Formats of the answer."""
-
-    text = "text"
-    json = "json"
-
-
 def status(
-    output: Annotated[Output, typer.Option("-o", "--output", help="text or json.")] = Output.text,
+    output: Output = Format.text,
     tables: Annotated[bool, typer.Option(help="Ask for each table's chain as well.")] = True,
 ) -> None:
     """Show what runs and how far each table is. Exit 1 when a component is not healthy, 3 when nothing runs."""
@@ -42,8 +34,8 @@ def status(
         "rss_bytes": sum(c["rss_bytes"] or 0 for c in components) + (resident_bytes(pid) if pid and not components else 0),
         "tables": _tables() if pid and tables else [],
     }
-    if output is Output.json:
-        print(json.dumps(answer, indent=2))
+    if is_data(output):
+        print_document(answer, output)
     else:
         _print(answer)
     if not answer["healthy"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets import settings
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.names import table_name
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
@@ -17,22 +17,22 @@ from cdc_assets.registry.loader import load_sources
 
 def validate(
     folder: Annotated[Path | None, typer.Argument(help="Folder of the registry files; default CDC_SOURCES.")] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Check all registry files; exit 1 with every finding when one is wrong."""
     place = folder or settings.sources_folder()
     try:
         sources = load_sources(place)
     except RegistryError as error:
-        if output == "json":
+        if is_data(output):
             findings = [{"file": str(f.file), "line": f.line, "path": f.path, "message": f.message} for f in error.findings]
-            print(json.dumps({"valid": False, "findings": findings}))
+            print_document({"valid": False, "findings": findings}, output)
         else:
             print(error, file=sys.stderr)
             print(f"{len(error.findings)} finding(s) in {place}", file=sys.stderr)
         raise typer.Exit(1) from None
-    if output == "json":
-        print(json.dumps({"valid": True, "sources": {s.name: [table_name(t) for t in s.tables] for s in sources}}))
+    if is_data(output):
+        print_document({"valid": True, "sources": {s.name: [table_name(t) for t in s.tables] for s in sources}}, output)
         return
     for source in sources:
         print(f"{source.name}: {len(source.tables)} tables ({', '.join(table_name(table) for table in source.tables)})")

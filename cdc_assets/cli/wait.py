@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import Annotated
@@ -10,7 +9,9 @@ from typing import Annotated
 import typer
 
 from cdc_assets import settings
+from cdc_assets.cli.chosen_sources import complete_source
 from cdc_assets.cli.progress import status
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
@@ -19,10 +20,12 @@ from cdc_assets.volumetry.complete_versions import complete_versions
 
 
 def wait(
-    sources: Annotated[list[str] | None, typer.Argument(help="Sources to wait for; default all.")] = None,
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="Sources to wait for; default all.", autocompletion=complete_source)
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds.")] = 300.0,
     backup: Annotated[bool, typer.Option("--backup", help="Wait for the backup as well.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Output = Format.text,
 ) -> None:
     """Wait for the lake to hold what the sources hold now; exit 1 when it takes longer than --timeout.
 
@@ -44,9 +47,9 @@ def wait(
             print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
-    if output == "json":
+    if is_data(output):
         versions = [complete_versions(platform.lake, source, reached[source.name]) for source in chosen]
-        print(json.dumps({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}))
+        print_document({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}, output)
     else:
         for name, position in reached.items():
             print(f"{name}: everything committed before {position.lsn} is in silver")

@@ -152,7 +152,7 @@ def test_a_window_is_shown_whole_or_not_at_all(shop: Source, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--last", "soon"], ["--last", "99999999999d"], ["--plot", "/nowhere/x.png"], ["--again"], ["-o", "yaml"]]
+    "wrong", [["--last", "soon"], ["--last", "99999999999d"], ["--plot", "/nowhere/x.png"], ["--again"], ["-o", "xml"]]
 )
 def test_what_is_asked_wrongly_is_a_usage_error(shop: Source, tmp_path: Path, wrong: list[str]) -> None:
     write(tmp_path / "lake", [pane(0, "c", 5)])
