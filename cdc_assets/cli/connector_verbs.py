@@ -10,7 +10,7 @@ import typer
 
 from cdc_assets.cli.chosen_sources import complete_connector
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import CdcAssetsError, ConnectError
 
 if TYPE_CHECKING:
     from cdc_assets.resources.connect import ConnectClient
@@ -26,8 +26,11 @@ def restart(
     output: Output = Format.text,
 ) -> None:
     """Restart what has FAILED of connectors, and wait until every task runs."""
+    from cdc_assets.connectors.apply import HELD
 
     def act(connect: ConnectClient, name: str) -> None:
+        if (held := connect.status(name)) is not None and held.state in HELD:
+            raise ConnectError(f"connector {name} is {held.state}, and stays so when it is restarted: cdc resume {name}")
         (connect.restart if everything else connect.restart_failed)(name)
         connect.wait_running(name)
 

@@ -131,7 +131,7 @@ def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, An
             {
                 "source": source.name,
                 "table": row["table"],
-                "state": "ABSENT" if found is None else "RUNNING" if found.running else min((found.state, *found.tasks)),
+                "state": "ABSENT" if found is None else found.worst,
                 "copy": copy.state,
                 "lag": row["mirror_lag"],
                 "topic": names.topic(source, table),

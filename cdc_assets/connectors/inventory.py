@@ -10,11 +10,10 @@ from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.errors import ConnectError
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient, ConnectorOverview
+from cdc_assets.resources.connect.states import severity
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
-
-_ORDER = {"FAILED": 0, "UNASSIGNED": 1, "RESTARTING": 2, "STOPPED": 3, "PAUSED": 4, "RUNNING": 5}
 
 _BEGINNING = (
     "created, not begun: cdc apply; with offsets of an earlier one: cdc resume {0}, or cdc offsets reset {0} and cdc apply"
@@ -30,14 +29,26 @@ def clusters(platform: Platform) -> Iterator[tuple[str, ConnectClient]]:
 
 
 def connector_rows(platform: Platform, sources: Iterable[BaseSource]) -> list[dict[str, Any]]:
-    """One row per connector: state is the worst of the connector and its tasks."""
+    """One row per connector: state is the worst of the connector and its tasks; UNKNOWN where its cluster does not answer.
+
+    Raises:
+        ConnectError: no cluster answers.
+    """
     declared = declared_names(sources)
-    rows = []
-    for cluster, connect in clusters(platform):
-        rows += [_row(cluster, found, declared.get(name)) for name, found in connect.overview().items()]
+    rows, away, asked = [], dict[str, ConnectError](), dict(clusters(platform))
+    for cluster, connect in asked.items():
+        try:
+            rows += [_row(cluster, found, declared.get(name)) for name, found in connect.overview().items()]
+        except ConnectError as error:
+            away[cluster] = error
+    if len(away) == len(asked):
+        raise next(iter(away.values()))
     seen = {row["name"] for row in rows}
-    rows += [_absent(name, source) for name, source in declared.items() if name not in seen]
-    return sorted(rows, key=lambda row: (_ORDER.get(row["state"], -1), row["cluster"], row["name"]))
+    for name, source in declared.items():
+        if name not in seen:
+            cluster = "core" if name.endswith("-capture") or "lake" not in asked else "lake"
+            rows.append(_unknown(name, source, cluster, away[cluster]) if cluster in away else _absent(name, source))
+    return sorted(rows, key=lambda row: (severity(row["state"]), row["cluster"], row["name"]))
 
 
 def declared_names(sources: Iterable[BaseSource]) -> dict[str, str]:
@@ -49,14 +60,21 @@ def locate(platform: Platform, name: str) -> ConnectClient:
     """The Connect cluster that has the connector.
 
     Raises:
-        ConnectError: naming the connectors that there are.
+        ConnectError: naming the connectors that there are; or a cluster that does not answer, where no other has it.
     """
     known: list[str] = []
+    away: ConnectError | None = None
     for _, connect in clusters(platform):
-        there = connect.connectors()
+        try:
+            there = connect.connectors()
+        except ConnectError as error:
+            away = error
+            continue
         if name in there:
             return connect
         known += there
+    if away is not None:
+        raise ConnectError(f"whether there is a connector {name} cannot be told: {away}")
     raise ConnectError(f"no connector {name} on core or lake Connect; there are: {', '.join(sorted(known)) or 'none'}")
 
 
@@ -74,13 +92,12 @@ def _names(source: BaseSource) -> list[str]:
 
 def _row(cluster: str, found: ConnectorOverview, source: str | None) -> dict[str, Any]:
     status = found.status
-    states = [status.state, *status.tasks] if status else ["UNASSIGNED"]
     tasks = status.tasks if status else ()
     return {
         "name": found.name,
         "cluster": cluster,
-        "state": min(states, key=lambda state: _ORDER.get(state, -1)),
-        "connector": states[0],
+        "state": status.worst if status else "UNASSIGNED",
+        "connector": status.state if status else "UNASSIGNED",
         "tasks": f"{sum(task == 'RUNNING' for task in tasks)}/{len(tasks)}",
         "source": source or "(foreign)",
         "type": found.type,
@@ -88,6 +105,10 @@ def _row(cluster: str, found: ConnectorOverview, source: str | None) -> dict[str
         "worker": status.worker if status else "",
         "trace": _BEGINNING.format(found.name) if is_beginning(found.config) else "; ".join(status.trace) if status else "",
     }
+
+
+def _unknown(name: str, source: str, cluster: str, error: ConnectError) -> dict[str, Any]:
+    return {**_absent(name, source), "state": "UNKNOWN", "connector": "UNKNOWN", "cluster": cluster, "trace": str(error)}
 
 
 def _absent(name: str, source: str) -> dict[str, Any]:

@@ -23,7 +23,12 @@ class ConnectRest:
     def __init__(self, url: str, *, deadline: float, transport: httpx.BaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
         self._deadline = deadline
-        self._http = httpx.Client(base_url=self.url, timeout=30.0, transport=transport, trust_env=False)
+        try:
+            self._http = httpx.Client(base_url=self.url, timeout=30.0, transport=transport, trust_env=False)
+        except httpx.InvalidURL as error:
+            raise ConnectError(f"{url!r} is no address of a Connect cluster: {error}") from None
+        if self._http.base_url.scheme not in ("http", "https"):
+            raise ConnectError(f"{url!r} is no address of a Connect cluster: it begins with neither http:// nor https://")
 
     def request(self, method: str, path: str, *, json: Any = None, missing_ok: bool = False) -> Any:
         """The answer's JSON; None when it is empty, or when it is a 404 and `missing_ok`.
@@ -52,13 +57,29 @@ class ConnectRest:
         if response.status_code == 404 and missing_ok:
             return None
         if not response.is_error:
-            return response.json() if response.content else None
+            return _json(method, response)
         message = _message(response, json)
         # No retry mends a class that the worker does not have (500), nor a name that is taken (409).
         refused = "BadRequestException" in message or "already exists" in message
         if (response.status_code == 409 or response.status_code >= 500) and not refused:
             raise _TryAgainError(f"HTTP {response.status_code}: {message}")
         raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {message}")
+
+
+def _json(method: str, response: httpx.Response) -> Any:
+    """What a success says.
+
+    Raises:
+        ConnectError: nothing that Connect says: something else answers there, such as a proxy that asks for a login.
+    """
+    try:
+        if response.is_success:
+            return response.json() if response.content else None
+    except ValueError:
+        pass
+    leads = f" to {response.headers['location']}" if "location" in response.headers else ""
+    kind = response.headers.get("content-type", "no content type")
+    raise ConnectError(f"{method} {response.url}: HTTP {response.status_code}{leads} ({kind}): that is not Kafka Connect")
 
 
 def _of_connect(response: httpx.Response) -> bool:

@@ -15,6 +15,12 @@ NO_TASK = (
     "no task has said anything yet: a task has a state only once its own start is over, and PostgreSQL's waits there up to half "
     "an hour for a slot that was invalidated, or for transactions that were open before its slot is made: cdc preflight names it"
 )
+_WORST_FIRST = ("FAILED", "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
+
+
+def severity(state: str) -> int:
+    """A sort key: what has failed comes first, behind what nobody knows."""
+    return _WORST_FIRST.index(state) if state in _WORST_FIRST else -1
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,12 @@ class ConnectorStatus:
     def running(self) -> bool:
         """The connector and every task, and at least one task (a connector is RUNNING while its task is FAILED)."""
         return self.state == "RUNNING" and bool(self.tasks) and all(task == "RUNNING" for task in self.tasks)
+
+    @property
+    def worst(self) -> str:
+        """The worst state of the connector and its tasks; UNASSIGNED where it runs and has no task."""
+        states = (self.state, *self.tasks)
+        return "UNASSIGNED" if states == ("RUNNING",) else min(states, key=severity)
 
     @property
     def failed(self) -> bool:
