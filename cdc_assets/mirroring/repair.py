@@ -12,11 +12,16 @@ from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
 from cdc_assets.mirroring.watch import MirrorState, mirror_states
 from cdc_assets.onboarding import run as onboarding
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.onboarding.work import takes
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.connect import SourceOffset
 from cdc_assets.resources.platform import Platform
 
 Say = Callable[[str], None]
+_BY_HAND = (
+    "nobody can be asked for it from here. What is lost stays lost in the topic; cdc reconcile {source}.{table} names the rows "
+    "that silver lacks, where it can compare them"
+)
 # MirrorMaker's offset is of records that are not there any more: it must begin at the topic's begin.
 _AGAIN = ("recreated", "truncated")
 
@@ -30,6 +35,8 @@ class Plan:
     state: MirrorState
     again: bool
     snapshot: bool
+    unread: str = ""
+    """Why the table is not read again, where nobody of ours can ask for it."""
 
     @property
     def steps(self) -> list[str]:
@@ -39,6 +46,7 @@ class Plan:
             return []
         found = [f"stop {mirror}, forget its offsets of {topic}, let it run: it is copied again from its begin"] * self.again
         found += [f"read table {self.table.name} again: cdc onboard {self.source.name} {self.table.name} --again"] * self.snapshot
+        found += [f"{self.table.name} is not read again: {self.unread}"] * bool(self.unread)
         return [*found, "take the topic as it is now for the whole one"]
 
 
@@ -53,8 +61,8 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
             if names.topic(source, table) == topic:
                 state = next(each for each in mirror_states(platform, source) if each.topic == topic)
                 again = any(finding.kind in _AGAIN for finding in state.findings)
-                asked = isinstance(source, Source) and source.database.kind == "postgresql"
-                return Plan(source, table, state, again, snapshot and asked)
+                unread = "" if takes(source) else _BY_HAND.format(source=source.name, table=names.table_name(table))
+                return Plan(source, table, state, again, snapshot and not unread, unread)
     known = ", ".join(names.topic(s, t) for s in sources if names.is_mirrored(s) for t in s.tables)
     raise MirrorError(f"no source mirrors topic {topic}; mirrored are: {known or 'none'}")
 

@@ -14,7 +14,7 @@ from cdc_assets.onboarding.kinds.mysql import MySqlKind
 from cdc_assets.onboarding.kinds.postgresql import PostgresKind
 from cdc_assets.onboarding.state import Facts, Onboarding, Route
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.platform import Platform
 
 _KINDS: dict[str, Kind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind(), "mysql": MySqlKind()}
@@ -43,8 +43,9 @@ class Work:
 
     @cached_property
     def before(self) -> CapturedSource:
-        """The source without them."""
-        return self._with(tuple(t for t in self.declared.tables if t.name not in self.state.tables))
+        """The source without them, but for those that its connector had already: they are read again, and stay."""
+        had = self.state.done.get("preflight", {}).get("captured", ())
+        return self._with(tuple(t for t in self.declared.tables if t.name not in self.state.tables or t.name in had))
 
     @cached_property
     def after(self) -> CapturedSource:
@@ -74,6 +75,11 @@ class Step:
     what: str
     run: Callable[[Work], Facts]
     undo: Callable[[Work], Facts] | None = None
+
+
+def takes(source: BaseSource) -> bool:
+    """Whether tables of the source can be taken in, or read again, by onboarding."""
+    return isinstance(source, CapturedSource) and source.database.kind in _KINDS
 
 
 def declared_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:

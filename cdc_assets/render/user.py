@@ -36,7 +36,9 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     recovering = sorted(names.schema_history_group(source) for source in captured if names.has_schema_history(source))
     marked = [names.topic_of(s, parse_table(s.reconciliation.marker)) for s in captured if s.reconciliation.marker]
     signals = [names.topic_of(s, parse_table(s.reconciliation.signals)) for s in captured if s.reconciliation.signals]
-    histories += [names.temporary_schema_history_topic(source) for source in captured if source.database.kind == "mariadb"]
+    histories += [
+        names.temporary_schema_history_topic(source) for source in captured if source.database.kind in ("mariadb", "mysql")
+    ]
     asked = [names.signal_topic(source) for source in captured if isinstance(source, Source)]
     beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect

@@ -146,6 +146,9 @@ def test_every_kind_may_write_and_read_what_its_connector_and_we_need() -> None:
     assert groups == [{"type": "group", "name": "cdc_assets", "patternType": "prefix"}]
     with_history = {"maria", "inmysql", "insqlserver", "inoracle"}
     assert {name.removesuffix(".schema-history") for name in reads if name.endswith(".schema-history")} == with_history
+    # Of the connector beside, by which cdc onboard reads definitions and takes a first snapshot.
+    beside = {name.removesuffix(".schema-history-onboard") for name in writes if name.endswith(".schema-history-onboard")}
+    assert beside == {"maria", "inmysql"}
     recovering = [
         a["resource"]["name"]
         for a in users["cdc-capture-core"]["spec"]["authorization"]["acls"]

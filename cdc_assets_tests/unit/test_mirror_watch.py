@@ -14,7 +14,9 @@ from cdc_assets.checks.mirror import _metadata
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.mirroring.watch import MirrorState, mirror_states
+from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.connect import SourceOffset
 from cdc_assets.resources.kafka import Record, TopicState
 
@@ -145,6 +147,22 @@ def test_a_loss_stays_until_it_is_repaired(world: World) -> None:
     chosen = plan(world.platform, [SOURCE], "clicks")
     assert repair(world.platform, chosen, print).state == "ok"
     assert world.mirror.done == []
+
+
+@pytest.mark.parametrize(("kind", "read"), [("postgresql", True), ("mariadb", True), ("mysql", True), ("sqlserver", False)])
+def test_a_table_is_read_again_where_it_can_be_and_else_that_is_said(world: World, kind: str, read: bool) -> None:
+    """The loss was forgotten for every kind but PostgreSQL, and nothing was read."""
+    model: type[Source | UnaskedSource] = Source if kind in ("postgresql", "mariadb") else UnaskedSource
+    table = {"name": "s.t"} if model is Source else {"name": "s.t", "keys": ["id"], "columns": {"id": "bigint not null"}}
+    within = {"dbname": "d"} if kind in ("postgresql", "sqlserver") else {}
+    database = {"kind": kind, "host": "db", "user": "u", "password": {"secret": "p"}, **within}
+    source = model.model_validate({"source": "shop", "database": database, "tables": [table]})
+    mirror_states(world.platform, source)
+    world.core.records_ += ["d", "e"]
+    world.core.begin = 5
+    steps = plan(world.platform, [source], "shop.d.s.t" if kind == "sqlserver" else "shop.s.t").steps
+    assert ("cdc onboard shop s.t --again" in " ".join(steps)) == read
+    assert ("s.t is not read again" in " ".join(steps)) != read
 
 
 def test_a_jump_between_looks_is_counted(world: World) -> None:
