@@ -23,6 +23,7 @@ from cdc_assets.checks.preflight import build_preflight_check
 from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.rows import build_rows_checks, has_rows_check
 from cdc_assets.checks.volumetry import build_volumetry_checks
+from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.sensors.auto_restart import build_restart_sensor
 from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
@@ -44,6 +45,7 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     sensors = [build_offsets_sensor(source)]
     if isinstance(source, CapturedSource):
         checks.append(build_preflight_check(source))
+    if declared_names([source]):
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):
         checks.append(build_flow_check(source))

@@ -14,7 +14,7 @@ All are blocking, so that `dagster asset materialize` ends non-zero when one fai
 makes that one a warning.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
@@ -24,10 +24,12 @@ from cdc_assets.checks import evidence
 from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
+from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import slices, unmended
 from cdc_assets.reconcile.standby import as_declared
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
+from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import Previous, measure_transport
 
@@ -90,8 +92,29 @@ def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
 
 def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
-    name, connect = names.connector_name(source), platform.core_connect()
-    return check_result(check_key("connector", source), *evidence.of_connector(name, connect.status(name), connect.url))
+    """The source's capture; its other connectors, where they are and do not run, warn: bronze may go on without them."""
+    name, core = names.connector_name(source), platform.core_connect()
+    try:
+        running, told, metadata = evidence.of_connector(name, core.status(name), core.url)
+    except CdcAssetsError as error:
+        running, told, metadata = evidence.of_error(error)
+    beside = _not_running(platform.lake_connect(), [other for other in declared_names([source]) if other != name])
+    if beside:
+        told, metadata = "; ".join([told, *beside]), {**metadata, "cdc/beside": "\n".join(beside)}
+    severity = dg.AssetCheckSeverity.WARN if running else dg.AssetCheckSeverity.ERROR
+    return check_result(check_key("connector", source), running and not beside, told, metadata, severity=severity)
+
+
+def _not_running(connect: ConnectClient, connectors: Sequence[str]) -> list[str]:
+    found = []
+    try:
+        for name in connectors:
+            # One that is called otherwise there (a KafkaMirrorMaker2's) is not known here.
+            if (status := connect.status(name)) is not None and not status.running:
+                found.append(f"{name}: {evidence.of_connector(name, status)[1]}")
+    except CdcAssetsError as error:
+        return [*found, str(error)]
+    return found
 
 
 def _previous(instance: dg.DagsterInstance, source: BaseSource, tables: list[Table]) -> Previous:

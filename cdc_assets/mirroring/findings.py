@@ -9,7 +9,7 @@ from typing import Any, Literal
 from cdc_assets.mirroring.memory import Seen
 from cdc_assets.resources.kafka import TopicState
 
-Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring", "open"]
+Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring", "open", "halted"]
 # The copy may have read a range before it was removed: (partition, next offset then, begin now) → records of it that were copied.
 CopiedOf = Callable[[int, int, int], int]
 
@@ -26,7 +26,7 @@ class Finding:
     @property
     def red(self) -> bool:
         """Records are lost or in doubt; else they are only in danger."""
-        return self.kind not in ("expiring", "open")
+        return self.kind not in ("expiring", "open", "halted")
 
     def to_json(self) -> dict[str, Any]:
         """For programs, and for the memory."""
@@ -109,6 +109,14 @@ def still_open(held: Mapping[str, int], seen: Seen | None) -> list[Finding]:
             )
             found.append(Finding("open", int(partition), None, message))
     return found
+
+
+def halted(connector: str, state: str) -> Finding:
+    """Nothing is copied meanwhile, and nothing is lost yet."""
+    then = f"cdc restart {connector}" if state == "FAILED" else f"cdc resume {connector}"
+    return Finding(
+        "halted", None, None, f"connector {connector} is {state}: nothing is copied; when that is mended or over: {then}"
+    )
 
 
 def _lost(topic: str, partition: int, start: int, last: int) -> Finding:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.connectors.apply import HELD
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.findings import Finding, expiring, held_back, losses, still_open
+from cdc_assets.mirroring.findings import Finding, expiring, halted, held_back, losses, still_open
 from cdc_assets.mirroring.memory import Seen
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
@@ -88,7 +89,10 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
     if not names.is_mirrored(source):
         return []
     core, lake = platform.core_kafka(), platform.lake_kafka()
-    at = mirrored_up_to(platform.lake_connect(), names.mirror_connector_name(source))
+    status = platform.lake_connect().status(name := names.mirror_connector_name(source))
+    stands = status is not None and (status.failed or status.state in HELD)
+    halt = (halted(name, status.worst),) if status is not None and stands else ()
+    at = mirrored_up_to(platform.lake_connect(), name)
     copies = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
     # Ends before stable ends: what lies between was there, and is not committed.
     ahead = {**lake.high_watermarks(list(copies.values())), **core.high_watermarks(list(copies))}
@@ -102,7 +106,7 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
         state, now = _look(source, table, core, lake, states.get(topic), copied, copy, seen.get(topic))
         both = {name: there for name, there in ((topic, states.get(topic)), (copies[topic], copy)) if there}
         held = held_back(both, ahead)
-        state = replace(state, findings=(*state.findings, *still_open(held, seen.get(topic))))
+        state = replace(state, findings=(*state.findings, *still_open(held, seen.get(topic)), *halt))
         found.append(state)
         if now is not None:
             seen[topic] = replace(now, held=held)

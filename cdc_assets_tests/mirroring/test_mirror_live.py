@@ -51,16 +51,16 @@ def test_what_was_removed_before_it_was_copied_is_named_and_stays_named(clusters
     connect = clusters.platform.lake_connect()
     connect.stop(MIRROR)
     clusters.send("shrunk", ["d", "e", "f", "g"])
-    assert state_of(clusters, web, "shrunk").state == "copying"
+    assert (state_of(clusters, web, "shrunk").state, state_of(clusters, web, "shrunk").repair) == ("halted", "")
     clusters.delete_records("shrunk", 5)
     found = state_of(clusters, web, "shrunk")
-    assert [(f.kind, f.partition, f.lost) for f in found.findings] == [("lost", 0, (3, 4))]
+    assert [(f.kind, f.partition, f.lost) for f in found.findings if f.red] == [("lost", 0, (3, 4))]
     assert found.repair == "cdc repair mirror shrunk"
     connect.resume(MIRROR)
     connect.wait_running(MIRROR)
     # The fault itself: MirrorMaker goes on as if nothing had been between c and f.
     until(lambda: clusters.copied("core.shrunk") == ["a", "b", "c", "f", "g"])
-    assert state_of(clusters, web, "shrunk").findings == found.findings
+    assert state_of(clusters, web, "shrunk").findings == tuple(f for f in found.findings if f.red)
 
 
 def test_a_loss_between_two_looks_is_found_after_mirrormaker_has_jumped(clusters: Clusters, web: TopicSource) -> None:
@@ -86,8 +86,8 @@ def test_records_that_expire_before_they_are_copied_are_warned_of(clusters: Clus
     connect.stop(MIRROR)
     written = time.time() - 3000
     clusters.send("waits", ["d"], timestamp_ms=int(written * 1000))
-    (warning,) = state_of(clusters, web, "waits").findings
-    assert (warning.kind, warning.red) == ("expiring", False)
+    (warning,) = [f for f in state_of(clusters, web, "waits").findings if f.kind == "expiring"]
+    assert not warning.red
     left = float(warning.message.split("expires in ")[1].split(" s")[0])
     assert written + 3600 - time.time() - 1 <= left <= 600
     connect.resume(MIRROR)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
+import httpx
+
+from cdc_assets.checks.volumetry import _connector
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, Action, RestartState, decide
+from cdc_assets.registry.models import Source
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.sensors import auto_restart
 
 
 def run(minutes: int, failed_at: range | set[int]) -> list[tuple[int, Action]]:
@@ -47,3 +57,74 @@ def test_a_person_who_mends_it_after_that_starts_it_anew() -> None:
     state = RestartState(MAX_RESTARTS, 1e9, given_up=True)
     assert decide(state, failed=True, running=False, now=2e9) == ("given up", state)
     assert decide(state, failed=False, running=True, now=2e9) == ("recovered", RestartState())
+
+
+class Worker:
+    """A Connect cluster whose connectors are all in one state; None: it does not answer."""
+
+    def __init__(self, task: str | None) -> None:
+        self.task, self.asked, self.restarted = task, 0, list[str]()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.task is None:
+            raise httpx.ConnectError("refused")
+        if request.method == "POST":
+            self.restarted.append(request.url.path.split("/")[2])
+            return httpx.Response(202)
+        tasks = [{"id": 0, "state": self.task, "trace": "org.example.Boom: no route"}]
+        return httpx.Response(200, json={"connector": {"state": "RUNNING"}, "tasks": tasks})
+
+
+def platform(core: Worker, lake: Worker) -> Any:
+    both = [ConnectClient(f"http://{n}", transport=httpx.MockTransport(w)) for n, w in (("core", core), ("lake", lake))]
+    return SimpleNamespace(core_connect=lambda: both[0], lake_connect=lambda: both[1])
+
+
+DATABASE = {"kind": "mysql", "host": "db", "user": "u", "password": {"secret": "p"}}
+SINK = {"kind": "s3", "bucket": "raw"}
+SHOP = Source.model_validate(
+    {
+        "source": "shop",
+        "database": {**DATABASE, "kind": "mariadb"},
+        "tables": [{"name": "s.t"}],
+        "mirror": {"heartbeats": "10s"},
+        "sink": SINK,
+    }
+)
+CLICKS = {"name": "clicks", "topic": "clicks", "envelope": "json", "columns": {"id": "text"}}
+WEB = TopicSource.model_validate({"source": "web", "kind": "topics", "tables": [CLICKS]})
+
+
+def test_a_cluster_that_is_away_does_not_hold_up_the_tick_nor_make_it_forget(monkeypatch: Any) -> None:
+    """Dagster ends a tick after 60 s, without its cursor; three connectors would be asked for 60 s each."""
+    monkeypatch.setattr(auto_restart, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(auto_restart, "refuse_other", lambda *_: None)
+    core, lake = Worker("FAILED"), Worker(None)
+    result = auto_restart.evaluate(SHOP, platform(core, lake), "{}", now=1e9)
+    assert core.restarted == ["shop-capture"]
+    assert json.loads(result.cursor or "")["shop-capture"]["restarts"] == 1
+    assert str(result.skip_reason).count("no answer: refused") == 1
+    assert "shop-mirror" in str(result.skip_reason)
+
+
+def test_the_mirror_of_a_source_of_topics_is_restarted_too() -> None:
+    lake = Worker("FAILED")
+    result = auto_restart.evaluate(WEB, platform(Worker(None), lake), "{}", now=1e9)
+    assert lake.restarted == ["web-mirror"]
+    spent = json.dumps({"web-mirror": {"restarts": MAX_RESTARTS, "last": 1e9, "given_up": False}})
+    given_up = auto_restart.evaluate(WEB, platform(Worker(None), lake), spent, now=2e9)
+    assert (given_up.asset_events, "cdc restart web-mirror" in str(given_up.skip_reason)) == ([], True)
+    assert result.asset_events == []
+
+
+def test_the_check_tells_of_each_connector_of_the_source() -> None:
+    """A mirror that was given up on was green again with the next round of checks."""
+    found = _connector(platform(Worker("RUNNING"), Worker("RUNNING")), SHOP)
+    assert found.passed
+    found = _connector(platform(Worker("RUNNING"), Worker("FAILED")), SHOP)
+    assert (found.passed, found.severity.value) == (False, "WARN")
+    for name in ("shop-mirror", "shop-heartbeats", "shop-sink"):
+        assert f"{name}: RUNNING, tasks: FAILED. org.example.Boom: no route" in str(found.description)
+    found = _connector(platform(Worker("FAILED"), Worker("RUNNING")), SHOP)
+    assert (found.passed, found.severity.value) == (False, "ERROR")

@@ -17,7 +17,7 @@ from cdc_assets.mirroring.watch import MirrorState, mirror_states
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.connect import SourceOffset
+from cdc_assets.resources.connect import ConnectorStatus, SourceOffset
 from cdc_assets.resources.kafka import Record, TopicState
 
 NOW_MS = 4_000_000_000_000
@@ -54,11 +54,15 @@ class Mirror:
     """Connect, as far as the repair needs it."""
 
     offset: int | None = None
+    state: str | None = None
     done: list[str] = field(default_factory=list)
 
     def offsets(self, name: str) -> list[dict[str, Any]]:
         at = {"partition": {"cluster": "core", "topic": "clicks", "partition": 0}, "offset": {"offset": self.offset}}
         return [] if self.offset is None else [at]
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        return None if self.state is None else ConnectorStatus.parse(name, {"connector": {"state": self.state}, "tasks": []})
 
     def stop(self, name: str) -> None:
         self.done.append(f"stop {name}")
@@ -135,6 +139,17 @@ def test_a_transaction_that_stays_open_is_told_and_one_that_goes_on_is_not(world
     assert f"topic {topic} partition 0: a transaction that began at offset {end} is open" in finding.message
     held.records_ += ["e"]
     assert all(finding.kind != "open" for finding in world.look().findings)
+
+
+@pytest.mark.parametrize(("state", "command"), [("FAILED", "cdc restart web-mirror"), ("STOPPED", "cdc resume web-mirror")])
+def test_a_mirror_that_does_not_run_warns_before_anything_is_lost(world: World, state: str, command: str) -> None:
+    world.mirror.state = state
+    found = world.look()
+    assert (found.state, found.repair, [f.red for f in found.findings]) == ("halted", "", [False])
+    assert command in found.findings[0].message
+    world.core.records_ += ["d", "e"]
+    world.core.begin = 5
+    assert (world.look().state, world.look().repair) == ("lost", "cdc repair mirror clicks")
 
 
 def test_a_loss_stays_until_it_is_repaired(world: World) -> None:

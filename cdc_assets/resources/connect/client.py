@@ -31,8 +31,13 @@ class ConnectClient:
 
     def __init__(self, url: str, *, deadline: float = 60.0, transport: httpx.BaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
+        self._transport = transport
         self._rest = ConnectRest(url, deadline=deadline, transport=transport)
         self._password_keys: dict[str, frozenset[str]] = {}
+
+    def within(self, seconds: float) -> ConnectClient:
+        """The same cluster for somebody who cannot wait longer for one answer."""
+        return ConnectClient(self.url, deadline=seconds, transport=self._transport)
 
     def await_member(self) -> None:
         """Until the worker that answers is in its group and has read the configs.

@@ -24,7 +24,7 @@ class ConnectRest:
         self.url = url.rstrip("/")
         self._deadline = deadline
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=30.0, transport=transport, trust_env=False)
+            self._http = httpx.Client(base_url=self.url, timeout=min(30.0, deadline), transport=transport, trust_env=False)
         except httpx.InvalidURL as error:
             raise ConnectError(f"{url!r} is no address of a Connect cluster: {error}") from None
         if self._http.base_url.scheme not in ("http", "https"):
