@@ -80,7 +80,8 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
             "publication",
             "fail",
             name,
-            f"lacks {', '.join(map(str, missing))}: their changes are not decoded, and are in no event later",
+            f"lacks {', '.join(map(str, missing))}: their changes are not decoded, and are in no event later; once it has them: "
+            f"cdc onboard {source.name} {' '.join(map(str, missing))} --again",
             f"ALTER PUBLICATION {identifier(name)} ADD TABLE {', '.join(map(table_name, missing))}",
             # The application cannot UPDATE or DELETE a published table without identity.
             safe=keyed and found["owned"],

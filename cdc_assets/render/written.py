@@ -112,7 +112,7 @@ def _ours(out: Path, target: str) -> set[str]:
 def _read(file: Path) -> str | None:
     try:
         # Whatever somebody has put into it differs, and is shown.
-        return file.read_text(encoding="utf-8", errors="replace")
+        return file.read_bytes().decode(errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -29,6 +29,11 @@ def test_written_once_then_nothing_differs_and_what_is_unwanted_goes(tmp_path: P
     apply(tmp_path, changes(tmp_path, "strimzi", files))
     assert on_disk(tmp_path) == with_list("strimzi", files)
     assert changes(tmp_path, "strimzi", files) == []
+    path, text = next(iter(files.items()))
+    (tmp_path / path).write_bytes(text.replace("\n", "\r\n").encode())
+    assert [change.path for change in changes(tmp_path, "strimzi", files)] == [path]
+    apply(tmp_path, changes(tmp_path, "strimzi", files))
+    assert changes(tmp_path, "strimzi", files) == []
     (tmp_path / "strimzi/topics/theirs.yaml").write_text("theirs", encoding="utf-8")
     fewer = {path: text for path, text in files.items() if "/users/" not in path}
     found = changes(tmp_path, "strimzi", fewer)

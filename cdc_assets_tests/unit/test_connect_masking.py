@@ -45,6 +45,7 @@ def test_a_password_by_type_is_hidden_whatever_its_key() -> None:
     [
         f"cannot reach jdbc:postgresql://u:{CANARY}@db/shop",
         f"mongodb://u:{CANARY}@db: refused",
+        f"jdbc:oracle:thin:u/{CANARY}@//db:1521/ORCL",
         f"jdbc:sqlserver://db;password={CANARY};x=1",
         f'PlainLoginModule required username="u" password="{CANARY}";',
     ],

@@ -17,8 +17,8 @@ _TELLING = re.compile(
     r"|(api|access|private|account|shared|encryption|signing)[._-]?key|keystore\.key|\bsas\b",
     re.IGNORECASE,
 )
-# scheme://user:password@host
-_USER_INFO = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
+# scheme://user:password@host, and jdbc:oracle:thin:user/password@host
+_USER_INFO = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@|(?<=:thin:)[^/\s@]*/[^\s@]*@")
 # jdbc:…?password=…, JAAS options, key=value lists
 _ASSIGNED = re.compile(r"(?i)\b(\w*(?:password|passwd|secret|token))(\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s;&,\"']+)")
 
