@@ -10,7 +10,7 @@ import typer
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource, Source
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
@@ -36,6 +36,7 @@ def apply(
         raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
     from cdc_assets.assets.capturable import refuse_uncapturable
     from cdc_assets.connectors.apply import apply_connector
+    from cdc_assets.connectors.capture import not_listed
     from cdc_assets.connectors.declared import declared_connectors
     from cdc_assets.incarnation.watch import refuse_other
     from cdc_assets.mirroring.watch import refuse_one_cluster
@@ -49,13 +50,20 @@ def apply(
                 refuse_uncapturable(platform, declared.source)
             if declared.role == "mirror":
                 refuse_one_cluster(platform.core_kafka(), platform.lake_kafka())
-            applied = apply_connector(platform.connect(declared.cluster), declared.config, resume_offsets=resume_offsets)
+            connect, source = platform.connect(declared.cluster), declared.source
+            captures = isinstance(source, CapturedSource) and declared.role == "capture"
+            late = not_listed(source, connect.config(declared.name)) if captures and isinstance(source, CapturedSource) else ""
+            applied = apply_connector(connect, declared.config, resume_offsets=resume_offsets)
         except CdcAssetsError as error:
             failed = True
             done.append({"connector": declared.name, "summary": "failed", "error": str(error)})
             print(f"cdc: {error}", file=sys.stderr)
             continue
-        done.append(applied.to_json())
+        done.append({**applied.to_json(), "tables_to_onboard": late})
+        if late:
+            # A running connector takes no snapshot of what is added to its list.
+            rows = f"cdc onboard {source.name} {late}"
+            print(f"cdc: {applied.name}: only changes of {late} come from now on; for the rows too: {rows}", file=sys.stderr)
         if not is_data(output):
             changed = f" ({', '.join(applied.changed_keys)})" if applied.changed_keys else ""
             changed += f" (goes on from {applied.resumed_offsets} offset(s))" if applied.resumed_offsets else ""

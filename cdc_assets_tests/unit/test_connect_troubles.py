@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from cdc_assets.cli import connector_verbs
+from cdc_assets.cli import connector_verbs, diff
+from cdc_assets.cli.rows import Format
+from cdc_assets.connectors.apply import Applied
 from cdc_assets.connectors.inventory import connector_rows, locate
 from cdc_assets.errors import ConnectError
 from cdc_assets.registry.topic_source import TopicSource
@@ -96,6 +100,30 @@ def test_what_is_stopped_is_not_waited_for_when_it_is_restarted(
     with pytest.raises(connector_verbs.typer.Exit):
         connector_verbs.restart(["web-mirror"])
     assert "connector web-mirror is STOPPED, and stays so when it is restarted: cdc resume web-mirror" in capsys.readouterr().err
+
+
+def test_rows_that_no_snapshot_brings_are_told_by_apply(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shop.yaml").write_text(
+        "source: shop\ndatabase: {kind: mysql, host: db, user: u, password: {secret: s}}\ntables:\n"
+        "  - {name: shop.old, keys: [id], columns: {id: bigint not null}}\n"
+        "  - {name: shop.new, keys: [id], columns: {id: bigint not null}}\n"
+    )
+    for name, value in {"CDC_SOURCES": str(tmp_path), "CDC_CORE_BOOTSTRAP": "c:1", "CDC_LAKE_BOOTSTRAP": "l:1"}.items():
+        monkeypatch.setenv(name, value)
+    running = SimpleNamespace(config=lambda name: {"table.include.list": r"shop\.old"})
+    status = ConnectorStatus.parse("c", {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]})
+    monkeypatch.setattr(
+        "cdc_assets.connectors.apply.apply_connector", lambda _, c, **__: Applied(c["name"], False, ("x",), status)
+    )
+    monkeypatch.setattr("cdc_assets.mirroring.watch.refuse_one_cluster", lambda *_: None)
+    cluster = SimpleNamespace(connect=lambda _: running, core_kafka=lambda: None, lake_kafka=lambda: None)
+    monkeypatch.setattr("cdc_assets.resources.platform.Platform", lambda: cluster)
+    diff.apply([], output=Format.json)
+    said = capsys.readouterr()
+    assert [each["tables_to_onboard"] for each in json.loads(said.out)] == ["shop.new", ""]
+    assert "only changes of shop.new come from now on; for the rows too: cdc onboard shop shop.new" in said.err
 
 
 @pytest.mark.parametrize(
