@@ -42,9 +42,15 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
     return config
 
 
+def listed(source: CapturedSource, running: Mapping[str, str]) -> list[str]:
+    """The declared tables that a running connector's list has."""
+    patterns = running.get("table.include.list", running.get("collection.include.list", "")).split(",")
+    return [table.name for table in source.tables if table_pattern(*table.id) in patterns]
+
+
 def not_listed(source: CapturedSource, running: Mapping[str, str] | None) -> str:
     """The declared tables that a running connector's list does not have, as `cdc onboard` takes them; empty without one."""
     if running is None:
         return ""
-    listed = running.get("table.include.list", running.get("collection.include.list", "")).split(",")
-    return " ".join(table.name for table in source.tables if table_pattern(*table.id) not in listed)
+    there = listed(source, running)
+    return " ".join(table.name for table in source.tables if table.name not in there)

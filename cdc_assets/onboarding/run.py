@@ -11,11 +11,14 @@ from typing import Any
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
+from cdc_assets.onboarding.steps.leave import KNOWN
 from cdc_assets.onboarding.work import Step, Work, declared_source
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
 
 Say = Callable[[str], None]
+_BEGIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,24 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
         OnboardingError: while another one is not done, or a name is no table's.
     """
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
-    declared_source(source, route, watched=watched)
-    journal = Journal.of(source)
-    running = journal.running
-    same = running is not None and (running.tables, running.route, running.watched) == (names, route, watched)
-    if journal.running is not None and not same:
-        raise _unfinished(journal.running)
-    if same:
+    declared = {table.name for table in declared_source(source, route, watched=watched).tables}
+    # Two people who begin in the same moment: the second one is told of the first.
+    with table_lock("onboarding", source, "begin", deadline=_BEGIN_SECONDS):
+        journal = Journal.of(source)
+        running = journal.running
+        if running is not None:
+            if (running.tables, running.route, running.watched) != (names, route, watched):
+                raise _unfinished(running)
+            return running
+        in_already = all(name in journal.finished and name in declared for name in names)
+        if not again and route != "offboard" and names and in_already:
+            return None
+        now = dt.datetime.now(dt.timezone.utc)
+        journal.running = Onboarding(
+            f"onboard-{source}-{now:%Y%m%dT%H%M%S%f}", source, route, names, now.isoformat(), watched=watched
+        )
+        journal.save()
         return journal.running
-    if not again and route != "offboard" and names and all(name in journal.finished for name in names):
-        return None
-    now = dt.datetime.now(dt.timezone.utc)
-    journal.running = Onboarding(
-        f"onboard-{source}-{now:%Y%m%dT%H%M%S%f}", source, route, names, now.isoformat(), watched=watched
-    )
-    journal.save()
-    return journal.running
 
 
 def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = False) -> list[Step]:
@@ -119,10 +124,20 @@ def finish(source: str) -> Outcome:
 
 
 def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
-    """Take back, last step first, what the steps have done that can be taken back. May be repeated."""
+    """Take back, last step first, what the steps have done that can be taken back. May be repeated.
+
+    Raises:
+        OnboardingError: tables that were taken out have not been captured since, which nothing takes back.
+    """
     with only_one(source):
         journal = Journal.of(source)
         running = _required(journal, source)
+        if running.route == "offboard" and {*running.done, running.current or KNOWN.name} != {KNOWN.name}:
+            listed = " ".join(running.tables)
+            raise OnboardingError(
+                f"{source}: {listed} are taken out, and what changes in them is in no event any more: that cannot be taken back. "
+                f"cdc offboard {source} --resume, then cdc onboard {source} {listed}, which reads them whole"
+            )
         work = Work(platform, running, declared_source(source), say)
         taken: dict[str, Facts] = {}
         for step in reversed(_steps(running)):
@@ -150,10 +165,12 @@ def _required(journal: Journal, source: str) -> Onboarding:
 
 def _unfinished(running: Onboarding) -> OnboardingError:
     at = running.current or "between steps"
-    return OnboardingError(
-        f"{running.source}: the {running.route} onboarding of {', '.join(running.tables)} (begun {running.began_at}) is not done "
-        f"and stands at {at}: cdc onboard {running.source} --resume, or --rollback"
-    )
+    ways = f"cdc onboard {running.source} --resume, or --rollback"
+    if running.route == "offboard":
+        ways = f"cdc offboard {running.source} --resume"
+    what = "offboarding" if running.route == "offboard" else f"{running.route} onboarding"
+    of = f"{running.source}: the {what} of {', '.join(running.tables)} (begun {running.began_at})"
+    return OnboardingError(f"{of} is not done and stands at {at}: {ways}")
 
 
 def _table(name: str) -> Any:

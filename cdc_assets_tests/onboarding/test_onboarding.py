@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.cli.onboard import onboard
+from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.errors import OnboardingError
@@ -18,7 +19,9 @@ from cdc_assets.onboarding import run
 from cdc_assets.onboarding.jobs import build_onboarding_jobs
 from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.state import Journal
+from cdc_assets.onboarding.steps import snapshot
 from cdc_assets.onboarding.work import declared_source
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_source import LiveSource
@@ -126,6 +129,64 @@ def test_killed_and_rolled_back_is_as_before(depot: Ground) -> None:
     with depot.live.connection() as connection:
         slots = connection.execute("SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'cdc_depot%'").fetchall()
     assert slots == [("cdc_depot",)]
+
+
+def test_a_table_that_was_in_stays_in_when_its_second_reading_is_taken_back(depot: Ground) -> None:
+    """So is one whose repair has failed: taken out of connector and publication, its changes would be in no event."""
+    depot.create("depot_kept", 20)
+    run.begin(SOURCE, ["public.depot_kept"], "incremental")
+    run.go_on(Platform(), SOURCE, lambda _: None)
+    text, connect = depot.file.read_text(), depot.live.connect
+    configs = [connect.config(f"{SOURCE}-{role}") for role in ("capture", "mirror")]
+    run.begin(SOURCE, ["public.depot_kept", "public.depot_old"], "incremental", again=True)
+    for step in ("preflight", "registry", "topics", "mirror", "signal-table", "connector", "writers"):
+        run.run_step(Platform(), SOURCE, step, lambda _: None)
+    PostgresCapture(declared_source(SOURCE).database).send_signal(TableId("cdc_assets", f"signal_{SOURCE}"), "x", "log", "{}")
+    run.roll_back(Platform(), SOURCE, lambda _: None)
+    assert (depot.file.read_text(), [connect.config(f"{SOURCE}-{role}") for role in ("capture", "mirror")]) == (text, configs)
+    assert {"depot_kept", "depot_old"} <= published(SOURCE)
+    with depot.live.connection() as connection:
+        assert connection.execute(f"SELECT FROM cdc_assets.signal_{SOURCE}").fetchall() == []
+        connection.execute("UPDATE depot_kept SET v = 'changed after' WHERE id = 2")
+    assert last_values(depot, "depot_kept") == {row["id"]: row["v"] for row in depot.rows("depot_kept")}
+
+
+def test_a_connector_that_somebody_deletes_meanwhile_is_told_and_rolled_back(depot: Ground) -> None:
+    depot.create("depot_orphan", 5)
+    text, name, connect = depot.file.read_text(), f"{SOURCE}-capture", depot.live.connect
+    config = connect.config(name)
+    assert config is not None
+    run.begin(SOURCE, ["public.depot_orphan"], "incremental")
+    for step in ("preflight", "registry", "topics", "mirror", "signal-table", "connector", "writers"):
+        run.run_step(Platform(), SOURCE, step, lambda _: None)
+    connect.stop(name)
+    with pytest.raises(OnboardingError, match=f"{name} is STOPPED; cdc resume {name}, then --resume, or --rollback"):
+        run.go_on(Platform(), SOURCE, lambda _: None)
+    connect.delete(name)
+    with pytest.raises(OnboardingError, match=f"{name} does not exist any more; cdc onboard depot --rollback"):
+        run.go_on(Platform(), SOURCE, lambda _: None)
+    run.roll_back(Platform(), SOURCE, lambda _: None)
+    assert depot.file.read_text() == text
+    assert "depot_orphan" not in published(SOURCE)
+    apply_connector(connect, config, resume_offsets=True)
+
+
+def test_a_blocking_snapshot_that_takes_long_is_asked_for_once(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further signal is one more reading, with all tables standing still."""
+    monkeypatch.setattr(snapshot, "_SILENCE_SECONDS", 1.0)
+    depot.create("depot_long", 30)
+    said: list[str] = []
+    run.begin(SOURCE, ["public.depot_long"], "blocking")
+    for step in ("preflight", "registry", "topics", "mirror", "signal-table", "connector", "writers"):
+        run.run_step(Platform(), SOURCE, step, said.append)
+    with ThreadPoolExecutor(1) as pool, depot.live.connection(autocommit=False) as other:
+        other.execute("LOCK TABLE depot_long IN ACCESS EXCLUSIVE MODE")
+        done = pool.submit(run.go_on, Platform(), SOURCE, said.append)
+        until(lambda: done.done() or sum(text.startswith("no word from depot-capture for") for text in said) > 2)
+        other.rollback()
+        assert done.result().steps["snapshot"]["signals"] == 1
+    rows = [r for r in depot.live.delivered()[f"{SOURCE}.public.depot_long"][0] if '"op":"r"' in (r.value or "")]
+    assert len(rows) == len(depot.rows("depot_long"))
 
 
 def test_what_cannot_be_taken_in_changes_nothing(depot: Ground) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,9 +147,53 @@ def test_one_at_a_time_and_the_same_again_goes_on(file: Path) -> None:
     with pytest.raises(OnboardingError, match="incremental onboarding of public.a, public.b .* --resume, or --rollback"):
         run.begin("shop", ["public.c"], "incremental")
     assert run.finish("shop").state == "done"
+    add_tables(file, ["public.a", "public.b"])
     assert run.begin("shop", ["public.a"], "blocking") is None
+    remove_tables(file, ["public.a"])
+    assert run.begin("shop", ["public.a"], "blocking") is not None
+    run.finish("shop")
+    add_tables(file, ["public.a"])
     assert run.begin("shop", ["public.a"], "blocking", again=True) is not None
     assert set(Journal.of("shop").finished) == {"public.a", "public.b"}
+
+
+def test_what_is_taken_out_halfway_is_not_said_to_be_taken_back(file: Path) -> None:
+    """The connector does not have the table any more: what changes in it is in no event."""
+    file.write_text(INDENTED)
+    for done, current in (({}, None), ({}, "known"), ({"known": {}}, None)):
+        run.begin("shop", ["public.lines"], "offboard")
+        journal = Journal.of("shop")
+        assert journal.running is not None
+        journal.running = replace(journal.running, done=done, current=current)
+        journal.save()
+        assert run.roll_back(Platform(), "shop", print).state == "rolled back"
+    for done, current in (({"known": {}}, "connector"), ({"known": {}, "connector": {}}, None)):
+        run.begin("shop", ["public.lines"], "offboard")
+        journal = Journal.of("shop")
+        assert journal.running is not None
+        journal.running = replace(journal.running, done=done, current=current)
+        journal.save()
+        with pytest.raises(OnboardingError, match="cdc offboard shop --resume, then cdc onboard shop public.lines"):
+            run.roll_back(Platform(), "shop", print)
+        with pytest.raises(OnboardingError, match=r"the offboarding of .* connector|between steps: cdc offboard shop --resume$"):
+            run.begin("shop", ["public.orders"], "incremental")
+    assert Journal.of("shop").running is not None
+
+
+def test_two_who_begin_at_once_are_one_after_the_other(file: Path) -> None:
+    file.write_text(FLUSH)
+
+    def begin(table: str) -> str:
+        try:
+            return str(run.begin("shop", [table], "incremental"))
+        except OnboardingError as error:
+            return str(error)
+
+    for _ in range(20):
+        with ThreadPoolExecutor(4) as pool:
+            told = [*pool.map(begin, [f"public.t{n}" for n in range(4)])]
+        assert sum("is not done and stands at" in text for text in told) == 3, told
+        run.finish("shop")
 
 
 @pytest.mark.parametrize(("source", "table"), [("nosuch", "public.a"), ("shop", "a"), ("shop", "a.b.c")])

@@ -116,6 +116,10 @@ class BinlogKind(ABC):
         """Nothing more: the connector picks its tables from the binlog."""
         return
 
+    def reader(self, work: Work) -> str:
+        """Not known."""
+        return str(uuid.uuid4())
+
     def await_writers(self, work: Work) -> Facts:
         """Only those that were prepared (XA): their changes lie in the binlog where they were prepared, perhaps before P."""
         return await_ended(work, self.database(work.declared).prepared)

@@ -64,6 +64,12 @@ class Kind(Protocol):
     def listed(self, work: Work, source: CapturedSource) -> None:
         """The stopped connector's config has the tables of `source`: what else must have them."""
 
+    def reader(self, work: Work) -> str:
+        """Who reads the log for the running connector: another one after each of its starts; empty: nobody.
+
+        Where that is not known, each answer is another one.
+        """
+
     def await_writers(self, work: Work) -> Facts:
         """Wait for the transactions that have written to the tables before their changes were captured."""
 

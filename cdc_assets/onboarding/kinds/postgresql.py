@@ -65,8 +65,15 @@ class PostgresKind:
     def listed(self, work: Work, source: CapturedSource) -> None:
         """The publication gets the tables, or loses them."""
         database, publication = capture_of(work.declared), names.publication_name(source)
-        change = database.publish if source is work.after else database.unpublish
-        change(publication, [table.id for table in work.tables])
+        if source is work.after:
+            database.publish(publication, [table.id for table in work.tables])
+        else:
+            kept = {table.id for table in source.tables}
+            database.unpublish(publication, [table.id for table in work.tables if table.id not in kept])
+
+    def reader(self, work: Work) -> str:
+        """The process at its slot."""
+        return capture_of(work.declared).slot_process(names.slot_name(work.after))
 
     def await_writers(self, work: Work) -> Facts:
         """See `kind.Kind`."""

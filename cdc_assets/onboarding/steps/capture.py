@@ -12,6 +12,7 @@ import time
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.registry.models import CapturedSource
@@ -31,12 +32,29 @@ def connector(work: Work) -> Facts:
 
 def without_tables(work: Work) -> Facts:
     """The connector runs with what it had before, and its publication too."""
+    name = names.connector_name(work.after)
+    if work.platform.core_connect().config(name) is None:
+        # Somebody has deleted it: it has no list that could be given back.
+        remove_beside(work)
+        work.kind.listed(work, work.before)
+        return {"connector": f"{name} does not exist"}
     return reconfigured(work, work.before)
+
+
+def without_signals(work: Work) -> Facts:
+    """The table stays, and is empty."""
+    table = names.signal_table(work.after)
+    return {"signal_rows_cleared": work.database.clear_signals(table) if table in work.database.tables([table]) else 0}
 
 
 def reconfigured(work: Work, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
     connect, config = work.platform.core_connect(), capture_config(source)
+    if connect.config(config["name"]) is None:
+        raise OnboardingError(
+            f"connector {config['name']} does not exist any more: cdc apply {source.name} makes it again, and says how it goes "
+            f"on; then cdc onboard {source.name} --resume, or --rollback"
+        )
     if findings := connect.validate(config):
         lines = "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(findings.items()))
         raise OnboardingError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")
@@ -53,7 +71,9 @@ def writers(work: Work) -> Facts:
     return work.kind.await_writers(work)
 
 
-SIGNAL_TABLE = Step("signal-table", "the source has the table that the connector takes signals from", signal_table)
+SIGNAL_TABLE = Step(
+    "signal-table", "the source has the table that the connector takes signals from", signal_table, without_signals
+)
 CONNECTOR = Step(
     "connector", "the connector and its publication have old and new tables (stopped for a moment)", connector, without_tables
 )

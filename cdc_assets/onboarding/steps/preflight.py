@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cdc_assets import names
 from cdc_assets.assets.capturable import refuse_inexact
+from cdc_assets.connectors.capture import listed
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
@@ -27,7 +28,12 @@ def run(work: Work) -> Facts:
         findings.append(f"connector {name} {seen}; materialize it first, or cdc onboard {source.name} --resume")
     if findings:
         raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
-    return {"tables": {table.name: len(found[table.id].columns) for table in work.tables}, "connector": name}
+    listing = listed(source, work.platform.core_connect().config(name) or {})
+    return {
+        "tables": {table.name: len(found[table.id].columns) for table in work.tables},
+        "connector": name,
+        "captured": [table.name for table in work.tables if table.name in listing],
+    }
 
 
 STEP = Step("preflight", "the tables exist, have a key, can be published, and the connector runs", run)

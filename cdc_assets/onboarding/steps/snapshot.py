@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cdc_assets import names
+from cdc_assets.connectors.apply import HELD
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
 
 _POLL_SECONDS = 0.3
-_ASK_AGAIN_SECONDS = 60.0
-"""Without a word from the connector for so long, it may have died with the signal read and nothing begun."""
+_SILENCE_SECONDS = 60.0
+"""Without a word from the connector for so long, it may have died with the signal read and nothing begun. One that has not been
+started since is busy: with what lies before the signal, a large table, or a lock. Each further signal would be a further reading,
+by a blocking snapshot with all tables standing still."""
 _DEADLINE_SECONDS = 24 * 3600.0
 FINE = ("SUCCEEDED", "EMPTY")
 
@@ -76,9 +79,11 @@ def by_signal(kind: str) -> Step:
 
 def stop(work: Work) -> Facts:
     """Ask the connector to give up an incremental snapshot that still runs."""
-    collections = [".".join(table.id) for table in work.tables]
+    if (table := names.signal_table(work.after)) not in work.database.tables([table]):
+        return {"asked": "nothing: there is no signal table any more"}
+    collections = [_pattern(*each.id) for each in work.tables]
     data = json.dumps({"data-collections": collections, "type": "incremental"})
-    work.database.send_signal(names.signal_table(work.after), f"{work.state.id}-stop", "stop-snapshot", data)
+    work.database.send_signal(table, f"{work.state.id}-stop", "stop-snapshot", data)
     return {"asked": "stop-snapshot"}
 
 
@@ -101,24 +106,32 @@ def followed(work: Work, connector: str, start: dict[str, int], ask: Callable[[]
     """Wait until the connector has said of every table that it is read, asking again when it keeps silent.
 
     Raises:
-        OnboardingError: when it says that it cannot read a table, or comes to no end.
+        OnboardingError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it.
         ConnectorFailedError: when it fails, and fails again after a restart.
     """
     began = time.monotonic()
     rows: dict[str, int] = {}
     notifications, open_tables = Notifications(work, start), {".".join(t.id) for t in work.tables}
-    heard = -_ASK_AGAIN_SECONDS
+    reader = work.kind.reader(work) if ask is not None else ""
+    if ask is not None:
+        ask()
+    heard = told = time.monotonic()
     while open_tables:
-        if ask is not None and time.monotonic() - heard >= _ASK_AGAIN_SECONDS:
-            ask()
-            heard = time.monotonic()
         for message in notifications.new():
-            heard = time.monotonic()
+            heard = told = time.monotonic()
             _progress(work, message, open_tables, rows)
+        if open_tables and time.monotonic() - told >= _SILENCE_SECONDS:
+            told = time.monotonic()
+            now = work.kind.reader(work) if ask is not None else ""
+            if ask is not None and now not in ("", reader):
+                reader = now
+                ask()
+            else:
+                work.say(f"no word from {connector} for {told - heard:.0f} s: it is busy, or waits for a lock on a table")
         if time.monotonic() - began > _DEADLINE_SECONDS:
             left = ", ".join(sorted(open_tables))
             raise OnboardingError(f"no end of the snapshot of {left}; cdc onboard {work.after.name} --resume")
-        _refuse_failed(work, connector)
+        _refuse_halted(work, connector)
         time.sleep(_POLL_SECONDS)
     return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": rows}
 
@@ -145,9 +158,16 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
         work.say(f"{current}: read up to key {message.data.get('last_processed_key')} of {message.data.get('maximum_key')}")
 
 
-def _refuse_failed(work: Work, connector: str) -> None:
+def _refuse_halted(work: Work, connector: str) -> None:
     status = work.platform.core_connect().status(connector)
-    if status is not None and status.failed:
+    if status is None:
+        raise OnboardingError(
+            f"connector {connector} does not exist any more; cdc onboard {work.after.name} --rollback, or cdc apply "
+            f"{work.after.name}, then --resume"
+        )
+    if status.state in HELD:
+        raise OnboardingError(f"connector {connector} is {status.state}; cdc resume {connector}, then --resume, or --rollback")
+    if status.failed:
         work.platform.core_connect().wait_running(connector)
 
 

@@ -59,7 +59,7 @@ def connector(work: Work) -> Facts:
     database = capture_of(work.declared)
     before = database.slot_process(slot)
     connect.restart(name)
-    _await(work, lambda: database.slot_process(slot) not in (None, before), f"connector {name} at slot {slot}")
+    _await(work, lambda: database.slot_process(slot) not in ("", before), f"connector {name} at slot {slot}")
     connect.wait_running(name)
     return {"connector": name, "tables": len(work.after.tables)}
 

@@ -102,12 +102,15 @@ class PostgresCapture(PostgresDatabase):
         with self.connection() as connection:
             return int(connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table))).rowcount)
 
-    def slot_process(self, slot: str) -> int | None:
-        """The server process that reads the slot; None while nobody does, or there is no such slot."""
-        query = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+    def slot_process(self, slot: str) -> str:
+        """The server process that reads the slot, and when it began: no two are the same; empty while nobody does."""
+        query = (
+            "SELECT concat(s.active_pid, ' ', a.backend_start) FROM pg_replication_slots s "
+            "LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s AND s.active_pid IS NOT NULL"
+        )
         with self.connection() as connection:
             found = connection.execute(query, [slot]).fetchone()
-        return found[0] if found else None
+        return str(found[0]) if found else ""
 
     def drop_slot(self, slot: str) -> bool:
         """Drop a replication slot; whether there was one.
