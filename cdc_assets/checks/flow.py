@@ -8,12 +8,13 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from cdc_assets import names
 from cdc_assets.checks.evidence import of_error
 from cdc_assets.checks.result import check_result
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Source
+from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.binlog_witness import BinlogWitness
 from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
-from cdc_assets.volumetry.mariadb_witness import MariaDbWitness
 from cdc_assets.volumetry.postgresql_witness import PostgresWitness
 
 NAME = "events_flow"
@@ -21,17 +22,17 @@ BASELINE = "cdc/baseline"
 _LOOK_BACK = 5
 
 
-def has_flow_check(source: BaseSource) -> TypeGuard[Source]:
-    """Whether the source can be asked what has changed in its tables: PostgreSQL by its counters, MariaDB by its binlog."""
-    return isinstance(source, Source)
+def has_flow_check(source: BaseSource) -> TypeGuard[CapturedSource]:
+    """Whether the source can be asked what has changed: PostgreSQL by its counters, MariaDB and MySQL by their binlog."""
+    return isinstance(source, CapturedSource) and isinstance(source.database, Database | MariaDb | MySql)
 
 
-def flow_key(source: Source) -> dg.AssetCheckKey:
+def flow_key(source: CapturedSource) -> dg.AssetCheckKey:
     """The check's key."""
     return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
 
 
-def build_flow_check(source: Source) -> dg.AssetChecksDefinition:
+def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
     """One check per source."""
     key = flow_key(source)
 
@@ -42,12 +43,19 @@ def build_flow_check(source: Source) -> dg.AssetChecksDefinition:
         description="Every table that changes at the source (by its own counters, or its binlog) has events; all are captured.",
     )
     def events_flow(context: dg.AssetCheckExecutionContext, platform: Platform) -> dg.AssetCheckResult:
-        return check_result(key, *of_flow(_measured(context, platform, source)))
+        found = _measured(context, platform, source)
+        return check_result(key, *of_flow(found), severity=severity_of(source, found))
 
     return events_flow
 
 
-def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source: Source) -> Flow | CdcAssetsError:
+def severity_of(source: CapturedSource, found: Flow | CdcAssetsError) -> dg.AssetCheckSeverity:
+    """A chain of declared columns needs nothing of its database itself: that nobody here can ask it warns, as in `preflight`."""
+    unasked = not isinstance(source, Source) and isinstance(found, (DatabaseError, MissingSecretError))
+    return dg.AssetCheckSeverity.WARN if unasked else dg.AssetCheckSeverity.ERROR
+
+
+def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source: CapturedSource) -> Flow | CdcAssetsError:
     try:
         return measure_flow(
             source,
@@ -60,9 +68,10 @@ def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source
         return error
 
 
-def _witness(source: Source) -> Witness:
-    if isinstance(source.database, MariaDb):
-        return MariaDbWitness(source.database)
+def _witness(source: CapturedSource) -> Witness:
+    if isinstance(source.database, MariaDb | MySql):
+        return BinlogWitness(source.database)
+    assert isinstance(source.database, Database)
     return PostgresWitness(source.database)
 
 

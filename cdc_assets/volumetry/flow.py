@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
@@ -60,7 +60,7 @@ class Witness(Protocol):
     def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:
         """What has changed between the two; `quiet` are the tables without events."""
 
-    def uncarried(self, source: Source, config: Mapping[str, str]) -> dict[str, str]:
+    def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that the log does not carry, with the reason."""
 
 
@@ -76,7 +76,7 @@ class Flow:
 
 
 def measure_flow(
-    source: Source,
+    source: CapturedSource,
     *,
     witness: Witness,
     core: KafkaCluster,
@@ -141,7 +141,7 @@ def _behind(record: Record, witness: Witness, previous: Baseline) -> bool:
         return True
 
 
-def _uncaptured(source: Source, witness: Witness, config: Mapping[str, str] | None) -> dict[str, str]:
+def _uncaptured(source: CapturedSource, witness: Witness, config: Mapping[str, str] | None) -> dict[str, str]:
     name = names.connector_name(source)
     if config is None:
         return {table.name: f"connector {name} does not exist" for table in source.tables}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.registry.models import CapturedSource, Database, Table
 from cdc_assets.resources.databases.postgresql_activity import Counters, PostgresActivity
 from cdc_assets.volumetry.flow import Baseline, Changes
 
@@ -46,7 +46,7 @@ class PostgresWitness:
                 committed[table.name] = f"{counts[table.name]} row changes at the source since the last check"
         return Changes(counts, committed)
 
-    def uncarried(self, source: Source, config: Mapping[str, str]) -> dict[str, str]:
+    def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that are not in the publication."""
         publication = config.get("publication.name", names.publication_name(source))
         published = self.database.published(publication)

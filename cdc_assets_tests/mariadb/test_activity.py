@@ -1,45 +1,61 @@
-"""What a MariaDB tells of its tables' changes: the row events of a real binlog, against what the test itself has committed."""
+"""What a binlog's server tells of its tables' changes: its own row events, against what the test itself has committed.
+
+CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/mariadb/test_activity.py    # asks that MySQL too
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.resources.databases import mariadb_activity
-from cdc_assets.resources.databases.mariadb_activity import MariaDbActivity
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.databases import binlog_events
+from cdc_assets.resources.databases.binlog_activity import MariaDbActivity, MySqlActivity
 from cdc_assets.resources.rows.mysql import MySqlStatements
-from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+from cdc_assets_tests.binlog_server import PASSWORD, BinlogServer
+from cdc_assets_tests.mariadb_server import mariadb_server
 from cdc_assets_tests.mirroring.clusters import until
+from cdc_assets_tests.mysql_server import VARIABLE, mysql_server
 from spark.specs import Column
 
+Activity = MariaDbActivity | MySqlActivity
 A, B, C, D = (TableId("act", name) for name in ("a", "b", "c (x)", "d"))
 
 
+@pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if os.environ.get(VARIABLE) else [])])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
-    with mariadb_server(tmp_path_factory.mktemp("activity"), "--max-binlog-size=4096") as found:
+def server(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BinlogServer]:
+    started = {"mariadb": mariadb_server, "mysql": mysql_server}[kind]
+    with started(tmp_path_factory.mktemp("activity"), "--max-binlog-size=4096") as found:
         tables = [f"CREATE TABLE act.`{i.table}` (id int PRIMARY KEY, v int)" for i in (A, B, C, D)]
         found.execute("CREATE DATABASE act", *tables, "CREATE DATABASE other", "CREATE TABLE other.a (id int)")
         yield found
 
 
 @pytest.fixture
-def activity(server: MariaDbServer, monkeypatch: pytest.MonkeyPatch) -> MariaDbActivity:
+def activity(kind: str, server: BinlogServer, monkeypatch: pytest.MonkeyPatch) -> Activity:
     monkeypatch.setenv("CDC_SECRET_ACT", PASSWORD)
-    declared = {"kind": "mariadb", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "act"}}
+    declared = {"kind": kind, "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "act"}}
+    if kind == "mysql":
+        return MySqlActivity(MySql.model_validate(declared))
     return MariaDbActivity(MariaDb.model_validate(declared))
 
 
-@pytest.mark.parametrize("at_once", [2, 500])
+@pytest.mark.parametrize("at_once", [1, 2, 500])
 def test_row_events_are_those_that_were_committed(
-    server: MariaDbServer, activity: MariaDbActivity, monkeypatch: pytest.MonkeyPatch, at_once: int
+    server: BinlogServer, activity: Activity, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(mariadb_activity, "_AT_ONCE", at_once)
+    monkeypatch.setattr(binlog_events, "AT_ONCE", at_once)
     server.execute("REPLACE INTO act.b VALUES (1, 1)", "REPLACE INTO act.a VALUES (3, 3)")
-    begin, _ = activity.place_now()
+    begin, _ = activity.clocked_place()
     with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
         cursor.execute("REPLACE INTO act.a VALUES (1, 1), (2, 2)")
         # Both tables have a Table_map event, and only one of them is changed.
@@ -51,27 +67,27 @@ def test_row_events_are_those_that_were_committed(
         cursor.execute("UPDATE act.d SET v = v")
         connection.commit()
     server.execute("FLUSH BINARY LOGS", "REPLACE INTO act.`c (x)` VALUES (1, 1)", "FLUSH BINARY LOGS", "DELETE FROM act.`c (x)`")
-    end, _ = activity.place_now()
+    end, _ = activity.clocked_place()
     server.execute("UPDATE act.b SET v = 1", "REPLACE INTO act.b VALUES (9, 9)", "DELETE FROM act.b")
     found, unread = activity.row_events([A, B, C, D], begin, end)
     assert ({table for table, n in found.items() if n}, unread) == ({A, C}, "")
     assert found[C] == 2
     some, unread = activity.row_events([A], begin, end, seconds=-1.0)
-    assert (set(some) <= {A}, "was not read" in unread) == (True, at_once == 2)
+    assert (set(some) <= {A}, "was not read" in unread) == (True, at_once < 500)
 
 
-def test_tables_that_did_not_change_are_told_without_the_binlog(server: MariaDbServer, activity: MariaDbActivity) -> None:
+def test_tables_that_did_not_change_are_told_without_the_binlog(server: BinlogServer, activity: Activity) -> None:
     server.execute("REPLACE INTO act.a VALUES (5, 5)")
-    _, seconds = activity.place_now()
+    _, seconds = activity.clocked_place()
     assert A in activity.perhaps_changed([A, B, C, D, TableId("act", "none")], seconds - 60)
     assert A not in activity.perhaps_changed([A, B, C, D], seconds + 60)
     assert activity.perhaps_changed([], seconds) == []
 
 
-def test_a_binlog_that_is_gone_is_said(server: MariaDbServer, activity: MariaDbActivity) -> None:
-    begin, _ = activity.place_now()
+def test_a_binlog_that_is_gone_is_said(server: BinlogServer, activity: Activity) -> None:
+    begin, _ = activity.clocked_place()
     server.execute("FLUSH BINARY LOGS")
-    end, _ = activity.place_now()
+    end, _ = activity.clocked_place()
 
     def gone() -> bool:
         # The file stays until InnoDB needs it no more for its recovery.
@@ -83,7 +99,7 @@ def test_a_binlog_that_is_gone_is_said(server: MariaDbServer, activity: MariaDbA
     assert (dict(found), unread) == ({}, f"the binlog from {begin.text} on was not read: the file is gone")
 
 
-def test_a_condition_on_keys_finds_them_whatever_a_backslash_means(server: MariaDbServer) -> None:
+def test_a_condition_on_keys_finds_them_whatever_a_backslash_means(server: BinlogServer) -> None:
     """What `--heal` sends to a MySQL's connector, run by a server of the same SQL in sessions of both modes."""
     server.execute("CREATE TABLE act.odd (code varchar(20), line int, PRIMARY KEY (code, line)) CHARACTER SET utf8mb4")
     codes = ["c'1", 'c"1', "c\\1", "c\\'; --", "c%s", "ü€", "", "x"]

@@ -11,7 +11,8 @@ from cdc_assets import names
 from cdc_assets.assets.chain import build_source_defs
 from cdc_assets.assets.record_form import catalogue_of
 from cdc_assets.assets.silver import silver_spec
-from cdc_assets.errors import OnboardingError
+from cdc_assets.checks.flow import has_flow_check, severity_of
+from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
 from cdc_assets.onboarding.work import declared_source
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source
@@ -20,12 +21,19 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.stack import plan
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
+from cdc_assets.volumetry.flow import Flow
 
 ORACLE = """
 source: erp
 database: {kind: oracle, host: db, dbname: ORCL, user: cdc, password: {secret: erp}}
 tables:
   - {name: SALES.ORDERS, keys: [ID], columns: {ID: bigint not null, TOTAL: "numeric(12,2)"}}
+"""
+MYSQL = """
+source: shop
+database: {kind: mysql, host: db, user: cdc, password: {secret: shop}}
+tables:
+  - {name: shop.orders, keys: [id], columns: {id: bigint not null}}
 """
 MONGO = """
 source: docs
@@ -63,6 +71,20 @@ def test_its_chain_has_a_connector_and_no_check_of_rows_unless_declared(tmp_path
     assert {"connector_running", "preflight", "record_parity"} <= checks
     assert "reconciled" not in checks
     assert {dg.AssetKey(["connector", "erp"]), dg.AssetKey(["silver", "erp", "SALES__ORDERS"])} <= graph.get_all_asset_keys()
+
+
+def test_a_mysql_alone_is_asked_whether_its_changes_become_events(tmp_path: Path) -> None:
+    source = source_of(tmp_path, MYSQL)
+    graph = dg.Definitions.merge(
+        build_source_defs(source), dg.Definitions(resources={"platform": Platform()})
+    ).resolve_asset_graph()
+    assert "events_flow" in {key.name for key in graph.asset_check_keys}
+    assert not has_flow_check(source_of(tmp_path, ORACLE))
+    # Nobody here can ask it: its chain goes on.
+    for unasked in (DatabaseError("MySQL at db:3306: Connection refused"), MissingSecretError("shop", ())):
+        assert severity_of(source, unasked) == dg.AssetCheckSeverity.WARN
+    for found in (Flow({"shop.orders": "no event"}), CaughtUpTimeoutError("shop: connector shop-capture is nowhere")):
+        assert severity_of(source, found) == dg.AssetCheckSeverity.ERROR
 
 
 @pytest.mark.parametrize(

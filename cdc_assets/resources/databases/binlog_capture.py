@@ -14,10 +14,9 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import quoted
+from cdc_assets.resources.databases.binlog_events import pages
 from cdc_assets.resources.databases.binlog_signals import BinlogSignals
 
-# The server holds a lock that commits wait for while it answers: 500 events take about a millisecond.
-_AT_ONCE = 500
 _USE = re.compile(r"^use `(?:[^`]|``)*`; ", re.IGNORECASE)
 _NO_DEFINITION = re.compile(r"^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|XA|FLUSH)\b", re.IGNORECASE)
 
@@ -74,15 +73,12 @@ class BinlogCapture(BinlogSignals):
 
 
 def _of_file(cursor: Any, at: BinlogPosition, until: BinlogPosition) -> Iterator[str]:
-    while at < until:
-        cursor.execute(f"SHOW BINLOG EVENTS IN %s FROM {at.position} LIMIT {_AT_ONCE}", [at.file])
-        rows = cursor.fetchall()
-        for _, position, kind, _, _, info in rows:
-            if kind.startswith("Query") and position < (until.position if at.number == until.number else position + 1):
+    for rows, _ in pages(cursor, at):
+        for file, begin, kind, _, _, info in rows:
+            if BinlogPosition.of(file, begin) >= until:
+                return
+            if kind.startswith("Query"):
                 yield _USE.sub("", info)
-        if len(rows) < _AT_ONCE or rows[-1][4] <= at.position:
-            return
-        at = BinlogPosition.of(at.file, rows[-1][4])
 
 
 def _names(statement: str, table: TableId) -> bool:

@@ -1,6 +1,7 @@
-"""What a MariaDB knows of its tables' changes: when one was last changed, and the row events that its binlog holds.
+"""What a MariaDB or a MySQL knows of its tables' changes: when one was last changed, and the row events that its binlog holds.
 
-https://mariadb.com/kb/en/information-schema-tables-table/ , https://mariadb.com/kb/en/show-binlog-events/
+https://mariadb.com/kb/en/information-schema-tables-table/ ,
+https://dev.mysql.com/doc/refman/9.7/en/information-schema-tables-table.html
 """
 
 from __future__ import annotations
@@ -12,21 +13,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases import binlog_events
 from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.databases.mysql_capture import MySqlCapture
 
-# The server holds a lock that commits wait for while it answers: 500 events take about a millisecond.
-_AT_ONCE = 500
 _MAP, _ROWS = re.compile(r"table_id: (\d+) \((.*)\)$"), re.compile(r"table_id: (\d+)\b")
 _UPDATED = """
 SELECT table_schema, table_name, UNIX_TIMESTAMP(update_time) FROM information_schema.tables WHERE {wanted}
 """
 
 
-class MariaDbActivity(MariaDbDatabase):
+class BinlogActivity(BinlogDatabase):
     """One source server."""
 
-    def place_now(self) -> tuple[BinlogPosition, int]:
+    _SESSION: str
+    """What makes update_time the one of this moment, in no zone in which a time could be ambiguous."""
+
+    def clocked_place(self) -> tuple[BinlogPosition, int]:
         """Where the binlog ends, and the server's clock a moment before (seconds since 1970)."""
         with self.connection() as cursor:
             cursor.execute("SELECT UNIX_TIMESTAMP()")
@@ -39,8 +44,7 @@ class MariaDbActivity(MariaDbDatabase):
             return []
         wanted = " OR ".join(["(table_schema = %s AND table_name = %s)"] * len(ids))
         with self.connection() as cursor:
-            # A time in the session's zone could be ambiguous.
-            cursor.execute("SET SESSION time_zone = '+00:00'")
+            cursor.execute(self._SESSION)
             cursor.execute(_UPDATED.format(wanted=wanted), [part for table in ids for part in table])
             updated = {TableId(*row[:2]): row[2] for row in cursor.fetchall()}
         return [i for i in ids if i in updated and (updated[i] is None or updated[i] >= since)]
@@ -54,35 +58,41 @@ class MariaDbActivity(MariaDbDatabase):
         """
         names = {f"{i.schema}.{i.table}": i for i in ids}
         found: Counter[TableId] = Counter()
-        started, at = time.monotonic(), since
+        started = time.monotonic()
         with self.connection() as cursor:
             files = self._files(cursor, since, until)
             if since.file not in files:
                 return found, f"the binlog from {since.text} on was not read: the file is gone"
             for file in files:
-                if file != at.file:
-                    at = BinlogPosition.of(file, 4)
                 maps: dict[str, TableId | None] = {}
-                while at < until:
-                    asked = time.monotonic()
-                    cursor.execute(f"SHOW BINLOG EVENTS IN %s FROM {at.position} LIMIT {_AT_ONCE}", [file])
-                    rows = cursor.fetchall()
+                asked = time.monotonic()
+                for rows, at in binlog_events.pages(cursor, since if file == since.file else BinlogPosition.of(file, 4)):
                     _count(rows, until, names, maps, found)
-                    if not rows or rows[-1][4] <= at.position:
-                        break
-                    at = BinlogPosition.of(file, rows[-1][4])
-                    if len(rows) < _AT_ONCE:
+                    if at >= until or len(rows) < binlog_events.AT_ONCE:
                         break
                     if time.monotonic() - started > seconds:
                         return found, f"the binlog from {at.text} to {until.text} was not read: {seconds:.0f} s were over"
                     # As long as it was held up: commits get their turn.
                     time.sleep(min(0.1, time.monotonic() - asked))
+                    asked = time.monotonic()
         return found, ""
 
     def _files(self, cursor: Any, since: BinlogPosition, until: BinlogPosition) -> list[str]:
         cursor.execute("SHOW BINARY LOGS")
         known = [row[0] for row in cursor.fetchall()]
         return [f for f in known if since.number <= BinlogPosition.of(f, 0).number <= until.number]
+
+
+class MariaDbActivity(BinlogActivity, MariaDbDatabase):
+    """A MariaDB's."""
+
+    _SESSION = "SET SESSION time_zone = '+00:00'"
+
+
+class MySqlActivity(BinlogActivity, MySqlCapture):
+    """A MySQL's, which else tells what it last knew for a day."""
+
+    _SESSION = "SET SESSION time_zone = '+00:00', information_schema_stats_expiry = 0"
 
 
 def _count(
@@ -92,9 +102,9 @@ def _count(
     maps: dict[str, TableId | None],
     found: Counter[TableId],
 ) -> None:
-    """Ids of tables hold within a file, from their Table_map event on."""
-    for file, position, kind, _, _, info in rows:
-        if BinlogPosition.of(file, position) >= until:
+    """Ids of tables hold within a file, from their Table_map event on. What is compressed begins where it ends."""
+    for file, _, kind, _, end, info in rows:
+        if BinlogPosition.of(file, end) > until:
             return
         if kind == "Table_map" and (named := _MAP.match(info)):
             maps[named[1]] = names.get(named[2])

@@ -1,7 +1,8 @@
-"""A MariaDB's binlog and its tables' update times, as a witness of the flow (cdc_assets.volumetry.flow).
+"""The binlog of a MariaDB or a MySQL and its tables' update times, as a witness of the flow (cdc_assets.volumetry.flow).
 
-MariaDB counts no changed rows by table. `information_schema.tables.update_time` says cheaply that a table did not change;
-what it does not settle (a change, or nothing known since the server began) is told by the binlog, which holds what was committed.
+MariaDB counts no changed rows by table, and MySQL (`performance_schema.table_io_waits_summary_by_table`) those that are rolled
+back too, since the server began, where a role may see them. `information_schema.tables.update_time` says as cheaply that a table
+did not change; what it does not settle (a change, or nothing known) is told by the binlog, which holds what was committed.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.binlog import BinlogPosition
-from cdc_assets.resources.databases.mariadb_activity import MariaDbActivity
+from cdc_assets.resources.databases.binlog_activity import MariaDbActivity, MySqlActivity
 from cdc_assets.volumetry.flow import Baseline, Changes
 
 
-class MariaDbWitness:
+class BinlogWitness:
     """One source."""
 
-    def __init__(self, database: MariaDb) -> None:
-        self.database = MariaDbActivity(database)
+    def __init__(self, database: MariaDb | MySql) -> None:
+        self.database = MySqlActivity(database) if isinstance(database, MySql) else MariaDbActivity(database)
 
     def now(self, tables: Sequence[Table]) -> dict[str, Any]:
         """A place of the binlog."""
-        at, seconds = self.database.place_now()
+        at, seconds = self.database.clocked_place()
         return {"file": at.file, "position": at.position, "seconds": seconds}
 
     def follows(self, before: Baseline, now: Baseline) -> bool:
@@ -46,7 +48,7 @@ class MariaDbWitness:
         told = {name: f"{n} row event(s) in the binlog since the last check" for name, n in counts.items() if n}
         return Changes(counts, told, unread)
 
-    def uncarried(self, source: Source, config: Mapping[str, str]) -> dict[str, str]:
+    def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """None: a binlog carries all tables."""
         return {}
 
