@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -233,12 +234,27 @@ def test_what_mysqls_driver_gives(source_type: str, value: Any, text: str) -> No
 
 def test_a_value_that_is_not_what_was_declared_is_told_with_its_column() -> None:
     text = RowText(SilverSpec("s", "t", "-", "-", (Column("id", "integer", False), Column("born", "date")), ("id",)))
-    with pytest.raises(DatabaseError, match="column born is declared as date, and the database has a int: "):
+    with pytest.raises(DatabaseError, match="column born is declared as date, and the database has a int that is none"):
         RowForm(text).texts((1, 5))
-    with pytest.raises(DatabaseError, match="are more than the declared 3"):
+    with pytest.raises(DatabaseError, match="4 bits are more than the declared 3"):
         (writer("bit(3)") or str)(b"\x08")
     with pytest.raises(DatabaseError, match="the key 0000-00-00; cannot be asked for again"):
         parsed("0000-00-00;", ["date"])
+
+
+@pytest.mark.parametrize("value", ["secret", Decimal("Infinity"), Decimal("NaN"), Decimal("77123.456"), Decimal("1e99999"), True])
+def test_what_is_no_such_number_is_told_without_its_value(value: Any) -> None:
+    """A document may hold anything; the column may be sensitive, and what is told is kept with the check."""
+    text = RowText(SilverSpec("s", "t", "-", "-", (Column("id", "integer", False), Column("pay", "numeric(9,2)")), ("id",)))
+    with pytest.raises(DatabaseError, match="column pay") as told:
+        RowForm(text).texts((1, value))
+    assert not [part for part in ("secret", "77123", "456", "99999") if part in str(told.value)]
+
+
+def test_a_nan_is_one_value() -> None:
+    assert {(writer("double precision") or str)(v) for v in (float("nan"), -float("nan"))} == {"7FF8000000000000"}
+    assert {(writer("real") or str)(v) for v in (float("nan"), -float("nan"))} == {"7FC00000"}
+    assert (writer("double precision") or str)(-0.0) == "8000000000000000"
 
 
 def test_mysql_writes_a_float_with_all_its_digits() -> None:

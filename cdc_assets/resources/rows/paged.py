@@ -144,11 +144,14 @@ def _writer(column: Column) -> Write:
         raise DatabaseError(f"column {column.name} of type {column.source_type} cannot be compared; leave it out")
 
     def written(value: Any) -> str:
+        # Results are kept and shown, and the column may be a sensitive one: errors tell no values.
         try:
             return found(value)
-        except (AttributeError, TypeError, ValueError) as error:
+        except DatabaseError as error:
+            raise DatabaseError(f"column {column.name}: {error}") from error
+        except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
             told = f"column {column.name} is declared as {column.source_type}, and the database has a {type(value).__name__}"
-            raise DatabaseError(f"{told}: {error}") from error
+            raise DatabaseError(f"{told} that is none") from error
 
     return written
 

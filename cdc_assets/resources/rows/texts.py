@@ -7,6 +7,7 @@ lake is Debezium's own (json, intervals), or nobody has shown that both sides wr
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta, timezone
@@ -57,7 +58,7 @@ def parsed(text: str, types: Sequence[str]) -> tuple[Any, ...]:
             raise DatabaseError(f"a key of type {source_type} cannot be asked for again: two steps read keys again")
         try:
             values.append(_READERS[name](value.decode()))
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             raise DatabaseError(f"the key {text} cannot be asked for again: {error}") from error
     return tuple(values)
 
@@ -65,7 +66,7 @@ def parsed(text: str, types: Sequence[str]) -> tuple[Any, ...]:
 def _decimal(value: Any, scale: int) -> str:
     found = Decimal(str(value))
     if found != (exact := found.quantize(Decimal(1).scaleb(-scale), context=Context(prec=2 * MAX_DIGITS))):
-        raise DatabaseError(f"the value {value} has more than the declared {scale} digits after the point")
+        raise DatabaseError(f"a value has more than the declared {scale} digits after the point")
     return f"{exact:f}" if exact else f"{abs(exact):f}"
 
 
@@ -78,7 +79,7 @@ def _digits(value: bytes, count: int) -> str:
     """Bits, as many as declared."""
     found = f"{int.from_bytes(value, 'big'):b}".zfill(count)
     if len(found) > count:
-        raise DatabaseError(f"the bits {found} are more than the declared {count}")
+        raise DatabaseError(f"{len(found)} bits are more than the declared {count}")
     return found
 
 
@@ -121,7 +122,13 @@ def _time(value: time | timedelta) -> str:
 
 
 def _bits(form: str) -> Write:
-    return lambda value: struct.pack(form, float(value)).hex().upper()
+    """Of NaN those of the one that Java has, whatever its sign was."""
+
+    def written(value: Any) -> str:
+        found = float(value)
+        return struct.pack(form, abs(math.nan) if math.isnan(found) else found).hex().upper()
+
+    return written
 
 
 _MEASURED = ("text", "character varying", "character", "uuid")
