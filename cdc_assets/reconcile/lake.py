@@ -12,6 +12,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.volumetry.log_position import LogPosition
 from spark.commits import Committed
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from spark.reconcile.cut import AnyCut
     from spark.reconcile.job import Task
     from spark.reconcile.row_text import RowText, Slice
+
+_IGNORED = "schema_changes: {add: ignore} keeps it out of silver"
 
 
 def states(platform: Platform, source: BaseSource, table: Table) -> tuple[SilverState | None, Committed | None]:
@@ -33,7 +36,10 @@ def row_text(
     """How the table's rows are written on both sides; `without` are columns that the source's side cannot write."""
     from spark.reconcile.row_text import RowText
 
-    return RowText(silver_spec(platform.lake, source, table, found), without or {})
+    spec = silver_spec(platform.lake, source, table, found)
+    ledger = ledger_of(spec.path) if spec.schema_changes["add"] == "ignore" else None
+    left_out = {c.name: _IGNORED for c in spec.columns if ledger is not None and not ledger.holding(c.name)}
+    return RowText(spec, {**left_out, **(without or {})})
 
 
 def existing(

@@ -13,7 +13,10 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases import postgresql_cut
 from cdc_assets.resources.databases.cuts import open_cut
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.stack.components.postgres import ensure_role
 from cdc_assets_tests.live_source import LiveSource
+from spark.canonical.form import Form
+from spark.canonical.registry import form
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
@@ -54,6 +57,67 @@ def test_time_and_locks(table: PostgresDatabase, live: LiveSource, monkeypatch: 
                 cut.digest(place, TEXT, (0, 1))
             holder.rollback()
         assert cut.digest(place, TEXT, (0, 1)) == rows
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "TRUNCATE limited",
+        "ALTER TABLE limited ALTER b TYPE numeric",
+        "ALTER TABLE limited RENAME TO old; CREATE TABLE limited (LIKE old INCLUDING ALL); DROP TABLE old",
+        "ALTER TABLE limited RENAME TO old; ALTER TABLE older RENAME TO limited; DROP TABLE old",
+    ],
+)
+def test_a_table_that_is_another_since_the_snapshot_is_not_read(table: PostgresDatabase, live: LiveSource, change: str) -> None:
+    """The snapshot would see it empty, or another one: TRUNCATE and rewrites are not MVCC-safe, names are looked up anew."""
+    place = replace(live, name="limits").source(["public.limited"]).tables[0].id
+    with live.connection() as other:
+        other.execute("CREATE TABLE IF NOT EXISTS older (LIKE limited INCLUDING ALL)")
+        with open_cut(table, statement_timeout=60) as cut:
+            other.execute(change.encode())
+            for ask in (
+                lambda: cut.digest(place, TEXT, (0, 1)),
+                lambda: cut.key_hashes(place, TEXT, [1], (0, 1)),
+                lambda: cut.texts(place, TEXT, ["1;1;"]),
+                lambda: cut.in_range(place, TEXT, SOME),
+                lambda: cut.present(place, TEXT, {"1;1;": ("1", "1")}),
+            ):
+                with pytest.raises(DatabaseError, match="since the snapshot was taken; run it again"):
+                    ask()
+        other.execute("DROP TABLE IF EXISTS older")
+        with open_cut(table, statement_timeout=60) as cut:
+            for harmless in ("VACUUM limited", "ANALYZE limited", "ALTER TABLE limited ADD COLUMN more int DEFAULT 3"):
+                other.execute(harmless.encode())
+                cut.digest(place, TEXT, (0, 1))
+
+
+def test_rows_that_a_policy_hides_are_not_passed_over(table: PostgresDatabase, live: LiveSource) -> None:
+    """A role that sees a part of the rows would compare that part, and a lost row among the others would pass for equal."""
+    source = replace(live, name="limits").source(["public.limited"])
+    place, reader = source.tables[0].id, PostgresDatabase(source.database.model_copy(update={"user": "reader"}))
+    with live.connection() as connection:
+        ensure_role(connection, "reader", live.home.secret("live"), "LOGIN")
+        connection.execute("GRANT CONNECT ON DATABASE live TO reader")
+        connection.execute("GRANT SELECT ON limited TO reader")
+        with open_cut(reader, statement_timeout=60) as cut:
+            assert sum(rows for rows, _ in cut.digest(place, TEXT, (0, 1)).values()) == 40000
+        connection.execute("CREATE POLICY ones ON limited USING (a = 1)")
+        connection.execute("ALTER TABLE limited ENABLE ROW LEVEL SECURITY")
+        with open_cut(reader, statement_timeout=60) as cut, pytest.raises(DatabaseError, match="row-level security policy"):
+            cut.digest(place, TEXT, (0, 1))
+        connection.execute("DROP OWNED BY reader")
+        connection.execute("DROP ROLE reader")
+
+
+def test_a_nan_is_a_nan_whatever_its_bits(live: LiveSource) -> None:
+    """A processor's own NaN has a sign; PostgreSQL shows and sends it as NaN, so silver has the one that Java knows."""
+    with live.connection() as connection:
+        for kind in ("real", "double precision"):
+            made = form(Column("v", kind))
+            assert isinstance(made, Form)
+            values = f"SELECT 'NaN'::{kind} AS v UNION ALL SELECT 'Infinity'::{kind} - i FROM (VALUES ('Infinity'::{kind})) x(i)"
+            texts = [row[0] for row in connection.execute(f"SELECT {made.sql('v')} FROM ({values}) t".encode())]
+            assert texts == [{"real": "7FC00000", "double precision": "7FF8000000000000"}[kind]] * 2
 
 
 def test_a_range_reads_the_keys_index(table: PostgresDatabase, live: LiveSource) -> None:

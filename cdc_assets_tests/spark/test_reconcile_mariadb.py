@@ -152,6 +152,22 @@ def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
         cut.digest(TableId("rec", "wide"), text, (0, 1))
 
 
+@pytest.mark.parametrize("change", ["TRUNCATE rec.other", "ALTER TABLE rec.other FORCE", "DROP TABLE rec.other"])
+def test_a_table_that_is_another_since_the_snapshot_is_not_read(chain: SmallChain, change: str) -> None:
+    """The server says so itself: the snapshot is older than the table."""
+    from spark.reconcile.row_text import RowText
+    from spark.specs import Column, SilverSpec
+
+    server, database = chain.live.server, chain.platform.database(chain.source)
+    text = RowText(SilverSpec("s", "other", "-", "-", (Column("id", "int(11)", False, dialect="mariadb"),), ("id",)))
+    server.execute("CREATE TABLE rec.other (id int PRIMARY KEY)", "INSERT INTO rec.other VALUES (1), (2)")
+    with open_cut(database, statement_timeout=60) as cut:
+        server.execute(change)
+        with pytest.raises(DatabaseError, match="Table definition has changed|doesn't exist"):
+            cut.digest(TableId("rec", "other"), text, (0, 1))
+    server.execute("DROP TABLE IF EXISTS rec.other")
+
+
 def test_a_loss_in_bronze_is_read_again_through_the_log(chain: SmallChain) -> None:
     """The connector's role may not make its signal table: the statements are named, and do."""
     server, table = chain.live.server, chain.source.table("rec__person")

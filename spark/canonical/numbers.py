@@ -25,18 +25,20 @@ def bits(column: Expression) -> Expression:
     return sf.when(column.isNotNull(), sf.array_join(octets, ""))
 
 
-def _float(send: str, width: int) -> Form:
-    def lake(column: Expression) -> Expression:
-        return sf.left(bits(column), sf.lit(2 * width))
+def _float(send: str, width: int, nan: str) -> Form:
+    """NaN is one value: a processor's own has a sign (`'Infinity' - 'Infinity'`), and PostgreSQL shows and sends each as NaN."""
 
-    return Form(lambda c: f"upper(encode({send}({c}), 'hex'))", lake)
+    def lake(column: Expression) -> Expression:
+        return sf.when(sf.isnan(column), nan).otherwise(sf.left(bits(column), sf.lit(2 * width)))
+
+    return Form(lambda c: f"CASE WHEN {c} = 'NaN' THEN '{nan}' ELSE upper(encode({send}({c}), 'hex')) END", lake)
 
 
 BIT = Form(lambda c: f"({c} = B'1')::text", plain)
 FORMS = {
     **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned", "oid", "numeric"), AS_WRITTEN),
     "boolean": AS_TEXT,
-    "real": _float("float4send", 4),
-    "double precision": _float("float8send", 8),
+    "real": _float("float4send", 4, "7FC00000"),
+    "double precision": _float("float8send", 8, "7FF8000000000000"),
     "money": Form(lambda c: f"{c}::numeric::text", plain),
 }

@@ -54,12 +54,12 @@ def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpe
         SchemaMismatchError: where the policy says halt, or no way is left but a new table.
         KeyDefinitionError: the rows are told apart by other columns than before.
     """
-    kept = _kept(session, spec)
-    ledger, renewed = generation.noticed(kept or _shown(session, spec), spec, after=after)
+    old = kept(session, spec)
+    ledger, renewed = generation.noticed(old or _shown(session, spec), spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
     effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed)
     _same_key(ledger, effective)
-    if kept == ledger and effective.columns == ledger.columns and not wanted.changes and set(ledger.keys) == set(effective.keys):
+    if old == ledger and effective.columns == ledger.columns and not wanted.changes and set(ledger.keys) == set(effective.keys):
         return effective
     _alter(session, effective, wanted)
     _fill(session, spec, wanted)
@@ -89,7 +89,7 @@ def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) 
     session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({pairs})")
 
 
-def _kept(session: SparkSession, spec: SilverSpec) -> Ledger | None:
+def kept(session: SparkSession, spec: SilverSpec) -> Ledger | None:
     """The ledger in the table."""
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
     return Ledger.from_text(found.value) if found is not None and found.value.startswith("{") else None

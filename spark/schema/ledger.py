@@ -88,6 +88,11 @@ class Ledger:
         own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith("\x00")]
         return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
 
+    def holding(self, field: str) -> tuple[str, ...]:
+        """The columns of the lake that hold the values of a source's column, newest first."""
+        found = sorted((c for c in self.columns if c.event_field == field), key=lambda c: c.since, reverse=True)
+        return tuple(c.name for c in found)
+
     def to_text(self) -> str:
         """As the property holds it."""
         columns = [{k: v for k, v in asdict(c).items() if v != _DEFAULTS[k]} for c in self.columns]

@@ -34,6 +34,8 @@ _SETTINGS = {
     "standard_conforming_strings": "on",
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "15min",
+    # Rows that a policy hides from the role are an error, and not left out without a word.
+    "row_security": "off",
     "max_parallel_workers_per_gather": "0",
 }
 _RUNNING = "SELECT transactionid::text FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted"
@@ -46,6 +48,16 @@ JOIN pg_database d ON d.datname = current_database(), LATERAL (SELECT
   CASE WHEN c.collprovider = 'd' THEN d.datcollate ELSE c.collcollate END AS locale) found
 WHERE a.attrelid = $1::regclass AND c.collisdeterministic
   AND (provider = 'b' OR provider = 'c' AND locale IN ('C', 'POSIX', 'C.UTF-8', 'C.UTF8', 'C.utf8'))
+"""
+# TRUNCATE and rewriting forms of ALTER TABLE are not MVCC-safe, and a name is looked up anew: an older snapshot sees the table
+# empty, or another one. What pg_class shows is the snapshot's; functions and names are of now.
+# https://www.postgresql.org/docs/18/mvcc-caveats.html
+_ANOTHER = """
+WITH now AS (SELECT to_regclass(%s) AS root),
+  part AS (SELECT root AS oid FROM now UNION SELECT relid FROM now, pg_partition_tree(root))
+SELECT count(*) FROM part LEFT JOIN pg_class seen ON seen.oid = part.oid
+WHERE nullif(seen.relfilenode, 0) IS DISTINCT FROM pg_relation_filenode(part.oid) OR seen.oid IS NULL
+  OR part.oid = (SELECT root FROM now) AND (seen.relnamespace::regnamespace <> %s::regnamespace OR seen.relname <> %s)
 """
 # So few keys are read by the index, whatever the statistics say of its pages; where there is none that serves, not row by row.
 # JIT compiles for longer than these statements take.
@@ -192,12 +204,22 @@ class PostgresRows:
             try:
                 with self.connection.cursor() as cursor:
                     cursor.execute(query.encode(), values)
+                    # Behind it: now the scan's lock keeps it the table that was read.
+                    self._same(table)
                     yield cursor
             except psycopg.Error as error:
                 raise DatabaseError(f"{table.schema}.{table.table}: {str(error).strip().splitlines()[0]}") from error
             finally:
                 if not self.connection.broken:
                     self.connection.execute("ROLLBACK TO SAVEPOINT scan")
+
+    def _same(self, table: TableId) -> None:
+        asked = [_named(table), _quoted(table.schema), table.table]
+        if self.connection.execute(_ANOTHER, asked).fetchone()[0]:
+            raise DatabaseError(
+                f"{table.schema}.{table.table}: truncated, rewritten, renamed or made anew since the snapshot was taken; "
+                "run it again"
+            )
 
 
 class PostgresCut(PostgresRows):
