@@ -105,9 +105,14 @@ def _legend(axes: Any) -> None:
 
 
 def _small(data: bytes) -> bytes:
-    """With a palette of 64 colours: a third of the bytes, which in metadata are stored with every materialization."""
+    """With a palette of 64 colours: a third of the bytes, which in metadata are stored with every materialization.
+
+    Chosen by how much of the colours they cover: by how often they are seen, the red of one late event became orange.
+    """
     from PIL import Image
 
     out = BytesIO()
-    Image.open(BytesIO(data)).convert("RGB").quantize(64).save(out, format="PNG", optimize=True)
+    Image.open(BytesIO(data)).convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(
+        out, format="PNG", optimize=True
+    )
     return out.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 import random
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
+from PIL import Image
 from typer.testing import CliRunner
 
 from cdc_assets import names
@@ -20,7 +22,7 @@ from cdc_assets.cli import app
 from cdc_assets.ledger import count
 from cdc_assets.ledger.count import compacted
 from cdc_assets.ledger.plot import png
-from cdc_assets.ledger.read import places, read_windows
+from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources import schema_ledger
@@ -224,3 +226,13 @@ def test_the_picture(shop: Source, tmp_path: Path) -> None:
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (1000, 750)
     assert len(png([], title="empty", window="1m", dpi=40)) > 500
+
+
+def test_few_late_events_keep_their_colours() -> None:
+    """One bar of a pixel, and the legend, in a picture of many others."""
+    found = [WindowCount(BEGIN + dt.timedelta(minutes=m), "u", {"bronze": 50}, lag={"silver": (1, 2.0 + m)}) for m in range(1400)]
+    found[9].too_late = 1
+    picture = Image.open(io.BytesIO(png(found, title="a day", window="1m", width=8.0, dpi=80))).convert("RGB")
+    seen = [colour for _, colour in picture.getcolors(1 << 24) or []]
+    for wanted in ((193, 18, 31), (233, 196, 106)):
+        assert any(all(abs(a - b) < 12 for a, b in zip(wanted, colour, strict=True)) for colour in seen), wanted
