@@ -60,7 +60,7 @@ def bronze(
     from cdc_assets import names
     from cdc_assets.assets.bronze_append import Look, append, look, reopened
     from cdc_assets.errors import TopicGapError
-    from cdc_assets.registry.models import Source
+    from cdc_assets.registry.models import CapturedSource, Source
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
 
@@ -74,9 +74,12 @@ def bronze(
     gap = {**found.gaps, **found.missing}.get(topic)
     epoch = found.before[topic].epoch if topic in found.before else 0
     wanted = topic in found.gaps or (anew and topic in found.before and topic not in found.missing)
-    if wanted and not dry_run:
-        if not isinstance(declared, Source):
-            raise TopicGapError(f"{gap or topic}; but nobody can be asked to send a topic's records again")
+    if wanted and not isinstance(declared, Source):
+        why = "nobody can be asked to send a topic's records again"
+        if isinstance(declared, CapturedSource):
+            why = f"this reads tables of PostgreSQL and MariaDB again, not of kind {declared.database.kind}"
+        raise TopicGapError(f"{gap or topic}; but {why}")
+    if wanted and not dry_run and isinstance(declared, Source):
         with table_lock("bronze", declared.name, short):
             found = look(platform, declared, [chosen])
             known, lost = found.before[topic], topic in found.gaps

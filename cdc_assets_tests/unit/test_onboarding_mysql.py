@@ -13,6 +13,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds.mysql import MySqlKind, _undeclared
 from cdc_assets.onboarding.state import Onboarding, Route
+from cdc_assets.onboarding.steps import verify
 from cdc_assets.onboarding.steps.verify import _exact
 from cdc_assets.onboarding.work import Work, declared_source
 from cdc_assets.registry.declared_table import DeclaredTable
@@ -114,3 +115,15 @@ def test_a_row_of_a_snapshot_says_the_same_in_its_own_words() -> None:
     assert _exact(table, read) == _exact(table, logged)
     assert _exact(table, read) != _exact(table, {**logged, "j": '{"a":[1,3]}'})
     assert _exact(table, read) != _exact(table, {**logged, "v": '{"a":1}'})
+
+
+def test_rows_that_no_event_deletes_are_told_with_no_command_that_would_refuse(
+    shop: UnaskedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_counted", lambda _: verify._Counted({}, {}, {"shop.orders": 2}))
+    said: list[str] = []
+    verify.run(Work(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append))
+    assert said == [
+        "shop.orders: 2 row(s) of its topic were deleted while it was not captured; no event tells silver: no command of ours "
+        "mends that for kind mysql; cdc reconcile shop names them"
+    ]

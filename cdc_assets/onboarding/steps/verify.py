@@ -21,7 +21,7 @@ from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 from cdc_assets.onboarding.steps.snapshot import signalled
 from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.registry.declared_table import DeclaredTable
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.models import Source, Table
 from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 
@@ -57,10 +57,11 @@ def run(work: Work) -> Facts:
             f"{' '.join(found.wrong)} --again, or cdc onboard {work.after.name} --rollback"
         )
     for name, rows in found.stranded.items():
-        work.say(
-            f"{name}: {rows} row(s) of its topic were deleted while it was not captured; no event tells silver: "
-            f"cdc repair bronze {work.after.name} {name} --anew"
-        )
+        mend = f"cdc repair bronze {work.after.name} {name} --anew"
+        if not isinstance(work.after, Source):
+            kind = work.after.database.kind
+            mend = f"no command of ours mends that for kind {kind}; cdc reconcile {work.after.name} names them"
+        work.say(f"{name}: {rows} row(s) of its topic were deleted while it was not captured; no event tells silver: {mend}")
     return {"rows": found.rows, "read_again": again, "stranded": found.stranded, "seconds": round(time.monotonic() - began, 3)}
 
 
