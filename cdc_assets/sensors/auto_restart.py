@@ -15,7 +15,7 @@ from cdc_assets import names
 from cdc_assets.checks.volumetry import check_key
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decide
 from cdc_assets.connectors.inventory import declared_names
-from cdc_assets.errors import CdcAssetsError, ConnectError
+from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
 from cdc_assets.incarnation.watch import refuse_other
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient
@@ -49,16 +49,17 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
     away: set[str] = set()
     for name in declared_names([source]):
         captures = isinstance(source, CapturedSource) and name == names.connector_name(source)
-        connect = (platform.core_connect() if captures else platform.lake_connect()).within(_ANSWER_SECONDS)
-        if connect.url in away:
+        cluster, began = "core" if captures else "lake", time.monotonic()
+        if cluster in away:
             continue
-        began = time.monotonic()
         try:
+            connect = platform.connect(cluster).within(_ANSWER_SECONDS)
             guard = partial(refuse_other, platform, source) if captures and isinstance(source, CapturedSource) else None
             known[name], line, alert = _one(connect, name, known.get(name, RestartState()), now, guard)
         except CdcAssetsError as error:
             if isinstance(error, ConnectError) and time.monotonic() - began >= _ANSWER_SECONDS:
-                away.add(connect.url)
+                away.add(cluster)
+            away |= {cluster} if isinstance(error, MissingAddressError) else set()
             lines.append(str(error))
             continue
         lines += [line] if line else []

@@ -11,6 +11,7 @@ import httpx
 
 from cdc_assets.checks.volumetry import _connector
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, Action, RestartState, decide
+from cdc_assets.errors import MissingAddressError
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.connect import ConnectClient
@@ -78,7 +79,8 @@ class Worker:
 
 def platform(core: Worker, lake: Worker) -> Any:
     both = [ConnectClient(f"http://{n}", transport=httpx.MockTransport(w)) for n, w in (("core", core), ("lake", lake))]
-    return SimpleNamespace(core_connect=lambda: both[0], lake_connect=lambda: both[1])
+    asked = dict(zip(("core", "lake"), both, strict=True))
+    return SimpleNamespace(core_connect=lambda: both[0], lake_connect=lambda: both[1], connect=asked.__getitem__)
 
 
 DATABASE = {"kind": "mysql", "host": "db", "user": "u", "password": {"secret": "p"}}
@@ -128,3 +130,19 @@ def test_the_check_tells_of_each_connector_of_the_source() -> None:
         assert f"{name}: RUNNING, tasks: FAILED. org.example.Boom: no route" in str(found.description)
     found = _connector(platform(Worker("FAILED"), Worker("RUNNING")), SHOP)
     assert (found.passed, found.severity.value) == (False, "ERROR")
+
+
+def test_a_platform_without_a_connect_beside_the_lake_is_no_trouble(monkeypatch: Any) -> None:
+    """Where KafkaMirrorMaker2 mirrors."""
+    monkeypatch.setattr(auto_restart, "refuse_other", lambda *_: None)
+
+    def none(cluster: str = "lake") -> ConnectClient:
+        if cluster == "core":
+            return core.core_connect()
+        raise MissingAddressError("CDC_LAKE_CONNECT", "it")
+
+    core = platform(Worker("RUNNING"), Worker(None))
+    bare: Any = SimpleNamespace(core_connect=core.core_connect, lake_connect=none, connect=none)
+    assert _connector(bare, SHOP).passed
+    result = auto_restart.evaluate(SHOP, bare, "{}", now=1e9)
+    assert str(result.skip_reason).count("CDC_LAKE_CONNECT is not set") == 1
