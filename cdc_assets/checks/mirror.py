@@ -88,6 +88,7 @@ def _metadata(state: MirrorState) -> dict[str, Any]:
             }
         )
         for finding in state.findings
+        if finding.red
     ]
     return {
         "cdc/state": state.state,

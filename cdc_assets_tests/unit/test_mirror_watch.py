@@ -147,6 +147,7 @@ def test_a_mirror_that_does_not_run_warns_before_anything_is_lost(world: World, 
     found = world.look()
     assert (found.state, found.repair, [f.red for f in found.findings]) == ("halted", "", [False])
     assert command in found.findings[0].message
+    assert "cdc/lost" not in _metadata(found)
     world.core.records_ += ["d", "e"]
     world.core.begin = 5
     assert (world.look().state, world.look().repair) == ("lost", "cdc repair mirror clicks")
