@@ -33,6 +33,7 @@ from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from spark.commits import Committed
+from spark.errors import SparkJobError
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Digest, KeyHashes
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from spark.reconcile.row_text import RowText, Slice
 
 STATEMENT_TIMEOUT = 600.0
+# Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
+_STOPPED = (CdcAssetsError, SparkJobError)
 _AT_ONCE = 3
 
 
@@ -94,7 +97,7 @@ def _compare(
                 works.append(
                     _at_source(platform, source, table, cut, states[table.name], committed, catalogue.get(table.id), part)
                 )
-            except CdcAssetsError as error:
+            except _STOPPED as error:
                 results[names.table_name(table)] = _not_compared(source, table, str(error))
         if not works:
             return results
@@ -106,7 +109,7 @@ def _compare(
             work.seconds["carry"] = round(carried, 3)
             try:
                 return _in_lake(platform, source, work, cut, position)
-            except CdcAssetsError as error:
+            except _STOPPED as error:
                 return _not_compared(source, work.table, str(error))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:

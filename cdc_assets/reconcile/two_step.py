@@ -33,6 +33,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import AnyRows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition
+from spark.errors import SparkJobError
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Suspect, Texts
@@ -92,7 +93,7 @@ def compare(
             part = (slices or {}).get(names.table_name(table), WHOLE)
             one = _Table(platform, source, table, now, carry, catalogue[table.id], part)
             found[names.table_name(table)] = one.compared(rounds)
-        except CdcAssetsError as error:
+        except (CdcAssetsError, SparkJobError) as error:
             found[names.table_name(table)] = TableResult(
                 f"{source.name}/{names.table_name(table)}", NOT_COMPARED, reason=str(error), method="two-step"
             )

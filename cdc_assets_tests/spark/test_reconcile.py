@@ -101,27 +101,21 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
 def test_columns_that_silver_has_otherwise(chain: SmallChain) -> None:
     """A change of type has a column beside the old one, and what is ignored is not in silver: rows are compared all the same."""
     with chain.live.connection() as connection:
-        connection.execute("ALTER TABLE retyped ALTER v TYPE text, ALTER price TYPE numeric(10,2)")
+        # Prices of the rows that no event tells of are rounded in the source, and not in silver: the table was written anew.
+        connection.execute("ALTER TABLE retyped ALTER v TYPE text, ALTER price TYPE numeric(10,0)")
         connection.execute("ALTER TABLE ignoring ADD COLUMN more int DEFAULT 3")
         connection.execute("ALTER TABLE ignoring RENAME v TO w")
         for table, column in (("retyped", "v"), ("ignoring", "w")):
             connection.execute(f"UPDATE {table} SET {column} = '7' WHERE id < 5".encode())
             connection.execute(f"UPDATE {table} SET {column} = NULL WHERE id = 6".encode())
             connection.execute(f"INSERT INTO {table} (id, {column}) VALUES (21, '21')".encode())
-        connection.execute("INSERT INTO retyped VALUES (22, 'new', 1.5)")
+        connection.execute("INSERT INTO retyped VALUES (22, 'new', 1)")
     chain.advance()
     found = chain.compare(["retyped", "ignoring"])
-    assert {n: (r.verdict, r.reason, r.differences) for n, r in found.items()} == dict.fromkeys(found, ("equal", "", ()))
+    assert (found["ignoring"].verdict, found["ignoring"].reason) == ("equal", "")
     assert found["ignoring"].not_compared == {"more": "schema_changes: {add: ignore} keeps it out of silver"}
-    with chain.live.connection() as connection:
-        # No event tells of it, and silver keeps 8.5: the table was written anew.
-        connection.execute("ALTER TABLE retyped ALTER price TYPE numeric(10,0)")
-        connection.execute("ALTER TABLE ignoring ALTER w TYPE text USING 'w' || w")
-        connection.execute("UPDATE retyped SET price = 3 WHERE id = 10")
-    chain.advance()
-    found = chain.compare(["retyped", "ignoring"])
-    assert {d.key for d in found["retyped"].differences} == {f"{i};" for i in (*range(1, 10), *range(11, 21), 22)}
-    assert found["ignoring"].keys_differing == 20
+    differing = {d.key: d.columns for d in found["retyped"].differences}
+    assert differing == {f"{i};": ("price",) for i in (5, *range(7, 21))}
 
 
 def test_transactions_around_the_cut(chain: SmallChain) -> None:

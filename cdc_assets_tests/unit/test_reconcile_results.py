@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import typer
 
 from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli.reconcile import _share
+from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
 from cdc_assets.reconcile.slices import compared, share_at
@@ -19,6 +22,8 @@ from cdc_assets.reconcile.unmended import MOST, with_earlier
 from cdc_assets.registry.models import Source
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.own_order import TwoRanges
+from spark.reconcile.row_text import RowText
+from spark.specs import Column, SilverSpec
 
 FOUND = Difference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
 
@@ -171,3 +176,31 @@ def test_a_part_of_another_key_is_forgotten_and_few_are_kept(monkeypatch: pytest
     assert with_earlier("s", {}, whole, compare) == whole
     (tmp_path / "reconciliation" / "s.differing.json").write_text('{"t": [{"what": 1}]}')
     assert with_earlier("s", {"t": parts[0]}, whole, compare) == whole
+
+
+def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one table: it ended the comparison of all with a stack trace."""
+    source = Source.model_validate(
+        {
+            "source": "s",
+            "database": {"kind": "postgresql", "host": "h", "dbname": "d", "user": "u", "password": {"secret": "s"}},
+            "tables": [{"name": "public.t"}],
+        }
+    )
+    columns = (Column("number", "integer", False),)
+    text = RowText(SilverSpec("s", "t", "-", "-", columns, ("number",)))
+
+    class Cut:
+        def digest(self, table: Any, row_text: RowText, part: Any) -> Any:
+            return row_text.slice_sql(part)
+
+    database = SimpleNamespace(tables=lambda ids: dict.fromkeys(ids, object()))
+    monkeypatch.setattr(exact, "silver_state", lambda _: None)
+    monkeypatch.setattr(exact, "bronze_committed", lambda _: None)
+    monkeypatch.setattr(exact, "open_cut", lambda *_, **__: nullcontext(Cut()))
+    monkeypatch.setattr(exact.lake, "existing", lambda *_: (None, None))
+    monkeypatch.setattr(exact.lake, "row_text", lambda *_: text)
+    platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
+    told = exact.compare(platform, source, source.tables, slices={"t": numbers(None, 9)})["t"]
+    assert told.verdict == NOT_COMPARED
+    assert told.reason == "the key is number now, and was id: run it again"
