@@ -18,6 +18,7 @@ from cdc_assets.checks.result import check_result
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
 from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.platform import Platform
 from spark.ledger.state import Counted
 
@@ -59,8 +60,11 @@ def results(
 ) -> Iterator[dg.AssetCheckResult]:
     """Of one table, as its ledger stands at its place in it."""
     if place is None:
+        # A count that was never made is no success where there was something to count.
+        empty = silver_committed(names.silver_path(lake, source, table)) is None
+        text = "silver has folded nothing yet" if empty else "nothing is counted yet: materialize the ledger"
         for key in wanted:
-            yield check_result(key, True, "nothing is counted yet: materialize the ledger", {})
+            yield check_result(key, empty, text, {}, severity=WARN)
         return
     windows = read_windows(lake, source, table)
     found = {hop.name: hop for hop in hops(windows, place, mirrored=names.is_mirrored(source))}

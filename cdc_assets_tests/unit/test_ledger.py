@@ -17,6 +17,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from cdc_assets import names
+from cdc_assets.checks import ledger as checks
 from cdc_assets.checks.ledger import ledger_keys, results
 from cdc_assets.cli import app
 from cdc_assets.ledger import count
@@ -108,6 +109,16 @@ def test_what_does_not_balance_is_red_and_named(shop: Source, tmp_path: Path) ->
     passed, said = checked(shop, tmp_path)["late_events"]
     assert not passed
     assert said.startswith("2 event(s) changed 2 closed window(s), up to 90 s after their end; 1 of them later")
+
+
+def test_a_ledger_that_was_never_counted_is_not_green(shop: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passed with "nothing is counted yet", and was one of the checks that stand for success."""
+    table = shop.tables[0]
+    told = [(r.passed, r.severity.value) for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), None)]
+    assert told == [(True, "WARN")] * 4
+    monkeypatch.setattr(checks, "silver_committed", lambda _: object())
+    told = [(r.passed, r.severity.value) for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), None)]
+    assert told == [(False, "WARN")] * 4
 
 
 def test_what_was_not_counted_is_neither_equal_nor_different(shop: Source, tmp_path: Path) -> None:
