@@ -1,6 +1,6 @@
 """A job of a source on a declared rhythm: what counting, comparing and the ledger have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import dagster as dg
@@ -32,8 +32,12 @@ def rhythmic(
     every: timedelta,
     *,
     unneeded: Callable[[], str | None] = lambda: None,
+    due: Callable[[dg.DagsterInstance], Sequence[dg.AssetCheckKey] | None] = lambda _: None,
 ) -> dg.ScheduleDefinition:
-    """`<job>_schedule`, from the first table in silver on; `unneeded` says why a tick is not worth a run."""
+    """`<job>_schedule`, from the first table in silver on; `unneeded` says why a tick is not worth a run.
+
+    `due`: the checks that it is for, where not for all of the job's.
+    """
 
     @dg.schedule(
         name=f"{job.name}_schedule",
@@ -49,6 +53,6 @@ def rhythmic(
             return dg.SkipReason(missed)
         if reason := unneeded():
             return dg.SkipReason(reason)
-        return dg.RunRequest()
+        return dg.RunRequest(asset_check_keys=due(context.instance))
 
     return tick
