@@ -49,7 +49,7 @@ class Ground:
 
     def materialize(self) -> dict[str, Any]:
         """Bronze's metadata, once silver is up to date."""
-        carry_to_lake(self.platform, self.source, deadline=60)
+        carry_to_lake(self.platform, self.source, deadline=180)
         assets = [build_bronze_assets(self.source), build_silver_assets(self.source)]
         with dg.DagsterInstance.ephemeral() as instance:
             run = dg.materialize(assets, instance=instance, resources={"platform": self.platform})
@@ -97,7 +97,7 @@ def ground(
 def test_what_bronze_has_missed_is_read_again(ground: Ground) -> None:
     """A delete in the hole has no event any more: the epoch's begin takes the row out."""
     ground.change("DELETE FROM public.holey WHERE id = 7", "UPDATE public.holey SET v = 'lost' WHERE id = 8")
-    carry_to_lake(ground.platform, ground.source, deadline=60)
+    carry_to_lake(ground.platform, ground.source, deadline=180)
     forget(ground.cdc.lake.bootstrap, COPY, ground.platform.lake_kafka().states([COPY])[COPY].ends[0])
     ground.change("INSERT INTO public.holey VALUES (100, 'behind the hole')")
     told = ground.materialize()

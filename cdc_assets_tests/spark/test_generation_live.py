@@ -128,7 +128,7 @@ def read_whole(chain: SmallChain) -> None:
     database.publish(names.publication_name(source), [signals])
     data = {"data-collections": [rf"public\.{t}" for t in SHORT], "type": "blocking"}
     database.send_signal(signals, "remade", "execute-snapshot", json.dumps(data))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         delivered = chain.live.delivered()
         read = [r for t in SHORT for r in delivered[f"{source.name}.public.{t}"][0] if '"op":"r"' in (r.value or "")]

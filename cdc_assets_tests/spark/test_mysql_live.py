@@ -92,7 +92,7 @@ def chain(
 
 def compared(chain: SmallChain, *tables: str) -> dict[str, TableResult]:
     chosen = [t for t in chain.source.tables if not tables or names.table_name(t) in tables]
-    return by_pages.compare(chain.platform, chain.source, chosen, timeout=60)  # type: ignore[arg-type]
+    return by_pages.compare(chain.platform, chain.source, chosen, timeout=180)  # type: ignore[arg-type]
 
 
 def told(results: Mapping[str, TableResult]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def test_a_loss_in_bronze_is_read_again_by_signals(chain: SmallChain) -> None:
     server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 18446744073709551614")
     before = len(records(chain.live, TABLES[1]))
     assert heal(chain.platform, chain.source, table, result) == (0, 1)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while told(compared(chain, "rec__person")):
         assert time.monotonic() < deadline
         chain.advance()

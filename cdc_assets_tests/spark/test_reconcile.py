@@ -79,8 +79,8 @@ def chain(live: LiveSource, remote: str, session: SparkSession, tmp_path_factory
         yield made
 
 
-def only_equal(chain: SmallChain, *, during: Callable[[], None] | None = None) -> None:
-    results = chain.compare(["ledger", "visit", "stay"], during=during, slices=STAY)
+def only_equal(chain: SmallChain, *tables: str, during: Callable[[], None] | None = None) -> None:
+    results = chain.compare(tables or ["ledger", "visit", "stay"], during=during, slices=STAY)
     assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
 
 
@@ -206,7 +206,7 @@ def test_every_damage_is_found(chain: SmallChain) -> None:
     assert by_key["103;"].columns == ("amount",)
     assert (by_key["104;"].source or {})["amount"] is None
     assert heal(chain.platform, chain.source, chain.source.table("ledger"), result) == (len(PLANTED), 0)
-    only_equal(chain)
+    only_equal(chain, "ledger")
 
 
 def one_round(chain: SmallChain, rows: int) -> Counter[str]:
@@ -261,7 +261,7 @@ def test_every_damage_is_found_where_no_order_is_known(chain: SmallChain) -> Non
     assert runs[0].share.startswith("the source's keys <= 2026-02-0")
     healed = heal(chain.platform, chain.source, chain.source.table("stay"), chain.compare(["stay"], slices=STAY)["stay"])
     assert healed == (len(planted), 0)
-    only_equal(chain)
+    only_equal(chain, "stay")
 
 
 def test_a_loss_in_bronze_is_told_from_one_in_silver(chain: SmallChain) -> None:
@@ -282,6 +282,6 @@ def test_a_loss_in_bronze_is_told_from_one_in_silver(chain: SmallChain) -> None:
 
     asked = {t: heal(chain.platform, chain.source, chain.source.table(t), results[t]) for t in ("ledger", "person")}
     assert asked == {"ledger": (0, 1), "person": (1, 0)}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not all(r.equal for r in chain.compare(["ledger", "person"]).values()):
         assert time.monotonic() < deadline

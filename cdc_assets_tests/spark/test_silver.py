@@ -151,7 +151,7 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
 
 
 def _once_it_writes(table: Path, before: int, kill) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while len(list(table.glob("*.parquet"))) <= before and time.monotonic() < deadline:
         time.sleep(0.002)
     kill()

@@ -91,7 +91,7 @@ class Ground:
         silver.run(self.session, silver_spec(self.platform.lake, self.source, self.table, declared(self.table)))
 
     def compare(self) -> TableResult:
-        return compare_rows(self.platform, self.source, [self.table], timeout=60)["t"]
+        return compare_rows(self.platform, self.source, [self.table], timeout=180)["t"]
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ class Ground:
         if self.reader is None:
             return two_steps(platform, source, list(source.tables))[self.name]
         catalogue = platform.database(source).tables([t.id for t in source.tables])
-        carry = partial(carry_to_lake, platform, source, deadline=60)
+        carry = partial(carry_to_lake, platform, source, deadline=180)
         now = PagedRows(self.reader)
         return two_step.compare(platform, source, source.tables, now=now, carry=carry, catalogue=catalogue)[self.name]
 
