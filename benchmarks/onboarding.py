@@ -3,7 +3,7 @@
 without route blocking).
 
 Starts the database, one broker and Connect with Debezium. Each table is taken in by a process of its own while others
-write to it; at a random moment of a random step that process, Connect, the broker or PostgreSQL is killed, and the
+write to it; at a random moment of a random step that process, Connect, the broker or the database is killed, and the
 onboarding is resumed. In the end a Spark Connect server folds every topic: silver must be what a SELECT finds.
 Prints a JSON line per table and one at the end; exit 1 when a table differs.
 """
@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.onboarding.route import ROUTES
+from cdc_assets_tests.binlog_server import BinlogServer
 from cdc_assets_tests.live_binlog import LiveBinlog
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_mysql import LiveMySql
-from cdc_assets_tests.live_source import LiveSource, live_source
+from cdc_assets_tests.live_source import LiveSource, Part, live_source
 from cdc_assets_tests.mariadb_server import mariadb_server
 from cdc_assets_tests.mysql_server import mysql_server
 from cdc_assets_tests.onboarding.drive import cdc, kill_at
@@ -38,7 +39,7 @@ from spark.specs import Column
 NAME = "shop"
 OLD = f"{NAME}_old"
 BATCH = 10_000
-VICTIMS = {"cdc": 10, "core-connect": 5, "core-kafka": 2, "postgres": 3}
+VICTIMS = {"cdc": 10, "core-connect": 5, "core-kafka": 2, "database": 3}
 COLUMNS = {
     "postgresql": ID_V,
     "mysql": ID_V,
@@ -57,8 +58,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no table after so long")
     parser.add_argument("--victims", nargs="*", default=[*VICTIMS], choices=[*VICTIMS, "nobody"])
     chosen = parser.parse_args()
-    if chosen.kind != "postgresql":
-        chosen.victims = [victim for victim in chosen.victims if victim != "postgres"]
     with tempfile.TemporaryDirectory(prefix="onboarding-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -141,19 +140,24 @@ def _until_done(own: Ground, process: subprocess.Popen[str], command: tuple[str,
     raise AssertionError(f"not done after 5 attempts: {err}\n{own.file.read_text()}")
 
 
-def _kill_part(live: LiveSource, process: subprocess.Popen[str], victim: str, step: str, after: float) -> bool:
+def _kill_part(live: LiveSource | LiveBinlog, process: subprocess.Popen[str], victim: str, step: str, after: float) -> bool:
     """Kill a component so long after the step has begun, and start it again."""
     file = live.home.root / "onboarding" / f"{NAME}.json"
+    part = _database_part(live) if victim == "database" else live.parts[victim]
     while process.poll() is None:
         running = json.loads(file.read_text())["running"] if file.is_file() else None
         if running is not None and running["current"] == step:
             time.sleep(after)
-            live.parts[victim].kill()
+            part.kill()
             time.sleep(0.5)
-            live.parts[victim].start()
+            part.start()
             return True
         time.sleep(0.005)
     return False
+
+
+def _database_part(live: LiveSource | LiveBinlog) -> Part | BinlogServer:
+    return live.server if isinstance(live, LiveBinlog) else live.parts["postgres"]
 
 
 def _folded(

@@ -6,8 +6,8 @@ Its time zone is none that a value could be right in by accident.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,18 @@ class BinlogServer:
     """A running server; `root` and `cdc` (what a connector is granted) have the same password."""
 
     port: int
+    command: Sequence[str]
+    log: Path
+    _process: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        process = self._process.enter_context(running(self.command, log=self.log))
+        until(self._answers, process=process, log=self.log)
+
+    def kill(self) -> None:
+        """kill -9; nothing when it does not run."""
+        self._process.close()
 
     def connect(self, user: str = "root", **options: Any) -> pymysql.Connection:
         import pymysql
@@ -43,21 +55,22 @@ class BinlogServer:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
+    def _answers(self) -> bool:
+        import pymysql
+
+        try:
+            self.query("SELECT 1")
+        except pymysql.err.OperationalError:
+            return False
+        return True
+
 
 @contextmanager
-def served(server: BinlogServer, command: Sequence[str], log: Path, grants: Sequence[str]) -> Iterator[None]:
-    """The command serves it, and the grants are made."""
-    with running(command, log=log) as process:
-        until(lambda: _answers(server), process=process, log=log)
+def served(server: BinlogServer, grants: Sequence[str]) -> Iterator[None]:
+    """It runs, and the grants are made."""
+    try:
+        server.start()
         server.execute(*grants)
         yield
-
-
-def _answers(server: BinlogServer) -> bool:
-    import pymysql
-
-    try:
-        server.query("SELECT 1")
-    except pymysql.err.OperationalError:
-        return False
-    return True
+    finally:
+        server.kill()

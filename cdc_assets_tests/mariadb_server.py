@@ -45,8 +45,8 @@ def mariadb_server(folder: Path, *options: str) -> Iterator[MariaDbServer]:
         *("--character-set-server=utf8mb4", f"--default-time-zone={TIME_ZONE}", "--innodb-buffer-pool-size=32M"),
         *("--innodb-flush-log-at-trx-commit=2", "--skip-name-resolve", *options),
     ]
-    server = MariaDbServer(port)
-    with served(server, command, log, GRANTS):
+    server = MariaDbServer(port, command, log)
+    with served(server, GRANTS):
         yield server
 
 

@@ -43,6 +43,6 @@ def mysql_server(folder: Path, *options: str) -> Iterator[MySqlServer]:
             *("--character-set-server=utf8mb4", f"--default-time-zone={TIME_ZONE}", "--innodb-buffer-pool-size=32M"),
             *("--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0", "--skip-name-resolve", *options),
         ]
-        server = MySqlServer(port)
-        with served(server, command, log, GRANTS):
+        server = MySqlServer(port, command, log)
+        with served(server, GRANTS):
             yield server

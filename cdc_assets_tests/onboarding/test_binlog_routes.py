@@ -15,6 +15,10 @@ import pytest
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds import binlog as kind
 from cdc_assets.onboarding.kinds import waiting
+from cdc_assets.onboarding.route import steps_of
+from cdc_assets.onboarding.state import Journal
+from cdc_assets.onboarding.steps.snapshot import signalled
+from cdc_assets.onboarding.work import Work, declared_source
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.mirroring.clusters import until
@@ -98,6 +102,27 @@ def test_a_prepared_transaction_is_awaited(depot: Ground, monkeypatch: pytest.Mo
     found = last_values(depot, "prepared")
     assert found == held(depot, "prepared")
     assert found[1001] == "prepared"
+
+
+def test_a_connector_whose_session_the_server_has_closed_is_restarted(depot: Ground) -> None:
+    """As a server that restarts leaves it: it streams, and what it has read tables with is of no use any more."""
+    depot.create("cut", 100)
+    run.begin(depot.name, [f"{depot.name}.cut"], "incremental")
+    said: list[str] = []
+    for step in steps_of("incremental"):
+        run.run_step(Platform(), depot.name, step.name, said.append)
+        if step.name == "snapshot":
+            sessions = [row for row in depot.live.server.query("SHOW PROCESSLIST") if row[1] == "cdc"]
+            killed = [row[0] for row in sessions if not row[4].startswith("Binlog Dump")]
+            assert killed, sessions
+            depot.live.server.execute(*(f"KILL {each}" for each in killed))
+            state = Journal.of(depot.name).running
+            assert state is not None
+            again = signalled(Work(Platform(), state, declared_source(depot.name), said.append), "incremental")
+            assert again["rows_scanned"] == {f"{depot.name}.cut": 100}
+    run.finish(depot.name)
+    assert any(f"{depot.name}-capture could not read (SQL_EXCEPTION)" in text for text in said)
+    assert last_values(depot, "cut") == held(depot, "cut")
 
 
 def test_by_a_temporary_connector_under_writers(depot: Ground) -> None:

@@ -55,7 +55,7 @@ def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], lo
 @contextmanager
 def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Not even a killed test run leaves it behind; and no Python of ours runs between fork and exec, where gRPC's may abort."""
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(wrap([*command]), stdout=output, stderr=output)
     try:
         yield process

@@ -61,6 +61,8 @@ class BinlogKind(ABC):
         "{table} has no primary key: its updates and deletes would go to quarantine, and a snapshot by chunks cannot read it; "
         "add a primary key, or declare its keys in the registry"
     )
+    # A server that restarts leaves it reading the binlog, and each snapshot ends with SQL_EXCEPTION (MariaDB 3.5.0, MySQL 3.6.1).
+    outlives_session = True
     rows_rank_by_place = True
 
     @abstractmethod

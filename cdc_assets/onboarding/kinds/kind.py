@@ -43,6 +43,10 @@ class Kind(Protocol):
         """What a table without a key would lead to, and what to do; `{table}` is its name."""
 
     @property
+    def outlives_session(self) -> bool:
+        """Whether its connector streams on, or again by itself, when the session in which it reads tables is lost."""
+
+    @property
     def rows_rank_by_place(self) -> bool:
         """Whether rows of a temporary connector stand in the topic in no order with changes, without saying so in a header."""
 

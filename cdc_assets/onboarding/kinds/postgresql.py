@@ -37,6 +37,7 @@ class PostgresKind:
         "{table} has no primary key: published, its UPDATE and DELETE would fail for the application, and a snapshot by chunks "
         "cannot read it; add a primary key, or ALTER TABLE {table} REPLICA IDENTITY FULL and declare its keys in the registry"
     )
+    outlives_session = False
     rows_rank_by_place = False
 
     def database(self, source: CapturedSource) -> PostgresCapture:

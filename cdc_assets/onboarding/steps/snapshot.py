@@ -28,6 +28,7 @@ started since is busy: with what lies before the signal, a large table, or a loc
 by a blocking snapshot with all tables standing still."""
 _DEADLINE_SECONDS = 24 * 3600.0
 FINE = ("SUCCEEDED", "EMPTY")
+_NOT_READ = "SQL_EXCEPTION"
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,9 @@ def signalled(work: Work, kind: str) -> Facts:
 def followed(work: Work, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:
     """Wait until the connector has said of every table that it is read, asking again when it keeps silent.
 
+    A connector that outlives the session in which it reads tables (`Kind.outlives_session`) cannot read until it is restarted:
+    so it is, once.
+
     Raises:
         OnboardingError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it.
         ConnectorFailedError: when it fails, and fails again after a restart.
@@ -116,8 +120,18 @@ def followed(work: Work, connector: str, start: dict[str, int], ask: Callable[[]
     if ask is not None:
         ask()
     heard = told = time.monotonic()
+    mendable = ask is not None and work.kind.outlives_session
     while open_tables:
-        for message in notifications.new():
+        messages = [*notifications.new()]
+        if mendable and ask is not None and any(message.data.get("status") == _NOT_READ for message in messages):
+            mendable = False
+            _restart(work, connector)
+            for _ in notifications.new():
+                pass  # what the task of before has said is no answer to what is asked now
+            messages = []
+            ask()
+            heard = told = time.monotonic()
+        for message in messages:
             heard = told = time.monotonic()
             _progress(work, message, open_tables, rows)
         if open_tables and time.monotonic() - told >= _SILENCE_SECONDS:
@@ -156,6 +170,12 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
     elif message.type == "IN_PROGRESS":
         current = message.data.get("current_collection_in_progress", "")
         work.say(f"{current}: read up to key {message.data.get('last_processed_key')} of {message.data.get('maximum_key')}")
+
+
+def _restart(work: Work, connector: str) -> None:
+    work.say(f"{connector} could not read ({_NOT_READ}), perhaps in a session that the server has closed: restarted")
+    work.platform.core_connect().restart(connector)
+    work.platform.core_connect().wait_running(connector)
 
 
 def _refuse_halted(work: Work, connector: str) -> None:
