@@ -15,13 +15,13 @@ https://debezium.io/documentation/reference/3.7/configuration/signalling.html#de
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Sequence
 
 from cdc_assets import names
 from cdc_assets.assets.record_form import catalogue_of
 from cdc_assets.assets.silver import silver_spec
+from cdc_assets.connectors.signals import collection, unsignalled
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile import key_signals
 from cdc_assets.reconcile.result import Difference, TableResult
@@ -79,16 +79,20 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
             f"{source.name}/{spec.table}: {len(differences)} key(s) are not in bronze as they are in the topic, and "
             "nobody can be asked to send them again; if the topic still holds their records, build the table anew from it"
         )
+    if unsignalled(table.id):
+        raise DatabaseError(
+            f"{source.name}/{spec.table}: no signal can name a table with a blank, quote or dot in its name; "
+            f"cdc onboard {source.name} '{table.name}' --again --route temporary reads it again"
+        )
     signals = names.signal_table(source)
     database = _signals(source)
     database.ensure_signal_table(signals)
     if isinstance(database, PostgresCapture):
         database.publish(names.publication_name(source), [signals])
     listed = ", ".join("'" + d.key.replace("'", "''") + "'" for d in differences)
-    collection = r"\.".join(re.escape(part) for part in table.id)
     # In the connection's own settings: the key's text must not depend on them, which times would.
     condition = {"data-collection": ".".join(table.id), "filter": f"{RowText(spec).key_sql()} IN ({listed})"}
-    data = {"data-collections": [collection], "type": "incremental", "additional-conditions": [condition]}
+    data = {"data-collections": [collection(table.id)], "type": "incremental", "additional-conditions": [condition]}
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 
 

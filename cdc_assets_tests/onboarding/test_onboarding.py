@@ -192,12 +192,14 @@ def test_a_blocking_snapshot_that_takes_long_is_asked_for_once(depot: Ground, mo
 def test_what_cannot_be_taken_in_changes_nothing(depot: Ground) -> None:
     with depot.live.connection() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS depot_keyless (v text)")
+        connection.execute('CREATE TABLE IF NOT EXISTS "depot b.c" (id int PRIMARY KEY)')
     before = depot.file.read_text()
-    run.begin(SOURCE, ["public.depot_keyless", "public.depot_absent"], "incremental")
+    run.begin(SOURCE, ["public.depot_keyless", "public.depot_absent", 'public."depot b.c"'], "incremental")
     with pytest.raises(OnboardingError) as refused:
         run.go_on(Platform(), SOURCE, lambda _: None)
     assert "public.depot_keyless has no primary key" in str(refused.value)
     assert "there is no table public.depot_absent" in str(refused.value)
+    assert 'public."depot b.c": no signal can name it' in str(refused.value)
     assert depot.file.read_text() == before
     run.roll_back(Platform(), SOURCE, lambda _: None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cdc_assets import names
 from cdc_assets.assets.capturable import refuse_inexact
 from cdc_assets.connectors.capture import listed
+from cdc_assets.connectors.signals import unsignalled
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
@@ -19,6 +20,9 @@ def run(work: Work) -> Facts:
     for table in work.tables:
         if table.id in found and not (found[table.id].primary_key or table.keys):
             findings.append(work.kind.keyless.format(table=table.name))
+    if work.state.route != "temporary":
+        wide = [table.name for table in work.tables if unsignalled(table.id)]
+        findings += [f"{name}: no signal can name it (a blank, quote or dot in it); take route temporary" for name in wide]
     if not findings:
         refuse_inexact(work.database, source, work.kind.columns(work, found), snapshot=True)
     name = names.connector_name(source)

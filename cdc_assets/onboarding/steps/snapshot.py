@@ -9,7 +9,6 @@ https://debezium.io/documentation/reference/3.7/configuration/signalling.html, â
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
+from cdc_assets.connectors.signals import collection
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
@@ -82,7 +82,7 @@ def stop(work: Work) -> Facts:
     """Ask the connector to give up an incremental snapshot that still runs."""
     if (table := names.signal_table(work.after)) not in work.database.tables([table]):
         return {"asked": "nothing: there is no signal table any more"}
-    collections = [_pattern(*each.id) for each in work.tables]
+    collections = [collection(each.id) for each in work.tables]
     data = json.dumps({"data-collections": collections, "type": "incremental"})
     work.database.send_signal(table, f"{work.state.id}-stop", "stop-snapshot", data)
     return {"asked": "stop-snapshot"}
@@ -91,7 +91,7 @@ def stop(work: Work) -> Facts:
 def signalled(work: Work, kind: str) -> Facts:
     """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
-    collections = [_pattern(*t.id) for t in work.tables]
+    collections = [collection(t.id) for t in work.tables]
     data = json.dumps({"data-collections": collections, "type": kind})
     sent: list[str] = []
 
@@ -169,7 +169,9 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
         work.say(f"{name}: {rows[name]} rows read")
     elif message.type == "IN_PROGRESS":
         current = message.data.get("current_collection_in_progress", "")
-        work.say(f"{current}: read up to key {message.data.get('last_processed_key')} of {message.data.get('maximum_key')}")
+        key = message.data.get("last_processed_key")
+        # Only an incremental snapshot goes by keys.
+        work.say(f"{current}: read up to key {key} of {message.data.get('maximum_key')}" if key else f"{current}: is being read")
 
 
 def _restart(work: Work, connector: str) -> None:
@@ -189,8 +191,3 @@ def _refuse_halted(work: Work, connector: str) -> None:
         raise OnboardingError(f"connector {connector} is {status.state}; cdc resume {connector}, then --resume, or --rollback")
     if status.failed:
         work.platform.core_connect().wait_running(connector)
-
-
-def _pattern(schema: str, table: str) -> str:
-    """A table as signals want it: a regular expression over the whole name."""
-    return r"\.".join(re.escape(part) for part in (schema, table))

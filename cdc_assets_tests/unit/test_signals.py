@@ -1,0 +1,24 @@
+"""Which tables a signal to Debezium can name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cdc_assets.connectors.signals import collection, unsignalled
+from cdc_assets.registry.identifiers import TableId
+
+
+@pytest.mark.parametrize("name", ["orders", "a$b", "naïve", "a-b", "a(x", "a[x]", "Upper", "x" * 63])
+def test_a_name_is_matched_and_no_other(name: str) -> None:
+    table = TableId("public", name)
+    assert not unsignalled(table)
+    assert re.fullmatch(collection(table), f"public.{name}")
+    assert not re.fullmatch(collection(table), f"public_{name}")
+
+
+@pytest.mark.parametrize("name", ["a b", "we.ird", 'say "hi"', "it's", "a`b", "a\u00a0b"])
+def test_a_name_that_is_parsed_into_another_is_known(name: str) -> None:
+    assert unsignalled(TableId("public", name))
+    assert unsignalled(TableId(name, "orders"))
