@@ -105,7 +105,7 @@ class KafkaCluster:
 
     def cluster_id(self) -> str:
         """The cluster's id: two addresses with one id are one cluster."""
-        return str(self._ask(lambda admin: admin.describe_cluster(request_timeout=self._timeout)).cluster_id)
+        return str(self._call(lambda: self.clients.metadata(self._timeout)).cluster_id)
 
     def replicas(self, topics: Sequence[str]) -> dict[str, int]:
         """In how many copies each topic's worst partition is kept; a topic that does not exist is left out."""
@@ -113,7 +113,7 @@ class KafkaCluster:
 
     def brokers(self) -> int:
         """How many there are now."""
-        return len(self._ask(lambda admin: admin.describe_cluster(request_timeout=self._timeout)).nodes)
+        return len(self._call(lambda: self.clients.metadata(self._timeout)).brokers)
 
     def topic_config(self, name: str) -> dict[str, str]:
         """Every setting of the topic, defaults included."""

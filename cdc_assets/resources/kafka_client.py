@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from spark.errors import KafkaLoginError
 from spark.kafka_login import CERTIFICATE, HOSTS, KEY_FILE, KEY_PASSWORD, PRIVATE_KEY, KafkaLogin, read_login
 
 _LOOK_SECONDS = 0.25
+# Metadata of one topic, that it need not be of all: this one is Kafka's own, and asking makes none.
+OWN_TOPIC = "__consumer_offsets"
 _READER = {
     "group.id": "cdc_assets-reader",  # never committed: positions live in the Delta log
     "enable.auto.commit": False,
@@ -92,6 +95,37 @@ class ClientMaker:
             except concurrent.futures.TimeoutError:
                 self._admin_client.poll(0)
                 self.refuse()
+
+    def metadata(self, seconds: float) -> Any:
+        """What a broker knows of its cluster: `cluster_id`, `brokers`, `controller_id`.
+
+        Not by DescribeCluster: a broker that has just started may know of no brokers, and librdkafka 2.16.0 ends the whole
+        process there (rdkafka_admin.c, rd_kafka_admin_response_parse: Assertion `rko_result' failed).
+
+        Raises:
+            KafkaError: it refuses the login, or knows of no broker in all that time.
+            KafkaException: as the call raises it.
+        """
+        from confluent_kafka import KafkaException
+
+        until, patience = time.monotonic() + seconds, 1.0
+        while True:
+            admin = self.admin()
+            try:
+                found = admin.list_topics(OWN_TOPIC, timeout=patience)
+                if found.brokers:
+                    return found
+                if time.monotonic() > until:
+                    raise KafkaError(
+                        f"Kafka at {self.bootstrap} knows of no broker, itself neither: does it find its controllers?"
+                    )
+            except KafkaException as error:
+                admin.poll(0)
+                self.refuse()
+                if not (self.waited(error.args[0]) or error.args[0].name() == "_PARTIAL") or time.monotonic() > until:
+                    raise
+            admin.poll(_LOOK_SECONDS)
+            patience = max(1.0, min(2 * patience, until - time.monotonic()))
 
     def refuse(self) -> None:
         """Ends a wait for what will not come.

@@ -122,11 +122,12 @@ class KafkaBroker(Component):
         from confluent_kafka import KafkaException
 
         try:
-            seen = self._admin.describe_cluster(request_timeout=4).result(6)
-        except (KafkaException, TimeoutError) as error:
+            # Not DescribeCluster, by which a starting broker ends librdkafka, and the supervisor with it (ClientMaker.metadata).
+            seen = self._admin.list_topics("__consumer_offsets", timeout=4)
+        except KafkaException as error:
             raise NotReadyError(f"{self.address} does not describe its cluster: {error}") from error
-        if len(seen.nodes) != self.site.brokers or seen.controller is None:
-            raise NotReadyError(f"{len(seen.nodes)} of {self.site.brokers} brokers have joined")
+        if len(seen.brokers) != self.site.brokers or seen.controller_id < 0:
+            raise NotReadyError(f"{len(seen.brokers)} of {self.site.brokers} brokers have joined")
 
     @property
     @override
