@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NARROW = {
     "connectors": ("name", "cluster", "state", "tasks", "source", "trace"),
-    "tables": ("source", "table", "mirror_lag", "bronze_lag", "silver_lag", "silver_rows", "error"),
+    "tables": ("source", "table", "mirror_lag", "bronze_lag", "silver_lag", "silver_rows", "history_lag", "error"),
     "topics": ("topic", "cluster", "source", "table", "partitions", "begin", "end"),
     "mirrors": ("source", "table", "state", "copy", "lag", "topic", "mirrored_topic", "repair"),
 }
@@ -89,7 +89,10 @@ def _tables(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
 
     wanted = {source.name for source in sources}
     rows = [chain.to_json() for chain in chain_status(platform) if chain.source in wanted]
-    return sorted(rows, key=lambda row: (not row["error"], -(row["silver_lag"] or 0), row["source"], row["table"]))
+    return sorted(
+        rows,
+        key=lambda row: (not row["error"], -max(row["silver_lag"] or 0, row["history_lag"] or 0), row["source"], row["table"]),
+    )
 
 
 def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`cdc wait`: blocks until everything committed in the sources before the call is in silver."""
+"""`cdc wait`: blocks until everything committed in the sources before the call is in silver and the histories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def wait(
 ) -> None:
     """Wait for the lake to hold what the sources hold now; exit 1 when it takes longer than --timeout.
 
-    -o json names the version of each silver table that is complete up to the source's position, for readers of several tables.
+    Histories (`history: scd2`) are waited for as well. -o json names the version of each silver table and history that is
+    complete up to the source's position, for readers of several tables.
     """
     from cdc_assets.resources.platform import Platform
 
@@ -52,7 +53,9 @@ def wait(
         print_document({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}, output)
     else:
         for name, position in reached.items():
-            print(f"{name}: everything committed before {position.lsn} is in silver")
+            histories = any(table.history == "scd2" for s in chosen if s.name == name for table in s.tables)
+            told = "silver and its histories" if histories else "silver"
+            print(f"{name}: everything committed before {position.lsn} is in {told}")
         print(f"caught up after {seconds} s")
 
 

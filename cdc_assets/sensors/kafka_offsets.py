@@ -131,10 +131,15 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
 
 
 def _silver_behind(platform: Platform, source: BaseSource, table: Table, records: int) -> bool:
-    """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold."""
-    silver = silver_committed(names.silver_path(platform.lake, source, table))
-    folded = silver.topics.get(names.mirrored_topic(source, table)) if silver else None
-    return (folded.records if folded else 0) < records
+    """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold.
+
+    A history counts as well: the silver asset makes it, and may have failed there, or not known of it yet.
+    """
+    paths = [names.silver_path(platform.lake, source, table)]
+    paths += [names.history_path(platform.lake, source, table)] if table.history == "scd2" else []
+    topic = names.mirrored_topic(source, table)
+    folded = [committed.topics.get(topic) if (committed := silver_committed(path)) else None for path in paths]
+    return any((state.records if state else 0) < records for state in folded)
 
 
 def _backup_behind(instance: dg.DagsterInstance, source: BaseSource, table: Table, records: int) -> bool:

@@ -1,4 +1,4 @@
-"""Waits until what the source had committed has reached the lake: bronze, silver, and where declared the backup."""
+"""Waits until what the source had committed has reached the lake: bronze, silver, and where declared history and backup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wait_caught_up(
     with_backup: bool = False,
     progress: Callable[[tuple[Behind, ...]], None] = lambda _: None,
 ) -> dict[str, LogPosition]:
-    """Block until everything that the sources had committed before the call is in silver (and in the backup).
+    """Block until everything that the sources had committed before the call is in silver, in histories (and in the backup).
 
     Raises:
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
@@ -84,12 +84,10 @@ def _layer_behind(
     records = bronze.records if bronze else 0
     if any(positions.get(partition, 0) < end for partition, end in target.items()):
         return "bronze"
-    silver = silver_committed(names.silver_path(platform.lake, source, table))
-    folded = silver.topics.get(topic) if silver else None
-    up_to = folded_positions(silver, topic)
-    reached = all(up_to.get(partition, 0) >= end for partition, end in target.items())
-    if records and not reached and (folded is None or folded.records < records):
+    if not _has_folded(names.silver_path(platform.lake, source, table), topic, target, records):
         return "silver"
+    if table.history == "scd2" and not _has_folded(names.history_path(platform.lake, source, table), topic, target, records):
+        return "history"
     if with_backup and source.backup is not None:
         from cdc_assets.backup import backup_position
 
@@ -97,3 +95,12 @@ def _layer_behind(
         if copied.records < records:
             return "backup"
     return None
+
+
+def _has_folded(path: str, topic: str, target: Mapping[int, int], records: int) -> bool:
+    """Whether the table has folded the topic up to the target, or all `records` that bronze holds of it."""
+    folded = silver_committed(path)
+    state, up_to = (folded.topics.get(topic) if folded else None), folded_positions(folded, topic)
+    if not records or all(up_to.get(partition, 0) >= end for partition, end in target.items()):
+        return True
+    return state is not None and state.records >= records

@@ -18,7 +18,10 @@ from spark.commits import Committed
 
 @dataclass(frozen=True)
 class TableChain:
-    """One table. Lags are in offsets (an upper bound of records), `silver_lag` in records; None: not known."""
+    """One table. Lags are in offsets (an upper bound of records), those of silver and history in records; None: not known.
+
+    `history_lag` and `history_versions` are None of a table without a history (`history: scd2`).
+    """
 
     source: str
     table: str
@@ -27,6 +30,8 @@ class TableChain:
     bronze_records: int = 0
     silver_lag: int | None = None
     silver_rows: int | None = None
+    history_lag: int | None = None
+    history_versions: int | None = None
     error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -66,9 +71,9 @@ def _of_table(
 ) -> TableChain:
     topic, mirrored = names.topic(source, table), names.mirrored_topic(source, table)
     bronze = committed.topics.get(mirrored) if committed else None
+    records = bronze.records if bronze else 0
     path = names.silver_path(platform.lake, source, table)
-    silver = silver_committed(path)
-    folded = silver.topics.get(mirrored) if silver else None
+    history = names.history_path(platform.lake, source, table) if table.history == "scd2" else None
     at = bronze.positions if bronze else {}
     mirror_lag = bronze_lag = None
     if topic in core:
@@ -82,7 +87,15 @@ def _of_table(
         table=names.table_name(table),
         mirror_lag=mirror_lag,
         bronze_lag=bronze_lag,
-        bronze_records=bronze.records if bronze else 0,
-        silver_lag=(bronze.records if bronze else 0) - (folded.records if folded else 0),
+        bronze_records=records,
+        silver_lag=records - _folded_records(path, mirrored),
         silver_rows=silver_rows(path),
+        history_lag=records - _folded_records(history, mirrored) if history else None,
+        history_versions=silver_rows(history) if history else None,
     )
+
+
+def _folded_records(path: str, topic: str) -> int:
+    folded = silver_committed(path)
+    state = folded.topics.get(topic) if folded else None
+    return state.records if state else 0

@@ -1,4 +1,4 @@
-"""Which version of each silver table is complete up to a point of its source's log: what a reader of several tables pins."""
+"""Which version of each silver table and history is complete up to a point of its source's log: what a reader of several pins."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class CompleteVersions:
     """The Delta versions of a source's silver tables that hold everything committed before `position`.
 
     They may hold later changes as well, each table its own: all of one transaction is there when it was committed before.
+    Of a table with a history its place, version and rows are there as well, as `history`.
     """
 
     source: str
@@ -29,10 +30,17 @@ class CompleteVersions:
 
 def complete_versions(lake: str, source: BaseSource, position: LogPosition) -> CompleteVersions:
     """Of a source that has been waited for (`wait_caught_up`); tables that nothing was ever captured of are left out."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for table in source.tables:
-        path = names.silver_path(lake, source, table)
-        state = silver_state(path)
-        if state is not None:
-            found[names.table_name(table)] = {"path": path, "version": state.version, "rows": state.rows}
+        told = _newest(names.silver_path(lake, source, table))
+        if told is None:
+            continue
+        if table.history == "scd2":
+            told["history"] = _newest(names.history_path(lake, source, table))
+        found[names.table_name(table)] = told
     return CompleteVersions(source.name, position.lsn, found)
+
+
+def _newest(path: str) -> dict[str, Any] | None:
+    state = silver_state(path)
+    return None if state is None else {"path": path, "version": state.version, "rows": state.rows}
