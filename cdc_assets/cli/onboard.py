@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 from rich.console import Console
@@ -12,9 +12,10 @@ from rich.console import Console
 from cdc_assets.cli.chosen_sources import complete_source
 from cdc_assets.cli.onboard_plan import Asked, commits, print_plan
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
-from cdc_assets.onboarding import run
-from cdc_assets.onboarding.route import ROUTES
 from cdc_assets.onboarding.state import Journal, Route
+
+if TYPE_CHECKING:
+    from cdc_assets.onboarding import run
 
 Source = Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
 Tables = Annotated[list[str] | None, typer.Argument(help="schema.table, as in the database.")]
@@ -40,8 +41,9 @@ def onboard(
     output: Output = Format.text,
 ) -> None:
     """Take tables into a running connector without losing a change; each step is kept, so a crash is resumed."""
-    if route not in ROUTES or route == "offboard":
-        raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(name for name in ROUTES if name != 'offboard')}")
+    routes = [name for name in get_args(Route) if name != "offboard"]
+    if route not in routes:
+        raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(routes)}")
     if out is not None and (Path(out).is_absolute() or ".." in Path(out).parts):
         raise typer.BadParameter(f"--out {out}: a folder of the repository, such as deploy; patches name files from its root")
     chosen = Asked(source, tables, cast(Route, route), again, watch, deployment, out)
@@ -60,6 +62,7 @@ def offboard(
 
 
 def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
+    from cdc_assets.onboarding import run
     from cdc_assets.resources.platform import Platform
 
     source, tables, route = asked.source, asked.tables, asked.route

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets.cli.rows import is_data, print_document
 from cdc_assets.errors import RenderError
-from cdc_assets.onboarding import run
 from cdc_assets.onboarding.state import Journal, Route
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, wait
 
 def print_plan(asked: Asked, output: str) -> None:
     """Nothing is begun, written or asked of a service."""
+    from cdc_assets.onboarding import run
+
     running = Journal.of(asked.source).running if not asked.tables else None
     done: dict[str, Any] = running.done if running else {}
     if running:

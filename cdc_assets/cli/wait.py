@@ -23,7 +23,7 @@ def wait(
     sources: Annotated[
         list[str] | None, typer.Argument(help="Sources to wait for; default all.", autocompletion=complete_source)
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds.")] = 300.0,
     backup: Annotated[bool, typer.Option("--backup", help="Wait for the backup as well.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -32,10 +32,10 @@ def wait(
     Histories (`history: scd2`) are waited for as well. -o json names the version of each silver table and history that is
     complete up to the source's position, for readers of several tables.
     """
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.resources.platform_clients import CommandPlatform
 
     chosen = choose(load_sources(settings.sources_folder()), sources)
-    platform, started = Platform(), time.monotonic()
+    platform, started = CommandPlatform(), time.monotonic()
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:

@@ -19,8 +19,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import uv_wheel
-
 _STAMP = ".cdc-stamp.json"
 
 
@@ -46,6 +44,8 @@ def is_made(root: Path, groups: set[str]) -> bool:
 
 def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
     """Create or update the environment."""
+    import uv_wheel
+
     cache = cache_folder(environment)
     cache.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(str(root).encode()).hexdigest()[:16]
@@ -81,6 +81,8 @@ def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -
         "UV_COMPILE_BYTECODE": "1",
     }
     selection = ["--frozen", "--no-default-groups", "--all-extras", *(f"--group={group}" for group in sorted(groups))]
+    import uv_wheel
+
     index = uv_wheel.mirror(environment)
     if not index:
         _run([uv, "sync", *selection, "--python", sys.executable], root, settings)
@@ -106,6 +108,8 @@ def _run(command: list[object], root: Path, environment: dict[str, str]) -> None
     # Standard output is the command's own: `./cdc status -o json` may be what makes the environment.
     code = subprocess.run(text, cwd=root, env=environment, stdout=sys.stderr, check=False).returncode
     if code:
+        import uv_wheel
+
         raise uv_wheel.LauncherError(f"uv {text[1]} exited with {code}, see above; ./cdc tries again")
 
 
@@ -130,6 +134,17 @@ def groups_for(arguments: list[str]) -> set[str]:
     return {"plots"} if plots else set()
 
 
+def _make_or_exit(root: Path, groups: set[str], environment: dict[str, str]) -> None:
+    """Only here is the fetching of uv loaded: its HTTP and TLS modules would be a tenth of `cdc --help`."""
+    import uv_wheel
+
+    try:
+        make(root, groups, environment)
+    except uv_wheel.LauncherError as error:
+        print(f"cdc: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
 def main() -> None:
     """ROOT ARGS..."""
     root, arguments = Path(sys.argv[1]), sys.argv[2:]
@@ -137,12 +152,9 @@ def main() -> None:
     environment = dict(os.environ)
     try:
         if not is_made(root, groups):
-            make(root, groups, environment)
+            _make_or_exit(root, groups, environment)
         if arguments[:1] in (["up"], ["test"]):
             _compile_own(root, environment)
-    except uv_wheel.LauncherError as error:
-        print(f"cdc: {error}", file=sys.stderr)
-        sys.exit(1)
     except KeyboardInterrupt:
         print("cdc: interrupted; ./cdc goes on where it was", file=sys.stderr)
         sys.exit(130)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, folded_positions, silver_committed
-from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from spark.commits import TopicState
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.platform_clients import PlatformClients
 
 _POLL_SECONDS = 0.5
 
@@ -27,7 +30,7 @@ class Behind:
 
 
 def wait_caught_up(
-    platform: Platform,
+    platform: PlatformClients,
     sources: tuple[BaseSource, ...],
     *,
     timeout: float,
@@ -56,7 +59,7 @@ def wait_caught_up(
         time.sleep(_POLL_SECONDS)
 
 
-def behind_position(platform: Platform, source: BaseSource, position: LogPosition, *, with_backup: bool) -> list[Behind]:
+def behind_position(platform: PlatformClients, source: BaseSource, position: LogPosition, *, with_backup: bool) -> list[Behind]:
     """The tables of the source that have not reached the position."""
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     late = []
@@ -71,7 +74,7 @@ def behind_position(platform: Platform, source: BaseSource, position: LogPositio
 
 
 def _layer_behind(
-    platform: Platform,
+    platform: PlatformClients,
     source: BaseSource,
     table: Table,
     topic: str,

@@ -11,7 +11,7 @@ from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_rows
 from cdc_assets.resources.kafka import TopicState
-from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
 from cdc_assets.volumetry.log_position import mirrored_up_to
 from spark.commits import Committed
 
@@ -39,9 +39,9 @@ class TableChain:
         return asdict(self)
 
 
-def chain_status(platform: Platform | None = None) -> list[TableChain]:
+def chain_status(platform: PlatformClients | None = None) -> list[TableChain]:
     """Every table of the registry; a service that does not answer is the table's `error`."""
-    platform = platform or Platform()
+    platform = platform or CommandPlatform()
     chains: list[TableChain] = []
     for source in load_sources(settings.sources_folder()):
         try:
@@ -51,7 +51,7 @@ def chain_status(platform: Platform | None = None) -> list[TableChain]:
     return chains
 
 
-def _of_source(platform: Platform, source: BaseSource) -> list[TableChain]:
+def _of_source(platform: PlatformClients, source: BaseSource) -> list[TableChain]:
     mirrored = names.is_mirrored(source)
     core = platform.core_kafka().states([names.topic(source, table) for table in source.tables]) if mirrored else {}
     lake = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
@@ -61,7 +61,7 @@ def _of_source(platform: Platform, source: BaseSource) -> list[TableChain]:
 
 
 def _of_table(
-    platform: Platform,
+    platform: PlatformClients,
     source: BaseSource,
     table: Table,
     core: dict[str, TopicState],

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
@@ -24,8 +25,10 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
-from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.binlog import await_binlog
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.platform_clients import PlatformClients
 
 _POLL_SECONDS = 0.2
 
@@ -39,7 +42,7 @@ class LogPosition:
     offsets: Offsets
 
 
-def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float) -> LogPosition:
+def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: float) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
     Without a database, the source is what its topics hold at the call. The core's Connect is asked how far a MariaDB's
@@ -57,7 +60,7 @@ def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float) ->
     return LogPosition(marker, lsn, topics_to_lake(platform, source, until))
 
 
-def topics_to_lake(platform: Platform, source: BaseSource, until: float) -> Offsets:
+def topics_to_lake(platform: PlatformClients, source: BaseSource, until: float) -> Offsets:
     """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
 
     Raises:

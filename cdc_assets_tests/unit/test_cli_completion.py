@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import cdc_assets
 from cdc_assets.cli import app
 from cdc_assets.cli.rows import Output
+from cdc_assets.cli.verbs import VERBS
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,19 @@ def test_the_shell_completes_the_command_however_it_was_started() -> None:
     assert done.stdout.splitlines()[-1].split()[-1] == "cdc"
 
 
-def verbs(group: typer.Typer) -> Iterator[Callable[..., object]]:
-    yield from (each.callback for each in group.registered_commands if each.callback)
-    for each in group.registered_groups:
-        yield from verbs(each.typer_instance) if each.typer_instance else ()
+def verbs() -> Iterator[Callable[..., object]]:
+    for verb in VERBS.values():
+        module, attribute = verb.place.split(":")
+        found = getattr(import_module(f"cdc_assets.cli.{module}"), attribute)
+        if not isinstance(found, typer.Typer):
+            yield found
+        else:
+            yield from (each.callback for each in found.registered_commands if each.callback)
 
 
 def test_each_output_is_one_of_the_forms() -> None:
     """A form that there is not is refused, and not taken for text."""
-    found = {verb: inspect.signature(verb, eval_str=True).parameters for verb in verbs(app)}
+    found = {verb: inspect.signature(verb, eval_str=True).parameters for verb in verbs()}
     asked = {verb: parameters["output"].annotation for verb, parameters in found.items() if "output" in parameters}
     assert len(asked) > 20
     assert {verb.__name__: annotation for verb, annotation in asked.items() if annotation != Output} == {}

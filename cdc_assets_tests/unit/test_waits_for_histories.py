@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets.sensors.kafka_offsets import read_news
 from cdc_assets.volumetry.chain_status import chain_status
 from cdc_assets_tests.dagster.delta_logs import append_bronze, write_silver
@@ -37,7 +38,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
         monkeypatch.setenv(name, str(tmp_path / value))
     kafka = FakeKafka({t: FakeTopic(f"id-{t}", {0: [RECORD] * 3}) for t in ("prices", "plain")})
-    monkeypatch.setattr(Platform, "lake_kafka", lambda self: kafka)
+    monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
     root = tmp_path / "lake"
     for version, table in enumerate(("prices", "plain")):
         append_bronze(root / "bronze/feeds", table, table, f"id-{table}", 0, 3, version=version)

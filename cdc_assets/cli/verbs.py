@@ -1,0 +1,54 @@
+"""Every verb of `cdc`: where it is defined, and what `cdc --help` says of it.
+
+The summaries stand here so that the list is printed without loading a verb; each fits its line on a terminal of 80 columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb, or a group of verbs.
+
+    `place` is `module:attribute` below `cdc_assets.cli`: a function, or a `typer.Typer` for a group.
+    """
+
+    place: str
+    summary: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+_ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+VERBS: Mapping[str, Verb] = {
+    "up": Verb("up:up", "Start everything, wait until it is healthy, carry the sources."),
+    "down": Verb("down:down", "Stop the stack; --wipe removes its data."),
+    "status": Verb("status:status", "Show what runs, how far each table is, what its checks say."),
+    "logs": Verb("logs:logs", "Print a component's log."),
+    "traffic": Verb("traffic:traffic", "Write to the bank while it is captured."),
+    "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),
+    "validate": Verb("validate:validate", "Check the registry's files; no service is asked."),
+    "env": Verb("env:env", "Print the running stack's addresses as `export` lines."),
+    "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),
+    "diff": Verb("diff:diff", "Show what `cdc apply` would change."),
+    "apply": Verb("diff:apply", "Bring the connectors to what is declared."),
+    "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
+    "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),
+    "onboard": Verb("onboard:onboard", "Take tables into a running connector; no change is lost."),
+    "offboard": Verb("onboard:offboard", "Take tables out of a running connector; the data stays."),
+    "get": Verb("get:get", "List connectors, tables, topics or mirrors, failed first."),
+    "describe": Verb("get:describe", "Show all that Connect knows of one connector."),
+    "restart": Verb("connector_verbs:restart", "Restart what has failed of connectors."),
+    "pause": Verb("connector_verbs:pause", "Pause connectors; for longer, stop them."),
+    "resume": Verb("connector_verbs:resume", "Let paused or stopped connectors run."),
+    "stop": Verb("connector_verbs:stop", "Stop connectors; config and offsets stay."),
+    "render": Verb("render:render_verb", "Write manifests from the registry."),
+    "test": Verb("test:test", "Run all tests, or what pytest arguments select.", _ANYTHING),
+    "offsets": Verb("offsets:app", "Get, set or reset where a connector goes on from."),
+    "repair": Verb("repair:app", "Mend what a red check has named."),
+    "quarantine": Verb("quarantine:app", "Records that silver could not fold: list, show, redrive, drop."),
+}

@@ -1,0 +1,111 @@
+"""Every outside system by a method, found through `settings`: what a Dagster resource and a command have in common.
+
+Clients are made on first use and kept per process, because an AdminClient or an HTTP pool costs more than the call it serves.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets import settings
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases import SourceDatabase, open_database
+from cdc_assets.resources.kafka import KafkaCluster
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+    from cdc_assets.resources.databases.postgresql import PostgresDatabase
+    from cdc_assets.resources.spark import SparkSessions
+
+
+class PlatformClients:
+    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka_login).
+
+    An address that is None is found through `settings`.
+    """
+
+    if TYPE_CHECKING:
+        core_bootstrap: str | None
+        lake_bootstrap: str | None
+        core_login: str | None
+        lake_login: str | None
+        core_connect_url: str | None
+        lake_connect_url: str | None
+        spark_remote: str | None
+        lake_root: str | None
+        _clients: dict[str, Any]
+        _making: Any
+
+    @property
+    def lake(self) -> str:
+        """Root of the Delta tables."""
+        return self.lake_root or settings.lake()
+
+    def core_kafka(self) -> KafkaCluster:
+        """The cluster that Debezium writes to."""
+        return self._kafka("core", self.core_bootstrap, self.core_login)
+
+    def lake_kafka(self) -> KafkaCluster:
+        """The cluster that bronze reads from."""
+        return self._kafka("lake", self.lake_bootstrap, self.lake_login)
+
+    def core_connect(self) -> ConnectClient:
+        """The Connect cluster that runs Debezium."""
+        return self._connect(self.core_connect_url or settings.address("CDC_CORE_CONNECT"))
+
+    def lake_connect(self) -> ConnectClient:
+        """The Connect cluster that runs MirrorMaker 2."""
+        return self._connect(self.lake_connect_url or settings.address("CDC_LAKE_CONNECT"))
+
+    def connect(self, cluster: str) -> ConnectClient:
+        """The Connect cluster called `core` or `lake`."""
+        return self.core_connect() if cluster == "core" else self.lake_connect()
+
+    def spark(self) -> SparkSessions:
+        """Sessions on the Spark Connect server."""
+        from cdc_assets.resources.spark import SparkSessions
+
+        return SparkSessions(self.spark_remote or settings.address("CDC_SPARK_REMOTE"))
+
+    def database(self, source: Source) -> MariaDbDatabase | PostgresDatabase:
+        """The source's database."""
+        return open_database(source.database)
+
+    def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
+        """The source's database; None for a source of topics."""
+        return self.database(source) if isinstance(source, Source) else None
+
+    def store(self, config: BackupStore) -> Any:
+        """The object store of a backup."""
+        from cdc_assets.resources.object_store import open_store
+
+        key = f"store {config!r}"
+        with self._making:
+            if key not in self._clients:
+                settings.export_stack_environment()
+                self._clients[key] = open_store(config)
+            return self._clients[key]
+
+    def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
+        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        path = settings.login(cluster) if login is None else login
+        return self._clients.setdefault(f"kafka {place} {path}", KafkaCluster(place, login=path))
+
+    def _connect(self, url: str) -> ConnectClient:
+        key = f"connect {url}"
+        if key not in self._clients:
+            self._clients[key] = ConnectClient(url)
+        return self._clients[key]
+
+
+class CommandPlatform(PlatformClients):
+    """For a command that has no use for Dagster, whose import alone takes half a second: every address is the environment's."""
+
+    core_bootstrap = lake_bootstrap = core_login = lake_login = None
+    core_connect_url = lake_connect_url = spark_remote = lake_root = None
+
+    def __init__(self) -> None:
+        self._clients, self._making = {}, Lock()
