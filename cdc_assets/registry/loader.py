@@ -6,7 +6,6 @@ Needs no service and no network; secrets and addresses stay references.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,8 +16,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc_assets.registry.accepted import accepted_values
+from cdc_assets.registry.collisions import Collision, find_collisions
 from cdc_assets.registry.errors import Finding, RegistryError
-from cdc_assets.registry.models import BaseSource, Source, short_table_name
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.registry.unasked_source import KINDS as UNASKED
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -53,9 +54,15 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
             findings.append(Finding(file, line, "source", f"{source.name!r} is already declared in {seen[source.name]}"))
         seen.setdefault(source.name, file)
         sources.append(source)
+    findings += [_finding(seen[found.later.source.name], found) for found in find_collisions(_one_of_each(sources))]
     if findings:
         raise RegistryError(findings)
     return tuple(sorted(sources, key=lambda source: source.name))
+
+
+def _one_of_each(sources: Sequence[BaseSource]) -> list[BaseSource]:
+    # Two files of one source are told as that, and not by each of their names.
+    return list({source.name: source for source in reversed(sources)}.values())[::-1]
 
 
 def load_source(file: Path) -> BaseSource:
@@ -73,9 +80,9 @@ def load_source(file: Path) -> BaseSource:
         source = _model(document).model_validate(document)
     except ValidationError as error:
         raise RegistryError(_explain(file, document, error)) from None
-    collisions = list(_collisions(file, document, source))
-    if collisions:
-        raise RegistryError(collisions)
+    twice = list(_declared_twice(file, document, source))
+    if findings := twice or [_finding(file, collision) for collision in find_collisions([source])]:
+        raise RegistryError(findings)
     return source
 
 
@@ -171,18 +178,16 @@ def _holds(node: Any, part: int | str) -> bool:
     return isinstance(node, list) and isinstance(part, int) and part < len(node)
 
 
-def _collisions(file: Path, document: Any, source: BaseSource) -> Iterable[Finding]:
-    """Tables declared twice, and different tables whose derived names are the same."""
-    by_short: dict[str, list[int]] = defaultdict(list)
+def _declared_twice(file: Path, document: Any, source: BaseSource) -> Iterable[Finding]:
+    seen: set[TableId] = set()
     for index, table in enumerate(source.tables):
-        by_short[short_table_name(table.id)].append(index)
-    for short, indexes in by_short.items():
-        first = source.tables[indexes[0]]
-        for index in indexes[1:]:
-            table = source.tables[index]
+        if table.id in seen:
             line = _line_of(document, ("tables", index, "name"))
-            if table.id == first.id:
-                message = f"table {table.name} is declared twice"
-            else:
-                message = f"{table.name} and {first.name} would both be called {short!r}; declare one in another source"
-            yield Finding(file, line, f"tables.{index}.name", message)
+            yield Finding(file, line, f"tables.{index}.name", f"table {table.name} is declared twice")
+        seen.add(table.id)
+
+
+def _finding(file: Path, collision: Collision) -> Finding:
+    index = collision.later.index
+    loc: Loc = ("source",) if index is None else ("tables", index, "name")
+    return Finding(file, _line_of(_parse(file), loc), ".".join(map(str, loc)), collision.message)

@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 from pydantic import ValidationError
 
+from cdc_assets.registry.collisions import find_collisions
 from cdc_assets.registry.durations import format_duration, parse_duration
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.identifiers import TableId, parse_table
@@ -98,7 +99,49 @@ def test_names_that_collide_after_derivation_are_refused(tmp_path: Path, one: st
     text = GOOD + f"      - name: {one}\n      - name: '{other}'\n"
     (finding,) = findings(write(tmp_path, text))
     assert finding.startswith("FILE:13: tables.3.name: ")
-    assert "would both be called" in finding
+    assert "would both write to " in finding
+    assert "declare one of them in another source" in finding
+
+
+def test_a_table_called_as_another_s_history_is_refused(tmp_path: Path) -> None:
+    text = GOOD + "      - {name: public.h, history: scd2}\n      - {name: public.h__history}\n"
+    (finding,) = findings(write(tmp_path, text))
+    assert finding.startswith("FILE:13: tables.3.name: public.h__history and public.h would both write to Delta table ")
+    load_source(write(tmp_path, text.replace(", history: scd2", "")))
+
+
+def test_topics_that_kafka_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
+    text = GOOD + "      - {name: a_b.c}\n      - {name: a.b_c}\n"
+    (finding,) = findings(write(tmp_path, text))
+    assert "topic 'shop.a.b_c' and 'shop.a_b.c', which the store cannot tell apart" in finding
+
+
+def test_one_topic_is_mirrored_by_one_source(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    other = """\
+    source: other
+    kind: topics
+    tables:
+      - {name: orders, topic: shop.public.orders, envelope: json, keys: [id], columns: {id: integer not null}}
+    """
+    write(tmp_path, other, "other.yaml")
+    with pytest.raises(RegistryError, match=r"would both write to mirrored topic 'core\.shop\.public\.orders'"):
+        load_sources(tmp_path)
+
+
+def test_two_sources_of_one_server_have_slots_of_their_own(tmp_path: Path) -> None:
+    declared = "    capture: {slot: mine}\n    tables:\n"
+    write(tmp_path, GOOD.replace("    tables:\n", declared))
+    write(tmp_path, GOOD.replace("    tables:\n", declared).replace("source: shop", "source: other"), "other.yaml")
+    with pytest.raises(RegistryError, match="would both write to replication slot 'mine'; give one of them a name"):
+        load_sources(tmp_path)
+
+
+def test_case_counts_where_the_store_sees_it(tmp_path: Path) -> None:
+    source = load_source(write(tmp_path, GOOD + "      - {name: public.Orders}\n"))
+    assert list(find_collisions([source], case_blind=False)) == []
+    (found,) = find_collisions([source], case_blind=True)
+    assert "silver/shop/Orders' and '<lake>/silver/shop/orders'" in found.message
 
 
 def test_duplicate_yaml_keys_are_refused(tmp_path: Path) -> None:

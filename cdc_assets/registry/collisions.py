@@ -1,0 +1,110 @@
+"""Two tables or sources that would write to one place: one topic, one Delta table, one backup folder, one slot.
+
+Every name that this project derives is judged as its store compares names:
+
+- Kafka refuses a topic whose name differs from another's only by `.` and `_`, since its metrics cannot tell the two apart
+  (ReplicationControlManager.validateNewTopicNames, 4.3).
+- The file systems of macOS and Windows do not tell upper case from lower case.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Table
+
+CASE_BLIND = sys.platform in ("darwin", "win32")
+"""Whether the lake's folder may be one that compares names without regard to case."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that is written by one table of one source; the whole source, where `index` is None."""
+
+    source: BaseSource
+    index: int | None
+    what: str
+    name: str
+    compared: str
+
+    @property
+    def owner(self) -> str:
+        """Who writes there, for people."""
+        return f"source {self.source.name}" if self.index is None else self.source.tables[self.index].name
+
+
+@dataclass(frozen=True)
+class Collision:
+    """The later of two places that are one."""
+
+    later: Place
+    earlier: Place
+
+    @property
+    def message(self) -> str:
+        """What would share what, and the way out."""
+        first, second = self.earlier, self.later
+        other = first.owner if first.source.name == second.source.name else f"{first.owner} of source {first.source.name}"
+        one = "declare one of them in another source"
+        way = "give one of them a name of its own" if second.index is None or first.source.name != second.source.name else one
+        told = f"{second.what} {second.name!r}"
+        if first.name != second.name:
+            told = f"{told} and {first.name!r}, which the store cannot tell apart"
+        return f"{second.owner} and {other} would both write to {told}; {way}"
+
+
+def find_collisions(sources: Sequence[BaseSource], *, case_blind: bool = CASE_BLIND) -> Iterator[Collision]:
+    """At most one of each pair of tables: the first place that they share."""
+    seen: dict[tuple[str, str], Place] = {}
+    told: set[tuple[str, int | None, str, int | None]] = set()
+    for place in (place for source in sources for place in _places(source, case_blind)):
+        earlier = seen.setdefault((place.what, place.compared), place)
+        pair = (earlier.source.name, earlier.index, place.source.name, place.index)
+        if earlier is not place and pair not in told:
+            told.add(pair)
+            yield Collision(place, earlier)
+
+
+def _places(source: BaseSource, case_blind: bool) -> Iterator[Place]:
+    for what, name, compared in _of_source(source):
+        yield Place(source, None, what, name, compared)
+    for index, table in enumerate(source.tables):
+        for topic in _topics(source, table):
+            yield Place(source, index, *topic)
+        for what, path in _folders(source, table):
+            yield Place(source, index, what, path, path.lower() if case_blind else path)
+
+
+def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:
+    if isinstance(source, CapturedSource) and isinstance(source.database, Database):
+        server = f"{source.database.host} {source.database.port}"
+        yield "replication slot", names.slot_name(source), f"{server} {names.slot_name(source)}"
+        # A slot is of a server, a publication of a database.
+        publication = names.publication_name(source)
+        yield "publication", publication, f"{server} {source.database.dbname} {publication}"
+    if isinstance(source, CapturedSource):
+        signals = names.signal_topic(source)
+        yield "topic", signals, f"core {_of_metrics(signals)}"
+
+
+def _topics(source: BaseSource, table: Table) -> Iterator[tuple[str, str, str]]:
+    if isinstance(source, CapturedSource):
+        name = names.topic(source, table)
+        yield "topic", name, f"core {_of_metrics(name)}"
+    if names.is_mirrored(source):
+        copy = names.mirrored_topic(source, table)
+        yield "mirrored topic", copy, f"lake {_of_metrics(copy)}"
+
+
+def _of_metrics(topic: str) -> str:
+    return topic.replace(".", "_")
+
+
+def _folders(source: BaseSource, table: Table) -> Iterable[tuple[str, str]]:
+    yield "Delta table", names.silver_path("<lake>", source, table)
+    if table.history == "scd2":
+        yield "Delta table", names.history_path("<lake>", source, table)
+    yield "Delta table", names.quarantine_path("<lake>", source, table)
