@@ -41,7 +41,7 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
     if source.backup is not None:
         chain.append(build_backup_assets(source))
-    checks = [build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
+    checks = [*build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
     sensors = [build_offsets_sensor(source)]
     if isinstance(source, CapturedSource):
         checks.append(build_preflight_check(source))

@@ -1,4 +1,4 @@
-"""The volumetry checks of a source, in one step: one marker and one snapshot of the source serve all its tables.
+"""The volumetry checks of a source, one step per link: one marker and one snapshot of the source serve all its tables.
 
 | asset | check | compares |
 |---|---|---|
@@ -54,38 +54,49 @@ def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.
     return dg.AssetCheckKey(dg.AssetKey(names.asset_key(layer, source, table)), check_name(layer))
 
 
-def build_volumetry_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all checks of the source."""
-    with_database = isinstance(source, Source)
-    keys = [check_key("connector", source)] if isinstance(source, CapturedSource) else []
-    layers = (*(("bronze", "silver") if with_database else ("bronze",)), *(("backup",) if source.backup else ()))
-    keys += [check_key(layer, source, table) for layer in layers for table in source.tables]
-    keys += [schema_key(source, table) for table in source.tables]
-    warning = {check_key("silver", source, t) for t in source.tables if _only_warns(source, t)} if with_database else set()
+def build_volumetry_checks(source: BaseSource) -> list[dg.AssetChecksDefinition]:
+    """One subsettable step for each link of the chain that has checks.
+
+    A step with checks of several links is in a cycle with them. Dagster then splits it, and names the parts by the order of
+    a set: another order in each process, so a step that runs in a process of its own ran the checks of another link.
+    """
+    return [_build_step(source, layer, keys) for layer, keys in _keys_by_layer(source).items() if keys]
+
+
+def _keys_by_layer(source: BaseSource) -> dict[str, list[dg.AssetCheckKey]]:
+    compared = [check_key("silver", source, table) for table in source.tables] if isinstance(source, Source) else []
+    return {
+        "connector": [check_key("connector", source)] if isinstance(source, CapturedSource) else [],
+        "bronze": [check_key("bronze", source, table) for table in source.tables],
+        "silver": [*compared, *(schema_key(source, table) for table in source.tables)],
+        "backup": [check_key("backup", source, table) for table in source.tables] if source.backup else [],
+    }
+
+
+def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) -> dg.AssetChecksDefinition:
+    warning = {check_key("silver", source, table) for table in source.tables if _only_warns(source, table)}
     specs = [
         dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=key not in warning)
         for key in keys
     ]
 
-    @dg.multi_asset_check(name=f"checks_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=f"checks_{layer}_{source.name}", specs=specs, can_subset=True)
     def volumetry(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         wanted = context.selected_asset_check_keys
-        if check_key("connector", source) in wanted:
+        tables = [table for table in source.tables if check_key(layer, source, table) in wanted]
+        if layer == "connector":
             yield _connector(platform, source)
-        chosen = {layer: [t for t in source.tables if check_key(layer, source, t) in wanted] for layer in layers}
-        previous = _previous(context.instance, source, chosen["bronze"])
-        # Brokers, Spark and the store are waited for in turn otherwise: a third of a small source's counting.
-        with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
-            bronze = pool.submit(_bronze, platform, source, chosen["bronze"], previous)
-            backups = [pool.submit(_backup, platform, source, table) for table in chosen.get("backup", [])]
-            silver = pool.submit(_silver, platform, source, chosen.get("silver", []))
-            yield from bronze.result()
-            yield from silver.result()
+        elif layer == "bronze":
+            yield from _bronze(platform, source, tables, _previous(context.instance, source, tables))
+        elif layer == "silver":
+            yield from _silver(platform, source, tables)
             for table in source.tables:
                 if schema_key(source, table) in wanted:
                     yield schema_result(platform.lake, source, table)
-            for backup in backups:
-                yield backup.result()
+        else:
+            # A store is waited for more than worked with.
+            with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
+                yield from pool.map(lambda table: _backup(platform, source, table), tables)
 
     return volumetry
 

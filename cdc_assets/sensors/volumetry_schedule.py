@@ -37,7 +37,8 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 
 
 def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
-    keys = {*build_volumetry_checks(source).check_keys, *build_quarantine_checks(source).check_keys}
+    steps = [*build_volumetry_checks(source), build_quarantine_checks(source)]
+    keys = {key for step in steps for key in step.check_keys}
     if has_flow_check(source):
         keys.add(flow_key(source))
     if isinstance(source, CapturedSource):

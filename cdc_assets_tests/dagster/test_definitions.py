@@ -58,6 +58,16 @@ def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 
+def test_a_step_has_the_checks_of_one_link_and_so_is_never_split(source: Source) -> None:
+    layer = definitions(source).resolve_implicit_global_asset_job_def().asset_layer
+    links: dict[str, set[str]] = {}
+    for key in layer.asset_graph.asset_check_keys:
+        step = layer.get_op_output_handle(key).node_handle.name
+        links.setdefault(step, set()).add(key.asset_key.path[0])
+    assert {step: found for step, found in links.items() if len(found) > 1} == {}
+    assert {"checks_connector_shop", "checks_bronze_shop", "checks_silver_shop", "checks_backup_shop"} <= set(links)
+
+
 def test_silver_has_a_freshness_policy_and_says_where_it_lies(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
     node = graph.get(dg.AssetKey(["silver", "shop", "orders"]))

@@ -1,0 +1,94 @@
+"""A Dagster project of somebody else that has one of our sources as a Component; its runs are its own, with Dagster's defaults.
+
+`dagster` runs as a process, from the project's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = """\
+[project]
+name = "lakehouse"
+version = "0.1.0"
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "lakehouse"
+"""
+DEFINITIONS = """\
+from pathlib import Path
+
+from dagster import definitions, load_from_defs_folder
+
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+COMPONENT = "type: cdc_assets.components.CdcSource\nattributes: {{registry_file: {file}}}\n"
+
+
+@dataclass(frozen=True)
+class ForeignProject:
+    """Its folder, the Python that has its dependencies, and what its processes find in their environment."""
+
+    folder: Path
+    python: Path
+    variables: dict[str, str]
+
+    def add_source(self, name: str, text: str) -> None:
+        """As a Component's instance."""
+        place = self.folder / "lakehouse" / "defs" / name
+        place.mkdir()
+        (place / "defs.yaml").write_text(COMPONENT.format(file=f"{name}.yaml"))
+        (place / f"{name}.yaml").write_text(text)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Nothing of the tests' own; the project's folder first."""
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(("CDC_", "DAGSTER_", "PYTHON", "VIRTUAL_ENV"))}
+        home = {"DAGSTER_HOME": str(self.folder / "dagster"), "CDC_HOME": str(self.folder / "cdc"), "NO_COLOR": "1"}
+        path = f"{self.python.parent}{os.pathsep}{kept['PATH']}"
+        home["PYTHONPATH"] = os.pathsep.join((str(self.folder), str(ROOT)))
+        return {**kept, "PATH": path, **home, "COLUMNS": "200", **self.variables, **more}
+
+    def python_module(self, *arguments: str, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+        """`python -m ARGUMENTS` in the project's folder."""
+        command = [str(self.python), "-m", *arguments]
+        return self.run(command, timeout=timeout, **variables)
+
+    def run(self, command: list[str], *, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Any command in the project's folder."""
+        environment = self.environment(**variables)
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    @contextmanager
+    def instance(self) -> Iterator[dg.DagsterInstance]:
+        """Where its runs left their events."""
+        with dg.DagsterInstance.from_config(str(self.folder / "dagster")) as found:
+            yield found
+
+
+def create_project(folder: Path, *, python: Path = Path(sys.executable), **variables: str) -> ForeignProject:
+    """As `create-dagster` lays one out."""
+    package = folder / "lakehouse"
+    (package / "defs").mkdir(parents=True)
+    (folder / "dagster").mkdir()
+    (folder / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    (package / "__init__.py").touch()
+    (package / "definitions.py").write_text(DEFINITIONS)
+    return ForeignProject(folder, python, variables)
