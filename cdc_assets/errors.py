@@ -29,6 +29,14 @@ class MissingSecretError(CdcAssetsError):
         self.name = name
 
 
+class UserDefinitionsError(CdcAssetsError):
+    """What CDC_DEFINITIONS names cannot be loaded, or does not fit beside the chains."""
+
+    def __init__(self, named: str, reason: Exception) -> None:
+        text = (str(reason).strip().splitlines() or ["no reason given"])[0]
+        super().__init__(f"CDC_DEFINITIONS={named} is not loaded: {type(reason).__name__}: {text}; mend it, then: ./cdc up")
+
+
 class ConnectError(CdcAssetsError):
     """Kafka Connect refused, failed, or did not answer within the deadline."""
 

@@ -50,6 +50,17 @@ def sources_folder() -> Path:
     return Path(override) if override else Path(__file__).parent / "sources"
 
 
+def user_definitions() -> str | None:
+    """What CDC_DEFINITIONS names: a module, or the absolute path of a Python file; None where it is not set."""
+    named = os.environ.get("CDC_DEFINITIONS")
+    return str(Path(named).absolute()) if named and is_file_name(named) else named or None
+
+
+def is_file_name(named: str) -> bool:
+    """Whether that is a file's name, and not a module's."""
+    return named.endswith(".py") or os.sep in named
+
+
 def lake() -> str:
     """The root of the Delta tables."""
     return lookup("CDC_LAKE") or str(home() / "lake")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +37,7 @@ def up(
     """Start everything, wait until it is healthy, and run the main job."""
     home = Home(settings.home())
     began = time.monotonic()
+    _check_user_definitions()
     if jars := start.missing_jars():
         with download_bar("jars", sum(jar.size for jar in jars)) as advance:
             start.fetch_jars(jars, advance)
@@ -66,6 +68,18 @@ def up(
         _run_main_job(stands)
     else:
         stands(lambda _: None)
+
+
+def _check_user_definitions() -> None:
+    """Before anything is started: a module that does not load, or does not fit, is told here."""
+    if named := settings.user_definitions():
+        # The stack's processes have other working folders: a file's name is made absolute here.
+        os.environ["CDC_DEFINITIONS"] = named
+        from cdc_assets.code_location import build_code_location
+        from cdc_assets.registry.loader import load_sources
+        from cdc_assets.user_definitions import merge_user_definitions
+
+        merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
 
 
 def _load_definitions() -> None:

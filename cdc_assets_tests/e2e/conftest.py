@@ -28,6 +28,24 @@ database: {{kind: mariadb, host: 127.0.0.1, port: {port}, user: cdc, password: {
 backup: {{store: {{kind: gcs, bucket: cdc-backup-shop, prefix: lake}}}}
 tables: [{{name: shop.orders}}]
 """
+# What a user puts behind silver: it reads the table by delta-rs, and keeps what it has found beside the lake.
+GOLD = """
+import json
+import os
+from pathlib import Path
+
+import dagster as dg
+from deltalake import DeltaTable
+
+
+@dg.asset(key=["gold", "largest_cities"], deps=[dg.AssetKey(["silver", "world", "city"])], group_name="gold")
+def largest_cities() -> dg.MaterializeResult:
+    lake = Path(os.environ["CDC_LAKE"])
+    rows = DeltaTable(lake / "silver" / "world" / "city").to_pyarrow_table(columns=["name", "population"]).to_pylist()
+    largest = sorted(rows, key=lambda row: -row["population"])[:10]
+    (lake / "largest_cities.json").write_text(json.dumps(largest))
+    return dg.MaterializeResult(metadata={"dagster/row_count": len(largest)})
+"""
 
 
 @dataclass
@@ -61,6 +79,7 @@ class Lakehouse:
             **kept,
             "CDC_HOME": str(self.home),
             "CDC_SOURCES": str(self.sources),
+            "CDC_DEFINITIONS": str(self.sources.parent / "gold.py"),
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "200",
             **more,
@@ -112,6 +131,7 @@ def lakehouse(mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFact
     sources = tmp_path_factory.mktemp("sources")
     for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
         shutil.copy(example, sources)
+    (sources.parent / "gold.py").write_text(GOLD)
     (sources / "shop.yaml").write_text(SHOP.format(port=mariadb_shop.port))
     secret = Home(home).create().secrets / "shop_db_password"
     secret.write_text(PASSWORD)

@@ -1,0 +1,25 @@
+"""All chains of a registry as one code location: with the jobs over all sources, and what they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import dagster as dg
+
+from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.assets.jobs import build_overall_jobs
+from cdc_assets.onboarding.jobs import build_onboarding_jobs
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.platform import Platform
+
+
+def build_code_location(sources: Iterable[BaseSource]) -> dg.Definitions:
+    """The chains of the sources; a run works step after step in one process: its steps wait for Spark, Kafka and Connect."""
+    return dg.Definitions.merge(
+        *(build_source_defs(source) for source in sources),
+        dg.Definitions(
+            jobs=[*build_overall_jobs(), *build_onboarding_jobs()],
+            resources={"platform": Platform()},
+            executor=dg.in_process_executor,
+        ),
+    )

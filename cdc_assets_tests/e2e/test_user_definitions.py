@@ -1,0 +1,54 @@
+"""An asset of the user's own behind silver, in the embedded stack: launched by the webserver, run by the code location."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cdc_assets_tests.e2e.conftest import Lakehouse
+
+pytestmark = pytest.mark.e2e
+GRAPH = "{ assetNodes { assetKey { path } dependencyKeys { path } groupName } }"
+LAUNCH = """
+mutation ($assets: [AssetKeyInput!]) {
+  launchRun(executionParams: {
+    selector: {repositoryLocationName: "cdc_assets", repositoryName: "__repository__", jobName: "__ASSET_JOB",
+               assetSelection: $assets}, runConfigData: {}, mode: "default"}) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+  }
+}
+"""
+STATUS = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
+
+
+def test_an_asset_behind_silver_materializes_in_the_code_location(lakehouse: Lakehouse) -> None:
+    url = lakehouse.addresses["CDC_DAGSTER_URL"] + "/graphql"
+
+    def ask(query: str, **variables: Any) -> Any:
+        answer = httpx.post(url, json={"query": query, "variables": variables}, timeout=60).json()
+        assert "errors" not in answer, answer
+        return answer["data"]
+
+    nodes = {tuple(n["assetKey"]["path"]): n for n in ask(GRAPH)["assetNodes"]}
+    gold = nodes["gold", "largest_cities"]
+    assert [key["path"] for key in gold["dependencyKeys"]] == [["silver", "world", "city"]]
+    launched = ask(LAUNCH, assets=[{"path": ["gold", "largest_cities"]}])["launchRun"]
+    assert launched["__typename"] == "LaunchRunSuccess", launched
+    deadline, status = time.monotonic() + 180, ""
+    while status not in ("SUCCESS", "FAILURE", "CANCELED"):
+        assert time.monotonic() < deadline, f"the run is {status}"
+        time.sleep(0.2)
+        status = ask(STATUS, id=launched["run"]["runId"])["runOrError"]["status"]
+    assert status == "SUCCESS"
+    found = json.loads((Path(lakehouse.addresses["CDC_LAKE"]) / "largest_cities.json").read_text())
+    with lakehouse.connect("world") as world:
+        largest = world.execute("SELECT max(population) FROM city WHERE geonameid > 0").fetchone()
+    assert len(found) == 10
+    assert largest[0] in [row["population"] for row in found]
