@@ -47,7 +47,9 @@ def ledger(
     window: Annotated[Window, typer.Option(help="Size of the windows (UTC).")] = Window.hour,
     last: Annotated[str | None, typer.Option(help="Only windows that were open within this time, such as 6h or 7d.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Count what silver has folded since first; needs the stack.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="With --count: tell all fates anew, book what differs.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --count: count all anew in every link, book what differs.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --count: say what would be counted, count nothing.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the windows into this PNG file.")] = None,
     output: Output = Format.text,
@@ -132,6 +134,8 @@ def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> N
         return
     result = count_events(platform, source, [table], again=again)
     console.print(f"counted {result.rows_read} events in {result.seconds:.1f} s")
+    for name, why in result.detail.get("not_anew", {}).items():
+        console.print(f"{source.name}/{name}: its topics keep what was counted of them: {why}")
 
 
 def _answer(named: str, window: Window, place: Counted, found: list[WindowCount], judged: list[Hop]) -> dict[str, Any]:

@@ -31,9 +31,10 @@ def count_events(platform: Platform, source: BaseSource, tables: Sequence[Table]
 
 
 def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table], *, again: bool = False) -> LedgerSpec:
-    """What the job needs."""
+    """What the job needs: first how far silver has folded, then what the topics hold, which so is as much or more."""
     from spark.ledger.spec import LedgerSpec, LedgerTable
 
+    folded = {table.id: silver_committed(names.silver_path(platform.lake, source, table)) for table in tables}
     lake, mirrored = platform.lake_kafka(), names.is_mirrored(source)
     catalogue = dict(catalogue_of(platform, source, tables))
     for table in tables:
@@ -50,9 +51,10 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
             topic=_range(source, table, names.topic(source, table), there) if mirrored else None,
             mirror=_range(source, table, names.mirrored_topic(source, table), here),
             compacted=_of(thinned, names.mirrored_topic(source, table), names.topic(source, table)),
+            upto=cut.version,
         )
         for table in tables
-        if table.id in catalogue and silver_committed(names.silver_path(platform.lake, source, table)) is not None
+        if table.id in catalogue and (cut := folded[table.id]) is not None
     ]
     return LedgerSpec(
         source=source.name,

@@ -54,11 +54,16 @@ def read_windows(
     wanted: list[tuple[str, str, Any]] = [("table", "=", names.table_name(table))]
     if since is not None:
         wanted.append(("window_start", ">=", since))
-    return windows(opened.to_pyarrow_table(filters=wanted), WINDOWS[window])
+    place = places(lake, source).get(names.table_name(table))
+    is_counted = place is not None and not place.uncounted
+    return windows(opened.to_pyarrow_table(filters=wanted), WINDOWS[window], is_counted=is_counted)
 
 
-def windows(panes: Any, size: timedelta) -> list[WindowCount]:
-    """Panes (an Arrow table of the ledger's columns) summed to windows of this size."""
+def windows(panes: Any, size: timedelta, *, is_counted: bool = True) -> list[WindowCount]:
+    """Panes (an Arrow table of the ledger's columns) summed to windows of this size.
+
+    `is_counted`: the topics are, by now; a pane that does not tell them is of before, and a later one has told its window.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -70,7 +75,7 @@ def windows(panes: Any, size: timedelta) -> list[WindowCount]:
     panes = panes.append_column("window", window)
     sums = [*FATES, *LINKS, f"{LATE}_records", f"{TOO_LATE}_records", *[f"{h}_{p}" for h in HOPS for p in ("n", "ms_sum")]]
     maxima = ["late_by_ms_max", *[f"{h}_ms_max" for h in HOPS]]
-    keep_null = pc.ScalarAggregateOptions(skip_nulls=False)
+    keep_null = pc.ScalarAggregateOptions(skip_nulls=is_counted, min_count=1)
     asked = [(n, "sum", keep_null if n in LINKS else None) for n in sums] + [(n, "max", None) for n in maxima]
     grouped = panes.group_by(["window", "op"]).aggregate(asked)
     return sorted((_window(row) for row in grouped.to_pylist()), key=lambda w: (w.start, w.op))

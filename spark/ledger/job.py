@@ -19,7 +19,7 @@ from functools import cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark import plans
@@ -28,9 +28,9 @@ from spark.delta_log import commit_of, folded_history
 from spark.kafka_ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
 from spark.ledger.folds import Fold, folds, uncounted
+from spark.ledger.links import count_links
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.state import Counted, LedgerState, fold_ledger, ledger_metadata
-from spark.ledger.transport import transport
 from spark.ledger.windows import pane
 from spark.specs import JobResult
 
@@ -45,6 +45,8 @@ class Booked:
     rows: pa.Table
     counted: Counted
     left: int
+    kept: str = ""
+    """Why the topics were not counted anew, where that was asked."""
 
 
 def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
@@ -52,26 +54,24 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
     started = time.monotonic()
     totals: dict[str, int] = {}
     version: int | None = None
+    kept: dict[str, str] = {}
     while True:
         with refusals_named((spec.lake_bootstrap, spec.lake_login), (spec.core_bootstrap, spec.core_login)):
-            done, left, rows = retried(partial(_step, session, spec))
+            done, found = retried(partial(_step, session, spec))
         version = done if done is not None else version
         for name in panes.COUNTS:
-            totals[name] = totals.get(name, 0) + rows.get(name, 0)
+            totals[name] = totals.get(name, 0) + sum(pc.sum(part.rows[name]).as_py() or 0 for part in found.values())
+        kept |= {name: part.kept for name, part in found.items() if part.kept}
         spec = replace(spec, again=False)
-        if not left:
-            return _result(version, totals, started)
+        if not any(part.left for part in found.values()):
+            return _result(version, totals, kept, started)
 
 
-def _step(session: SparkSession, spec: LedgerSpec) -> tuple[int | None, int, Mapping[str, int]]:
+def _step(session: SparkSession, spec: LedgerSpec) -> tuple[int | None, Mapping[str, Booked]]:
     state = folded_history(session, spec.path, fold_ledger)
     appended = cache(partial(appends.appends, session, spec.bronze_path))
     found = {t.name: part for t in spec.tables if (part := table_news(session, spec, t, state, appended)) is not None}
-    if not found:
-        return None, 0, {}
-    version = commit(session, spec, state, found)
-    sums = {name: sum(pc.sum(part.rows[name]).as_py() or 0 for part in found.values()) for name in panes.COUNTS}
-    return version, sum(part.left for part in found.values()), sums
+    return (commit(session, spec, state, found) if found else None), found
 
 
 def table_news(
@@ -79,28 +79,29 @@ def table_news(
 ) -> Booked | None:
     """What is new of one table; None when nothing is. `appended` gives bronze's appends."""
     silver, before = table.silver, state.tables.get(table.name)
-    found = folds(session, silver.path, before.operation_id if before and not spec.again else None)
+    found = _folds(session, table, before if not spec.again else None)
     # Silver says how many records it ever set aside: of most tables nothing needs to be looked up.
     aside = bool(found and found[-1].quarantined)
     again = before is not None and (
         spec.again or _replaced(table, before, found) or (aside and unsettled.moved(session, silver, before))
     )
     if again and not spec.again:
-        found = folds(session, silver.path, None)
+        found = _folds(session, table, None)
     cut = uncounted(found, before, again=again)
     if cut is None:
         return None
     known = sum(state.records for state in cut.start.folded.values()) if cut.start else 0
     plans.suit(session, events=sum(state.records for state in cut.last.topics.values()) - known)
-    # The topics go on from where they were counted, whatever is counted anew in the lake.
-    moved = transport(session, spec, table, replace(cut, start=before))
+    links = count_links(session, spec, table, cut, before)
+    moved = links.moved
     try:
         rows, earlier = counts.sliced(session, silver, cut)
         times = appends.appended_at(appended(), table.name, cut)
-        sums = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier), moved)
+        sums = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier))
         if cut.again:
-            sums = _anew(session, spec, table, sums)
-        told = sums.toArrow()
+            sums = panes.difference(sums, panes.booked(session, spec.path, table.name))
+        back = panes.booked_links(session, spec.path, table.name, [*moved.links]) if links.anew else None
+        told = panes.complete(panes.with_links(sums, moved, back)).toArrow()
     finally:
         moved.release()
     newest = max(pc.max(told["newest"]).as_py() or 0, before.watermark if before else 0)
@@ -116,11 +117,21 @@ def table_news(
         topic_positions=moved.positions,
         topic_ids=moved.ids,
         uncounted=moved.uncounted,
+        missing=moved.missing,
         unsettled="",
     )
     if aside:
         counted = replace(counted, unsettled=unsettled.signature(session, silver, counted))
-    return Booked(told, counted, cut.left)
+    return Booked(told, counted, cut.left, links.kept)
+
+
+def _folds(session: SparkSession, table: LedgerTable, before: Counted | None) -> list[Fold]:
+    """Silver's folds up to the cut, back to the ledger's place; none where another run has counted beyond the cut."""
+    found = folds(session, table.silver.path, before.operation_id if before else None)
+    if table.upto is None:
+        return found
+    beyond = [fold.operation_id for fold in found if fold.version > table.upto]
+    return [] if before is not None and before.operation_id in beyond else [f for f in found if f.version <= table.upto]
 
 
 def _replaced(table: LedgerTable, before: Counted, found: Sequence[Fold]) -> bool:
@@ -129,13 +140,6 @@ def _replaced(table: LedgerTable, before: Counted, found: Sequence[Fold]) -> boo
     if table.silver.keys or not found:
         return False
     return (found[-1].snapshot, found[-1].truncated) != (before.snapshot, before.truncated)
-
-
-def _anew(session: SparkSession, spec: LedgerSpec, table: LedgerTable, found: DataFrame) -> DataFrame:
-    """The differences to what is booked, and the topics' new records as they are."""
-    changed = panes.difference(found, panes.booked(session, spec.path, table.name))
-    links = found.select("window", "kind", "topic", "mirror").where("coalesce(topic, mirror, 0) <> 0")
-    return panes.merged(changed, links)
 
 
 def commit(session: SparkSession, spec: LedgerSpec, state: LedgerState, found: Mapping[str, Booked]) -> int:
@@ -173,6 +177,7 @@ def _of_table(values: Mapping[str, int]) -> Expression:
     return sf.create_map(*[sf.lit(x) for pair in values.items() for x in pair])[sf.col("table")]
 
 
-def _result(version: int | None, totals: Mapping[str, int], started: float) -> JobResult:
-    bronze = totals.get("bronze", 0)
-    return JobResult("ledger", None, version, bronze, bronze, 0, 0, {}, {}, round(time.monotonic() - started, 3), dict(totals))
+def _result(version: int | None, totals: Mapping[str, int], kept: Mapping[str, str], started: float) -> JobResult:
+    bronze, seconds = totals.get("bronze", 0), round(time.monotonic() - started, 3)
+    detail = {**totals, "not_anew": dict(kept)} if kept else dict(totals)
+    return JobResult("ledger", None, version, bronze, bronze, 0, 0, {}, {}, seconds, detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column as Expression
@@ -21,51 +22,70 @@ COLUMNS = tuple(part.split()[0] for part in SCHEMA.split(", "))
 MEASURES = (*COUNTS, *SUMS, *MAXIMA, "newest")
 
 
-def wide(counted: DataFrame, fates: DataFrame, moved: Transport) -> DataFrame:
-    """One row per window and kind of a table; `topic` and `mirror` are null where they could not be counted."""
-    parts = [counted, fates.select("window", "kind", *[_of_fate(name) for name in FATES])]
-    links = {"mirror": moved.mirror, "topic": moved.topic}
-    parts += [frame.select("window", "kind", sf.col("n").alias(name)) for name, frame in links.items() if frame is not None]
-    known = {*counted.columns, *FATES, *[name for name, frame in links.items() if frame is not None]}
-    return _summed(reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts), known)
+def wide(counted: DataFrame, fates: DataFrame) -> DataFrame:
+    """One row per window and kind of a table: what the lake says."""
+    return merged(counted, fates.select("window", "kind", *[_of_fate(name) for name in FATES]))
+
+
+def with_links(lake: DataFrame, moved: Transport, back: DataFrame | None = None) -> DataFrame:
+    """With `topic` and `mirror` too, where they could be counted. `back` is what is taken back of them."""
+    links = moved.links
+    told = [frame.select("window", "kind", sf.col("n").alias(name)) for name, frame in links.items()]
+    if back is not None:
+        both = merged(*told, back)
+        # A window that could not be counted is said to be counted now, also where its sum is what it was.
+        told = [both.where(sf.expr(" OR ".join(f"{name} <> 0" for name in (*links, "open")))).drop("open")]
+    return merged(lake, *told) if told else lake
 
 
 def _of_fate(name: str) -> Expression:
     return sf.when(sf.col("fate") == name, sf.col("n")).alias(name)
 
 
-def _summed(rows: DataFrame, known: set[str]) -> DataFrame:
-    def value(name: str) -> Expression:
-        if name not in known:
-            return sf.lit(None).cast("bigint").alias(name)
-        if name in (*MAXIMA, "newest"):
-            return sf.max(name).cast("bigint").alias(name)
-        return sf.coalesce(sf.sum(name), sf.lit(0)).cast("bigint").alias(name)
-
-    return rows.groupBy("window", "kind").agg(*[value(name) for name in MEASURES])
+def _total(name: str) -> Expression:
+    if name in (*MAXIMA, "newest"):
+        return sf.max(name).cast("bigint").alias(name)
+    return sf.coalesce(sf.sum(name), sf.lit(0)).cast("bigint").alias(name)
 
 
 def booked(session: SparkSession, path: str, table: str) -> DataFrame:
-    """What the ledger has said of a table so far, to be taken back: negative numbers of bronze and of the fates."""
-    rows = session.read.format("delta").load(path).where(sf.col("table") == table)
-    seconds = sf.unix_seconds("window_start").alias("window")
-    back = rows.groupBy(seconds, sf.col("op").alias("kind")).agg(*[(-sf.sum(n)).alias(n) for n in ("bronze", *FATES)])
+    """What the ledger has said of a table so far, to be taken back: negative numbers; of bronze and of the fates."""
+    back = _back(session, path, table, [(-sf.sum(n)).alias(n) for n in ("bronze", *FATES)])
     return back.where(sf.expr(" OR ".join(f"{n} <> 0" for n in ("bronze", *FATES))))
+
+
+def booked_links(session: SparkSession, path: str, table: str, links: Sequence[str]) -> DataFrame:
+    """The same of the topics; `open` is how many panes do not say how much was in one of them."""
+    told = [(-sf.coalesce(sf.sum(n), sf.lit(0))).alias(n) for n in links]
+    return _back(session, path, table, [*told, sf.count_if(sf.expr(" OR ".join(f"{n} IS NULL" for n in links))).alias("open")])
+
+
+def _back(session: SparkSession, path: str, table: str, sums: list[Expression]) -> DataFrame:
+    rows = session.read.format("delta").load(path).where(sf.col("table") == table)
+    return rows.groupBy(sf.unix_seconds("window_start").alias("window"), sf.col("op").alias("kind")).agg(*sums)
 
 
 def difference(new: DataFrame, back: DataFrame) -> DataFrame:
     """What a count anew adds to what is booked: windows without a difference are left out."""
     named = ["window", "kind", "bronze", *FATES]
     kept = new.select(*named, "newest")
-    rows = _summed(kept.unionByName(back, allowMissingColumns=True), {*named, "newest"})
+    rows = merged(kept, back)
     changed = sf.expr(" OR ".join(f"{n} <> 0" for n in ("bronze", *FATES)))
     return rows.where(changed)
 
 
 def merged(*parts: DataFrame) -> DataFrame:
-    """The sum of rows with different measures; a measure that none of them has is null."""
-    known = {c for part in parts for c in part.columns if c not in ("window", "kind")}
-    return _summed(reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts), known)
+    """The sum of rows with different measures, with those that one of them has."""
+    known = dict.fromkeys(c for part in parts for c in part.columns if c not in ("window", "kind"))
+    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    return rows.groupBy("window", "kind").agg(*map(_total, known))
+
+
+def complete(rows: DataFrame) -> DataFrame:
+    """With every measure; null where nothing is known of one."""
+    known = {*rows.columns}
+    every = [sf.col(name) if name in known else sf.lit(None).cast("bigint").alias(name) for name in MEASURES]
+    return rows.select("window", "kind", *every)
 
 
 UNNAMED = "window bigint, kind string, table string, " + ", ".join(f"{name} bigint" for name in MEASURES)

@@ -16,12 +16,16 @@ class LedgerTable:
 
     Without `topic` the hop is not counted (the topic is not there, or not to be reached); a source whose topics are on
     the lake's own cluster has only `mirror`. `compacted` names a topic of the two that is compacted: it cannot be counted.
+
+    `upto` is the version of silver up to which all links are counted, read before the topics' ends: what is folded behind
+    it may not be in those ends. None: as far as silver has folded when the job runs.
     """
 
     silver: SilverSpec
     topic: TopicRange | None = None
     mirror: TopicRange | None = None
     compacted: str = ""
+    upto: int | None = None
 
     @property
     def name(self) -> str:
@@ -34,8 +38,8 @@ class LedgerSpec:
     """One run of the ledger of one source.
 
     `allowed_lateness` (seconds) is how long after its end a window may still change without a warning; it is also how
-    long an idle table's newest window stays open. `again` counts the fates of all events anew and books the
-    differences. `core_login` and `lake_login` are paths as BronzeSpec's `login`.
+    long an idle table's newest window stays open. `again` counts all events anew, in the topics too where they hold every
+    record, and books the differences. `core_login` and `lake_login` are paths as BronzeSpec's `login`.
     """
 
     source: str
@@ -67,4 +71,5 @@ def _table(data: Mapping[str, Any]) -> LedgerTable:
         return None if value is None else TopicRange.from_dict(value)
 
     silver = SilverSpec.from_json(json.dumps(data["silver"]))
-    return LedgerTable(silver, topic(data.get("topic")), topic(data.get("mirror")), str(data.get("compacted", "")))
+    ends = topic(data.get("topic")), topic(data.get("mirror"))
+    return LedgerTable(silver, *ends, str(data.get("compacted", "")), data.get("upto"))

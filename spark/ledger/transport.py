@@ -2,13 +2,15 @@
 
 The mirror is counted up to the offsets that silver had folded. MirrorMaker 2 keeps partition and order, so the same
 records are the first as many of the core topic's partition: counted one by one, since offsets are no count (markers of
-transactions and aborted records take offsets, compaction and retention leave holes).
+transactions and aborted records take offsets, compaction and retention leave holes). As many: what was short of them once
+is looked for again with the next.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
@@ -34,7 +36,13 @@ class Transport:
     positions: dict[int, int]
     ids: tuple[str, str]
     uncounted: str = ""
+    missing: dict[int, int] = field(default_factory=dict)
     held: tuple[DataFrame, ...] = ()
+
+    @property
+    def links(self) -> dict[str, DataFrame]:
+        """What could be counted, by link."""
+        return {name: frame for name, frame in (("mirror", self.mirror), ("topic", self.topic)) if frame is not None}
 
     def release(self) -> None:
         """Give the memory back."""
@@ -46,9 +54,10 @@ def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: 
     """Both topics of one table from where they were counted to the cut."""
     counted = cut.start
     done = dict(counted.mirror_positions) if counted else {}
-    ids = (table.topic.topic_id if table.topic else "", table.mirror.topic_id if table.mirror else "")
+    ids = _ids(table)
     none = Transport(None, None, done, dict(counted.topic_positions) if counted else {}, ids)
-    why = counted.uncounted if counted and counted.uncounted else _hindrance(table, counted, ids)
+    none = replace(none, missing=dict(counted.missing or {}) if counted else {})
+    why = counted.uncounted if counted and counted.uncounted else hindrance(table, counted)
     if table.mirror is None or why:
         return replace(none, uncounted=why or "this ledger is run without topics")
     state = cut.last.topics.get(table.mirror.topic)
@@ -67,15 +76,20 @@ def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: 
         return replace(none, uncounted=str(lost)[:500])
 
 
-def _hindrance(table: LedgerTable, counted: Counted | None, ids: tuple[str, str]) -> str:
+def hindrance(table: LedgerTable, counted: Counted | None) -> str:
+    """Why the two topics are not those that were counted, or cannot be counted at all; empty: nothing is in the way."""
     if table.compacted:
         return f"topic {table.compacted} is compacted: records of a key vanish, and no offset tells that they were there"
     if counted is None:
         return ""
-    for layer, before, now in zip(("core", "mirrored"), counted.topic_ids, ids, strict=True):
+    for layer, before, now in zip(("core", "mirrored"), counted.topic_ids, _ids(table), strict=True):
         if before and now and before != now:
             return f"the {layer} topic was recreated: its id is {now}, {before} was counted"
     return ""
+
+
+def _ids(table: LedgerTable) -> tuple[str, str]:
+    return (table.topic.topic_id if table.topic else "", table.mirror.topic_id if table.mirror else "")
 
 
 def _gone(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
@@ -97,7 +111,8 @@ def _counted(
     if mirror is None:
         return replace(none, mirror=empty, topic=None if table.topic is None else empty)
     held = mirror.groupBy("partition", "window", "kind").agg(sf.count("*").alias("n")).persist()
-    wanted = {r.partition: r.n for r in held.groupBy("partition").agg(sf.sum("n").alias("n")).collect()}
+    wanted = Counter({r.partition: r.n for r in held.groupBy("partition").agg(sf.sum("n").alias("n")).collect()})
+    wanted.update(none.missing)
     found = replace(none, mirror=held.groupBy("window", "kind").agg(sf.sum("n").alias("n")), held=(held,))
     if table.topic is None:
         return found
@@ -108,13 +123,15 @@ def _counted(
         return replace(found, uncounted=gone)
     core = _narrow(session, spec, (spec.core_bootstrap, spec.core_login), replace(table.topic, ranges=ranges))
     if core is None:
-        return replace(found, topic=empty)
+        return replace(found, topic=empty, missing=dict(+wanted))
     order = Window.partitionBy("partition").orderBy("offset")
     wished = sf.create_map(*[sf.lit(x) for pair in wanted.items() for x in pair])[sf.col("partition")]
     first = core.withColumn("number", sf.row_number().over(order)).where(sf.col("number") <= wished).persist()
-    reached = {r.partition: r.last + 1 for r in first.groupBy("partition").agg(sf.max("offset").alias("last")).collect()}
+    by_partition = first.groupBy("partition").agg(sf.max("offset").alias("last"), sf.count("*").alias("n")).collect()
+    reached = {r.partition: r.last + 1 for r in by_partition}
+    wanted.subtract({r.partition: r.n for r in by_partition})
     topic = first.groupBy("window", "kind").agg(sf.count("*").alias("n"))
-    return replace(found, topic=topic, positions={**known, **reached}, held=(held, first))
+    return replace(found, topic=topic, positions={**known, **reached}, missing=dict(+wanted), held=(held, first))
 
 
 def _narrow(session: SparkSession, spec: LedgerSpec, cluster: tuple[str, str], topic: TopicRange) -> DataFrame | None:

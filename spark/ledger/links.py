@@ -1,0 +1,70 @@
+"""The two topics of one table in a run: counted on from the ledger's place, or anew from their first record.
+
+Anew is right only while both topics hold every record that silver has folded; where retention took some, what is booked
+of the topics stays, and the count goes on behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.ledger.folds import Slice
+from spark.ledger.spec import LedgerSpec, LedgerTable
+from spark.ledger.state import Counted
+from spark.ledger.transport import Transport, hindrance, transport
+
+
+@dataclass(frozen=True)
+class Links:
+    """The topics' counts; `anew`: of all records, not of the new ones. `kept`: why they could not be counted so."""
+
+    moved: Transport
+    anew: bool = False
+    kept: str = ""
+
+
+def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: Slice, before: Counted | None) -> Links:
+    """Up to the cut. `before` is the ledger's place, whatever is counted anew in the lake."""
+    wanted, kept = before is not None and spec.again, ""
+    if before is not None and before.missing is None and not before.uncounted and table.topic:
+        sums = _booked(session, spec, table)
+        short = (sums.mirror or 0) - (sums.topic or 0)
+        wanted = wanted or short != 0
+        before = replace(before, missing=_short(before, short))
+    if wanted and before is not None:
+        kept = _not_whole(table, before, cut)
+        if not kept:
+            moved = transport(session, spec, table, replace(cut, start=None))
+            if not moved.uncounted:
+                return Links(moved, anew=True)
+            kept = moved.uncounted
+            moved.release()
+    return Links(transport(session, spec, table, replace(cut, start=before)), kept=kept)
+
+
+def _booked(session: SparkSession, spec: LedgerSpec, table: LedgerTable) -> Row:
+    rows = session.read.format("delta").load(spec.path).where(sf.col("table") == table.name)
+    return rows.agg(sf.sum("mirror").alias("mirror"), sf.sum("topic").alias("topic")).collect()[0]
+
+
+def _short(before: Counted, short: int) -> dict[int, int]:
+    """What an earlier version booked too little of the topic: of several partitions nobody knows which."""
+    partitions = [*before.mirror_positions]
+    return {partitions[0]: short} if short > 0 and len(partitions) == 1 else {}
+
+
+def _not_whole(table: LedgerTable, before: Counted, cut: Slice) -> str:
+    """Why the topics cannot be counted from their first record; empty: they can."""
+    if table.mirror is None:
+        return "this ledger is run without topics"
+    if why := hindrance(table, before):
+        return why
+    state = cut.last.topics.get(table.mirror.topic)
+    if state is not None and state.before:
+        return f"{table.mirror.topic} is not the first topic of the table: the records of those before it are gone"
+    ranges = [(t.topic, p, begin) for t in (table.mirror, table.topic) if t for p, (begin, _) in sorted(t.ranges.items())]
+    begun = [f"{topic} partition {p} begins at offset {begin}" for topic, p, begin in ranges if begin > 0]
+    return f"{begun[0]}: retention removed what was before" if begun else ""
