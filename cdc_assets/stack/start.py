@@ -24,6 +24,7 @@ from cdc_assets.stack.jars.lockfile import Jar, read_lock
 from cdc_assets.stack.jars.mirror import repository
 from cdc_assets.stack.java import share_classes
 from cdc_assets.stack.logs import open_log, tail
+from cdc_assets.stack.machine import is_busy
 from cdc_assets.stack.state import HEALTHY, StackState, read_state
 from cdc_assets.stack.supervisor import running
 
@@ -65,7 +66,8 @@ def start(home: Home, *, brokers: int | None = None) -> bool:
         )
     finally:
         os.close(log)
-    deadline = time.monotonic() + 30
+    # Two seconds where the machine has nothing else to do. One that has ended is told at once.
+    deadline = time.monotonic() + 300
     while not (running(home) and read_state(home)):
         if process.poll() is not None or time.monotonic() > deadline:
             file = home.log("supervisor")
@@ -89,12 +91,12 @@ def _forgive(home: Home, pid: int) -> None:
 def wait_healthy(
     home: Home, *, seen: Callable[[StackState], None], timeout: float = 480, without: Collection[str] = ()
 ) -> StackState:
-    """Until every component, or all but the named ones, is healthy.
+    """Until every component, or all but the named ones, is healthy: on a busy machine for four times as long.
 
     Raises:
         StackError: naming the component that was given up, or is not ready in time, its reason and its log.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         state = read_state(home)
         if state is None or not running(home):
@@ -106,14 +108,15 @@ def wait_healthy(
         if not waited_for:
             return state
         culprit = state.failed
-        if culprit is None and time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if culprit is None and waited > timeout and (waited > 4 * timeout or not is_busy()):
             culprit = waited_for[0]
         if culprit:
             raise StackError(culprit.name, culprit.detail, f"./cdc logs {culprit.name}", log=Path(culprit.log))
         time.sleep(_POLL)
 
 
-def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, timeout: float = 120, discard: bool = False) -> bool:
+def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, timeout: float = 300, discard: bool = False) -> bool:
     """End the supervisor and with it everything; False when none ran.
 
     Args:

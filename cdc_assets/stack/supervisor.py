@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc_assets.stack import orphans, plan
@@ -130,6 +131,8 @@ class Supervisor:
 
 
 async def _run(home: Home) -> None:
+    # By default six threads on two CPUs: the probes of what is slow would hold up those of all others.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64, thread_name_prefix="probe"))
     orphans.end(home)
     await Supervisor(plan.load(home)).run()
     sys.stdout.flush()

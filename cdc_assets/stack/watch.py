@@ -1,5 +1,8 @@
 """The life of one component: wait for what it needs, start, prove, watch, restart with back-off, give up.
 
+A process that has died is started again at once. One that lives and does not answer is slow or hung: `patience.py` tells.
+On a busy machine nothing is given up for being slow.
+
 Everything that blocks runs in threads; processes are only ever forked from the event loop's own thread, because a
 child's parent-death signal is tied to the thread that forked it.
 """
@@ -19,7 +22,9 @@ from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.logs import open_log, tail
+from cdc_assets.stack.machine import is_busy
 from cdc_assets.stack.orphans import MARK
+from cdc_assets.stack.patience import Patience
 from cdc_assets.stack.state import ComponentState
 
 # Given up after so many starts within the window; the pause doubles from start to start.
@@ -27,8 +32,10 @@ MAX_STARTS = 4
 WINDOW = 300.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 20.0
 _POLL_WHILE_STARTING = 0.25
-# Probes that fail in a row before a live process is taken for hung and restarted.
-_PATIENCE = 6
+# An end within so many seconds of its start is never for want of a machine.
+_QUICK = 20.0
+# A probe waits this many times as long for an answer, and a process that has hung may be silent this many times as long, at most.
+_LONGEST_ANSWER = _MOST_PATIENCE = 8
 
 
 class _DiedError(Exception):
@@ -44,20 +51,27 @@ class Watched:
         self.healthy = asyncio.Event()
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
-        self._starts: deque[float] = deque()
+        # When each start of the last minutes was, and whether it speaks against the component.
+        self._starts: deque[tuple[float, bool]] = deque()
+        self._hung = 0
+        self._answer_within = component.answer_within
+        self._others: Mapping[str, Watched] = {}
 
     async def live(self, others: Mapping[str, Watched]) -> None:
         """Run until cancelled, or given up."""
+        self._others = others
         try:
             for name in self.component.needs:
                 await others[name].healthy.wait()
             while True:
-                self._starts.append(time.monotonic())
+                began = time.monotonic()
                 try:
                     await self._start()
                     await self._watch()
                 except (_DiedError, StackError, NotReadyError) as error:
                     await self._kill()
+                    lived = time.monotonic() - began
+                    self._starts.append((began, lived < _QUICK or not await asyncio.to_thread(is_busy)))
                     if not await self._again(error):
                         return
         except asyncio.CancelledError:
@@ -87,59 +101,85 @@ class Watched:
             os.close(log)
         self.state.pid = self._process.pid
         self._set(health.STARTING, "started, not answering yet")
-        await self._until_ready(began + self.component.start_timeout)
-        await self._ask(self.component.settle)
+        await self._until_answered(self.component.probe)
+        await self._until_answered(self.component.settle)
         self.state.started_in = round(time.monotonic() - began, 1)
         self.healthy.set()
         self._set(health.HEALTHY, "")
 
-    @staticmethod
-    async def _ask(question: Callable[[], None]) -> None:
-        """A probe's answer; what it did not foresee is an answer as well."""
+    async def _ask(self, question: Callable[[], None]) -> None:
+        """A probe's answer; what it did not foresee is an answer as well, and so is the end of the process.
+
+        Raises:
+            NotReadyError: it does not answer, or not as it must.
+        """
+        process = self._running()
+        answer = asyncio.ensure_future(asyncio.to_thread(question))
+        # Nobody may wait for the thread any more: what it raises then is nobody's error.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        end = asyncio.ensure_future(process.wait())
         try:
-            await asyncio.to_thread(question)
+            await asyncio.wait({answer, end}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            end.cancel()
+        self._raise_if_dead()
+        try:
+            await answer
         except (NotReadyError, StackError):
             raise
         except Exception as error:
             raise NotReadyError(f"{type(error).__name__}: {error}") from error
 
-    async def _until_ready(self, deadline: float) -> None:
+    async def _until_answered(self, question: Callable[[], None]) -> None:
+        patience, limit = Patience(), self.component.start_timeout
+        began = time.monotonic()
         while True:
             self._raise_if_dead()
             try:
-                await self._ask(self.component.probe)
-                return
+                return await self._ask(question)
             except NotReadyError as error:
-                if time.monotonic() > deadline:
-                    raise _DiedError(f"not ready after {self.component.start_timeout:.0f} s: {error}") from error
+                await self._look(patience)
+                if patience.spent > limit:
+                    raise _DiedError(f"not ready after {time.monotonic() - began:.0f} s ({patience.seen}): {error}") from error
                 self._set(health.STARTING, str(error))
             await self._exit_within(_POLL_WHILE_STARTING)
 
     async def _watch(self) -> None:
-        failures = 0
+        patience: Patience | None = None
+        began = time.monotonic()
         while True:
             await self._exit_within(self.component.probe_interval)
             self._raise_if_dead()
             try:
                 await self._ask(self.component.probe)
             except NotReadyError as error:
-                failures += 1
-                self._raise_if_dead()
-                self._set(health.UNHEALTHY, str(error))
-                if failures >= _PATIENCE:
-                    raise _DiedError(f"{failures} probes in a row failed: {error}") from error
+                patience = patience or Patience()
+                await self._look(patience)
+                limit = self.component.hung_after * min(2**self._hung, _MOST_PATIENCE)
+                if patience.spent > limit:
+                    self._hung = self._hung + 1 if time.monotonic() - began < WINDOW else 1
+                    raise _DiedError(f"hung: no answer, and it {patience.seen}; the last probe: {error}") from error
+                self._set(health.UNHEALTHY, f"{error} ({patience.seen})" if patience.seen else str(error))
+                self.component.answer_within = min(2 * self.component.answer_within, _LONGEST_ANSWER * self._answer_within)
             else:
-                failures = 0
+                patience, self.component.answer_within = None, self._answer_within
                 self._set(health.HEALTHY, "")
 
-    async def _exit_within(self, seconds: float) -> None:
+    async def _look(self, patience: Patience) -> None:
+        asked = (*self.component.needs, *self.component.asked_through)
+        away = [name for name in asked if name in self._others and self._others[name].state.health != health.HEALTHY]
+        await asyncio.to_thread(patience.look, self._running().pid, excused=bool(away))
+
+    def _running(self) -> asyncio.subprocess.Process:
         assert self._process
+        return self._process
+
+    async def _exit_within(self, seconds: float) -> None:
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._process.wait()), seconds)
+            await asyncio.wait_for(asyncio.shield(self._running().wait()), seconds)
 
     def _raise_if_dead(self) -> None:
-        assert self._process
-        code = self._process.returncode
+        code = self._running().returncode
         if code is None:
             return
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
@@ -151,12 +191,12 @@ class Watched:
         self.healthy.clear()
         reason = error.reason if isinstance(error, StackError) else str(error)
         now = time.monotonic()
-        while self._starts and now - self._starts[0] > WINDOW:
+        while self._starts and now - self._starts[0][0] > WINDOW:
             self._starts.popleft()
-        if len(self._starts) >= MAX_STARTS:
+        if sum(counts for _, counts in self._starts) >= MAX_STARTS:
             self._set(health.FAILED, f"{len(self._starts)} starts failed, the last one: {reason}")
             return False
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (len(self._starts) - 1))
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** max(0, len(self._starts) - 1))
         self.state.restarts += 1
         self._set(health.BACKOFF, f"again in {pause:.1f} s: {reason}")
         await asyncio.sleep(pause)
@@ -165,6 +205,7 @@ class Watched:
     def forgive(self) -> None:
         """Forget the starts that have failed."""
         self._starts.clear()
+        self._hung = 0
         self._set(health.WAITING, "")
 
     async def stop(self, *, discard: bool = False) -> None:
@@ -173,7 +214,8 @@ class Watched:
         if process and process.returncode is None:
             self._set(health.STOPPING, "")
             process.send_signal(self.component.discard_signal if discard else self.component.stop_signal)
-            await self._exit_within(self.component.stop_timeout)
+            busy = not discard and await asyncio.to_thread(is_busy)
+            await self._exit_within(self.component.stop_timeout * (_MOST_PATIENCE if busy else 1))
         await self._kill()
         self._set(health.STOPPED, "")
 

@@ -18,13 +18,17 @@ from cdc_assets.stack.site import Site
 class Component(ABC):
     """A process of the stack. Methods block: the supervisor calls them in threads."""
 
-    # Seconds that a start may take before it counts as failed, and that a stop may take before SIGKILL.
-    start_timeout: ClassVar[float] = 90
+    # Seconds that a start may take before it counts as failed, a live process may be silent before it counts as hung (both by
+    # `patience.py`: what it works, and what the machine lacks, does not count), and a stop may take before SIGKILL.
+    start_timeout: float = 90
+    hung_after: float = 180
     stop_timeout: ClassVar[float] = 15
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     # What ends it when its data is to be removed.
     discard_signal: ClassVar[signal.Signals] = signal.SIGKILL
     probe_interval: ClassVar[float] = 10
+    # Seconds that one probe waits for an answer; whoever watches raises it while a live process is slow.
+    answer_within: float = 5
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -42,6 +46,11 @@ class Component(ABC):
     @property
     def needs(self) -> tuple[str, ...]:
         """Components that must be healthy before it starts."""
+        return ()
+
+    @property
+    def asked_through(self) -> tuple[str, ...]:
+        """Components that its probe needs beside those: while they are away, it says nothing."""
         return ()
 
     @property
@@ -97,22 +106,25 @@ class Component(ABC):
     def addresses(self) -> Mapping[str, str]:
         """What `stack.json` tells clients about it."""
 
-    def once(self, command: list[str], what: str, *, timeout: float = 60, stdin: str | None = None) -> str:
+    def once(self, command: list[str], what: str, *, timeout: float = 600, stdin: str | None = None) -> str:
         """Run a preparing command as this component's user, into its log.
 
         Raises:
-            StackError: with the last line that it printed.
+            StackError: with the last line that it printed, or when it has not ended after so many seconds.
         """
-        result = subprocess.run(
-            wrap(command, self.identity),
-            input=stdin,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            cwd=self.run,
-        )
+        try:
+            result = subprocess.run(
+                wrap(command, self.identity),
+                input=stdin,
+                env=self.environment(),
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+                cwd=self.run,
+            )
+        except subprocess.TimeoutExpired:
+            raise StackError(self.name, f"{what} has not ended after {timeout:.0f} s", "./cdc up", log=self.log) from None
         output = result.stdout + result.stderr
         with self.log.open("a", encoding="utf-8") as log:
             log.write(output)

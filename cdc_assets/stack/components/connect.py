@@ -144,7 +144,7 @@ class ConnectWorker(Component):
     def _http(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(base_url=self.url, timeout=5, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=self.answer_within, trust_env=False)
 
     @override
     def probe(self) -> None:
@@ -152,7 +152,7 @@ class ConnectWorker(Component):
 
         try:
             for path in ("/", "/connectors"):
-                response = self._http.get(path)
+                response = self._http.get(path, timeout=self.answer_within)
                 response.raise_for_status()
         except httpx.HTTPError as error:
             raise NotReadyError(f"{self.url}: {error}") from error

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import grpc
 
 MODULE = "cdc_assets.definitions"
+# Seconds that a call of the code server, a sensor's tick among them, may take: 60 and 180 unless told otherwise. The tick of a
+# machine at load 30 takes longer, and what is cut off is asked again from the beginning.
+_SLOW_MACHINE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "300", "DAGSTER_REPOSITORY_GRPC_TIMEOUT_SECONDS": "600"}
 _CODE, WEBSERVER, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
 
 
@@ -74,7 +77,7 @@ class _DagsterProcess(Component):
             "run_launcher": {"module": "dagster", "class": "DefaultRunLauncher"},
             # Runs start at once: a queue would add its polling to every batch's latency, and tables lock each other out anyway.
             "run_coordinator": {"module": "dagster.core.run_coordinator", "class": "DefaultRunCoordinator"},
-            "run_monitoring": {"enabled": True, "start_timeout_seconds": 180, "poll_interval_seconds": 30},
+            "run_monitoring": {"enabled": True, "start_timeout_seconds": 900, "poll_interval_seconds": 30},
             "sensors": {"use_threads": True, "num_workers": 4},
             "schedules": {"use_threads": True, "num_workers": 2},
             "retention": {"schedule": {"purge_after_days": days}, "sensor": {"purge_after_days": days}},
@@ -113,6 +116,7 @@ class _DagsterProcess(Component):
             "DAGSTER_HOME": str(self.dagster_home),
             "CDC_DAGSTER_DB_PASSWORD": self.site.home.private("dagster_db_password"),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
+            **_SLOW_MACHINE,
             "PYTHONPATH": os.pathsep.join(roots),
             "PYTHONUNBUFFERED": "1",
         }
@@ -149,7 +153,7 @@ class DagsterCode(_DagsterProcess):
         # grpc.health.v1: an empty request asks about the server, status 1 (field 1, varint) is SERVING.
         call = self._channel.unary_unary("/grpc.health.v1.Health/Check")
         try:
-            answer = call(b"\x0a\x0aDagsterApi", timeout=5)
+            answer = call(b"\x0a\x0aDagsterApi", timeout=self.answer_within)
         except grpc.RpcError as error:
             raise NotReadyError(f"{self.address}: {error.code().name} {error.details()}") from error
         if answer != b"\x08\x01":
@@ -187,7 +191,7 @@ class DagsterWebserver(_DagsterProcess):
 
     @override
     def probe(self) -> None:
-        _get(f"{self.url}/server_info")
+        _get(f"{self.url}/server_info", self.answer_within)
 
     @property
     @override
@@ -218,6 +222,11 @@ class DagsterDaemon(_DagsterProcess):
     def needs(self) -> tuple[str, ...]:
         return (*super().needs, _CODE)
 
+    @property
+    @override
+    def asked_through(self) -> tuple[str, ...]:
+        return (WEBSERVER,)
+
     @override
     def command(self) -> list[str]:
         return [sys.executable, "-m", "dagster._daemon", "run", "--workspace", str(self.dagster_home / "workspace.yaml")]
@@ -225,7 +234,7 @@ class DagsterDaemon(_DagsterProcess):
     @override
     def probe(self) -> None:
         query = "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
-        answer = _get(f"http://{self.site.address(WEBSERVER)}/graphql", query=query)
+        answer = _get(f"http://{self.site.address(WEBSERVER)}/graphql", self.answer_within, query=query)
         if not answer.get("data"):
             raise NotReadyError(f"the webserver cannot read the heartbeats: {answer['errors'][0]['message']}")
         statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
@@ -234,11 +243,11 @@ class DagsterDaemon(_DagsterProcess):
             raise NotReadyError(f"no recent heartbeat of {', '.join(silent)}")
 
 
-def _get(url: str, **params: str) -> Any:
+def _get(url: str, timeout: float, **params: str) -> Any:
     import httpx
 
     try:
-        response = httpx.get(url, params=params, timeout=10, trust_env=False)
+        response = httpx.get(url, params=params, timeout=timeout, trust_env=False)
         response.raise_for_status()
         return response.json()
     except httpx.HTTPError as error:

@@ -59,13 +59,13 @@ class GcsEndpoint(Component):
     def _http(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(base_url=self.url, timeout=10, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=self.answer_within, trust_env=False)
 
     def _request(self, method: str, path: str, **arguments: object) -> int:
         import httpx
 
         try:
-            return self._http.request(method, path, **arguments).status_code  # type: ignore[arg-type]
+            return self._http.request(method, path, timeout=self.answer_within, **arguments).status_code  # type: ignore[arg-type]
         except httpx.HTTPError as error:
             raise NotReadyError(f"{self.url}: {error}") from error
 

@@ -115,7 +115,7 @@ class KafkaBroker(Component):
         from confluent_kafka.admin import AdminClient
 
         # Failures come back from the calls; librdkafka's own lines on stderr would only repeat them every second.
-        return AdminClient({"bootstrap.servers": self.address, "socket.timeout.ms": 4000, "log_level": 0}, logger=_SILENT)
+        return AdminClient({"bootstrap.servers": self.address, "socket.timeout.ms": 60_000, "log_level": 0}, logger=_SILENT)
 
     @override
     def probe(self) -> None:
@@ -123,7 +123,7 @@ class KafkaBroker(Component):
 
         try:
             # Not DescribeCluster, by which a starting broker ends librdkafka, and the supervisor with it (ClientMaker.metadata).
-            seen = self._admin.list_topics("__consumer_offsets", timeout=4)
+            seen = self._admin.list_topics("__consumer_offsets", timeout=self.answer_within)
         except KafkaException as error:
             raise NotReadyError(f"{self.address} does not describe its cluster: {error}") from error
         if len(seen.brokers) != self.site.brokers or seen.controller_id < 0:

@@ -122,7 +122,7 @@ class Postgres(Component):
             password=self.site.home.private("postgres_password"),
             dbname=dbname,
             autocommit=autocommit,
-            connect_timeout=5,
+            connect_timeout=round(self.answer_within) or 1,
         )
 
     @override

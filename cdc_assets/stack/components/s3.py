@@ -83,7 +83,7 @@ class S3Endpoint(Component):
     def _http(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(timeout=10, trust_env=False)
+        return httpx.Client(timeout=self.answer_within, trust_env=False)
 
     def _request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> int:
         """A signed request's status. By hand: a boto3 client would load 30 MB of service models into the supervisor."""
@@ -96,7 +96,9 @@ class S3Endpoint(Component):
         credentials = Credentials(_ACCESS_KEY, self.site.home.private("s3_secret_key"))
         S3SigV4Auth(credentials, "s3", _REGION).add_auth(request)
         try:
-            response = self._http.request(method, request.url, content=body, headers=dict(request.headers.items()))
+            response = self._http.request(
+                method, request.url, content=body, headers=dict(request.headers.items()), timeout=self.answer_within
+            )
         except httpx.HTTPError as error:
             raise NotReadyError(f"{self.url}: {error}") from error
         return response.status_code

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 NAME = "spark-connect"
 _HEAP_MB = 1536
+# Seconds for what takes 12 on two idle cores: a machine at load 30 takes 3 minutes.
+_WARM_UP_TIMEOUT = 900
 # What Spark's own launcher opens for it on Java 17 and newer (JavaModuleOptions).
 _OPENS = (
     "java.lang",
@@ -125,6 +127,8 @@ class SparkConnect(Component):
             "spark.local.dir": str(self.run / "tmp"),
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
+            # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
+            "spark.network.timeout": "1200s",
         }
 
     @override
@@ -139,7 +143,7 @@ class SparkConnect(Component):
 
         call = self._channel.unary_unary("/spark.connect.SparkConnectService/AnalyzePlan")
         try:
-            call(_version_request(), timeout=5)
+            call(_version_request(), timeout=self.answer_within)
         except grpc.RpcError as error:
             raise NotReadyError(f"{self.remote}: {error.code().name} {error.details()}") from error
 
@@ -154,7 +158,7 @@ class SparkConnect(Component):
         command = [sys.executable, "-m", "cdc_assets.stack.components.spark_warm_up", self.remote, str(folder)]
         environment = {**self.environment(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         result = subprocess.run(
-            wrap(command), env=environment, capture_output=True, text=True, timeout=2 * self.start_timeout, check=False
+            wrap(command), env=environment, capture_output=True, text=True, timeout=_WARM_UP_TIMEOUT, check=False
         )
         if result.returncode:
             raise NotReadyError("a MERGE into a new table failed: " + (result.stderr.strip().splitlines() or ["no reason"])[-1])

@@ -1,0 +1,129 @@
+"""What is slow is waited for, what is dead or hung is started again: a small server, and a real broker on a busy machine."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cdc_assets.stack import watch
+from cdc_assets.stack.components.kafka import KafkaBroker
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.ports import assign
+from cdc_assets.stack.site import Site
+from cdc_assets.stack.watch import Watched
+from cdc_assets_tests.spark.jvm import locked_jars
+from cdc_assets_tests.stack.probe_server import ProbeServer, busy_machine, watching
+from cdc_assets_tests.stack.test_supervisor import until
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> ProbeServer:
+    return ProbeServer(Site(Home(tmp_path / "home").create(), assign(("probe",), {})))
+
+
+def process_of(watched: Watched) -> psutil.Process:
+    until(lambda: watched.state.health == "healthy")
+    return psutil.Process(watched.state.pid)
+
+
+def fail_probes(server: ProbeServer, watched: Watched, count: int) -> None:
+    """Wait until so many more have failed; it fails where the server is ended meanwhile."""
+    aim = server.failed_probes + count
+    until(lambda: server.failed_probes >= aim or watched.state.restarts > 0)
+    assert watched.state.restarts == 0, watched.state.detail
+
+
+def test_a_stopped_process_goes_on_where_it_was_and_one_that_hangs_for_good_is_ended(server: ProbeServer) -> None:
+    server.hung_after = 60
+    with watching(server) as watched:
+        process = process_of(watched)
+        process.suspend()
+        fail_probes(server, watched, 7)
+        assert (watched.state.pid, watched.state.restarts, process.is_running()) == (process.pid, 0, True), watched.state
+        assert watched.state.health == "unhealthy"
+        process.resume()
+        until(lambda: watched.state.health == "healthy")
+        assert (watched.state.pid, watched.state.restarts) == (process.pid, 0)
+        server.hung_after = 1
+        process.suspend()
+        until(lambda: watched.state.restarts == 1)
+        assert process_of(watched).pid != process.pid
+
+
+def test_a_process_that_works_and_does_not_answer_is_not_ended(server: ProbeServer) -> None:
+    server.hung_after = 2
+    with watching(server) as watched:
+        process = process_of(watched)
+        with suppress(OSError):
+            server.ask("/work?9", 0.1)
+        fail_probes(server, watched, 7)
+        until(lambda: watched.state.health == "healthy")
+        assert (watched.state.pid, watched.state.restarts) == (process.pid, 0)
+
+
+class AskedThroughAnother(ProbeServer):
+    """Its probe waits for somebody else, as the daemon's does for the webserver."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.other_answers, self.waits = threading.Event(), threading.Event()
+        self.other_answers.set()
+
+    def probe(self) -> None:
+        if not self.other_answers.is_set():
+            self.waits.set()
+        self.other_answers.wait(90)
+        super().probe()
+
+
+def test_a_dead_process_is_started_again_while_its_probe_still_waits(server: ProbeServer) -> None:
+    asked = AskedThroughAnother(server.site)
+    with watching(asked) as watched:
+        process = process_of(watched)
+        asked.other_answers.clear()
+        until(asked.waits.is_set)
+        process.kill()
+        until(lambda: watched.state.restarts == 1, seconds=45)
+        asked.other_answers.set()
+        assert process_of(watched).pid != process.pid
+
+
+def test_on_a_busy_machine_a_broker_is_not_ended_and_nothing_is_given_up(
+    tmp_path: Path, server: ProbeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty processes for each that we have: it starts later than it may, and answers later than it is asked to."""
+
+    class HurriedBroker(KafkaBroker):
+        start_timeout = 1.0
+        probe_interval = 0.2
+
+    locked_jars("kafka")
+    broker = HurriedBroker(Site(Home(tmp_path / "home").create(), assign(("core-kafka", "core-kafka-controller"), {})), "core", 1)
+    # Its storage is formatted before the load begins: that is a JVM of its own.
+    broker.prepare()
+    with busy_machine(30), watching(broker) as watched:
+        until(lambda: watched.state.health == "healthy" or watched.state.restarts > 0)
+        assert watched.state.restarts == 0, watched.state.detail
+        process = process_of(watched)
+        # Slower still: it has a sixteenth of the time that the others leave it.
+        for _ in range(5):
+            process.suspend()
+            threading.Event().wait(1.5)
+            process.resume()
+            threading.Event().wait(0.1)
+        until(lambda: watched.state.health == "healthy")
+        assert (watched.state.pid, watched.state.restarts) == (process.pid, 0)
+        monkeypatch.setattr(watch, "_QUICK", 0.0)
+        monkeypatch.setattr(watch, "_FIRST_PAUSE", 0.01)
+        with watching(server) as other:
+            for kills in range(watch.MAX_STARTS + 1):
+                process_of(other).kill()
+                until(lambda so_far=kills: other.state.restarts > so_far or other.state.health == "failed")
+            until(lambda: other.state.health in ("healthy", "failed"))
+            assert (other.state.health, other.state.restarts) == ("healthy", watch.MAX_STARTS + 1)
