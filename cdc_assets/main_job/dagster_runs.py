@@ -33,6 +33,8 @@ class CheckOutcome:
     passed: bool
     description: str
     metadata: dict[str, Any]
+    warns: bool = False
+    """When it does not pass, that is a warning."""
 
 
 Outcomes = dict[tuple[tuple[str, ...], str], CheckOutcome]
@@ -56,10 +58,20 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True) -> Outcome
         raise RunFailedError(f"job {job} failed: {'; '.join(_reasons(result)) or 'no step says why'}; see {page}")
     return {
         (tuple(found.asset_key.path), found.check_name): CheckOutcome(
-            found.passed, found.description or "", {key: value.value for key, value in found.metadata.items()}
+            found.passed,
+            found.description or "",
+            {key: value.value for key, value in found.metadata.items()},
+            found.severity == dg.AssetCheckSeverity.WARN,
         )
         for found in result.get_asset_check_evaluations()
     }
+
+
+def declared_checks() -> list[tuple[tuple[str, ...], str]]:
+    """`(asset key, check name)` of every check of the code location."""
+    from cdc_assets.definitions import defs
+
+    return [(tuple(key.asset_key.path), key.name) for key in defs.resolve_asset_graph().asset_check_keys]
 
 
 def _reasons(result: dg.ExecuteInProcessResult) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -13,15 +13,19 @@ from cdc_assets import names
 from cdc_assets.checks.volumetry import check_name
 from cdc_assets.main_job.dagster_runs import CheckOutcome
 from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, WARNED, CheckVerdict, of_table, summary, verdict
 
+_NOTHING = -1
 Outcomes = Mapping[tuple[tuple[str, ...], str], CheckOutcome]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One table's counts, as its checks found them; None where a check could not count.
+    """One table's counts, as its checks found them, and what all checks of its chain say.
 
-    `part`: of which part of the table the rows of source and silver are, empty: of the whole (`reconciliation.max_rows`).
+    A count is None where its check could not count, and -1 where there is nothing to count: rows of a source without a
+    database, objects of one without a backup. `part`: of which part of the table the rows of source and silver are, empty:
+    of the whole (`reconciliation.max_rows`).
     """
 
     table: str
@@ -32,41 +36,56 @@ class Line:
     silver_rows: int | None
     objects: int | None
     lag_seconds: float | None
-    failures: tuple[str, ...]
+    verdicts: tuple[CheckVerdict, ...]
     part: str = ""
 
 
-def line_of(source: BaseSource, table: Table, outcomes: Outcomes, *, lag_seconds: float | None) -> Line:
-    """What the checks of one table say."""
+def line_of(
+    source: BaseSource,
+    table: Table,
+    outcomes: Outcomes,
+    verdicts: Sequence[CheckVerdict],
+    *,
+    lag_seconds: float | None,
+    silver_rows: int | None = None,
+) -> Line:
+    """What the checks of one table say. `silver_rows`: by silver's own log, where no check compares them with a source's."""
     found = {
         layer: outcomes.get((names.asset_key(layer, source, table), check))
         for layer, check in ((layer, check_name(layer)) for layer in ("bronze", "silver", "backup"))
     }
-    rows = ("silver",) if isinstance(source, Source) else ()
-    expected = ("bronze", *rows, *(("backup",) if source.backup else ()))
-    failures = []
-    for layer in expected:
-        outcome = found[layer]
-        if outcome is None:
-            failures.append(f"{layer}/{source.name}/{names.table_name(table)}: its check did not run")
-        elif not outcome.passed:
-            failures.append(f"{layer}/{source.name}/{names.table_name(table)}: {outcome.description}")
+    compared = isinstance(source, Source)
     return Line(
         table=names.table_name(table),
-        source_rows=_number(found["silver"], "cdc/source_rows"),
+        source_rows=_number(found["silver"], "cdc/source_rows") if compared or found["silver"] else _NOTHING,
         topic=_number(found["bronze"], "cdc/topic_records"),
         mirror=_number(found["bronze"], "cdc/mirror_records"),
         bronze=_number(found["bronze"], "cdc/bronze_rows"),
-        silver_rows=_number(found["silver"], "cdc/silver_rows"),
-        objects=_number(found["backup"], "cdc/objects"),
+        silver_rows=_number(found["silver"], "cdc/silver_rows") if compared or found["silver"] else silver_rows,
+        objects=_number(found["backup"], "cdc/objects") if source.backup else _NOTHING,
         lag_seconds=lag_seconds,
-        failures=tuple(failures),
+        verdicts=tuple(of_table(verdicts, source.name, names.table_name(table))),
         part=_part(found["silver"]),
     )
 
 
-def print_table(console: Console, source: BaseSource, lines: Sequence[Line]) -> None:
-    """One source."""
+def verdicts_of(outcomes: Outcomes, declared: Iterable[tuple[tuple[str, ...], str]]) -> list[CheckVerdict]:
+    """Of every declared check: what it found, or that it did not run."""
+    return [
+        verdict(*key, passed=found.passed, warns=found.warns, description=found.description)
+        if (found := outcomes.get(key))
+        else CheckVerdict(*key, NOT_RUN, "it did not run")
+        for key in sorted(declared)
+    ]
+
+
+def is_red(verdicts: Iterable[CheckVerdict]) -> bool:
+    """Whether one failed, or did not run although all were asked for."""
+    return any(each.state in (FAILED, NOT_RUN) for each in verdicts)
+
+
+def print_table(console: Console, source: BaseSource, lines: Sequence[Line], of_source: Sequence[CheckVerdict] = ()) -> None:
+    """One source; `of_source`: what the checks say that belong to no table, such as the connector's."""
     table = RichTable(title=f"\n{source.name}", title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("table", no_wrap=True)
     for column in ("source", "topic", "mirror", "bronze", "silver", "objects", "lag s"):
@@ -74,18 +93,32 @@ def print_table(console: Console, source: BaseSource, lines: Sequence[Line]) -> 
     table.add_column("checks")
     for line in lines:
         counts = (line.source_rows, line.topic, line.mirror, line.bronze, line.silver_rows, line.objects)
-        values = ["?" if value is None else f"{value:,}" for value in counts]
+        values = ["?" if value is None else "-" if value == _NOTHING else f"{value:,}" for value in counts]
         if line.part:
             values[0], values[4] = f"{values[0]} *", f"{values[4]} *"
         lag = "?" if line.lag_seconds is None else f"{line.lag_seconds:.1f}"
-        verdict = "[red]failed[/red]" if line.failures else "[green]pass[/green]"
-        table.add_row(line.table, *values, lag, verdict)
+        colour = "red" if is_red(line.verdicts) else "green"
+        table.add_row(line.table, *values, lag, f"[{colour}]{summary(line.verdicts)}[/]")
     console.print(table)
     for line in lines:
         if line.part:
             console.print(f"* {line.table}: rows of a part: {escape(line.part)}; cdc reconcile counts the whole", highlight=False)
-        for failure in line.failures:
-            console.print(f"[red]{escape(failure)}[/red]", highlight=False)
+    print_verdicts(console, [*of_source, *(each for line in lines for each in line.verdicts)])
+
+
+def print_verdicts(console: Console, verdicts: Sequence[CheckVerdict]) -> None:
+    """A line for each check that failed or did not run; one for all tables of which a check warns in the same words."""
+    for each in verdicts:
+        if is_red([each]):
+            console.print(f"[red]{escape(each.place)}: {escape(each.description)}[/red]", highlight=False, soft_wrap=True)
+    warned: dict[tuple[str, str], list[str]] = {}
+    for each in verdicts:
+        if each.state == WARNED:
+            warned.setdefault((each.name, each.description), []).append("/".join(each.asset))
+    for (name, description), assets in warned.items():
+        more = f" and {len(assets) - 1} more" if len(assets) > 1 else ""
+        told = f"{assets[0]}{more} {name} warns: {description}"
+        console.print(f"[yellow]{escape(told)}[/yellow]", highlight=False, soft_wrap=True)
 
 
 def _number(outcome: CheckOutcome | None, key: str) -> int | None:

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.main_job.dagster_runs import run_job
+from cdc_assets.main_job.dagster_runs import declared_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
-from cdc_assets.main_job.final_table import line_of, print_table
-from cdc_assets.names import table_name
+from cdc_assets.main_job.final_table import is_red, line_of, print_table, verdicts_of
+from cdc_assets.names import silver_path, table_name
 from cdc_assets.registry.loader import load_sources
+from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
 
@@ -73,11 +74,21 @@ def run_main_job(
         wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
         say("counting every link of every chain")
         outcomes = run_job(VOLUMETRY_JOB, console=console, must_succeed=False)
+    verdicts = verdicts_of(outcomes, declared_checks())
     passed = True
     for source in sources:
+        own = [each for each in verdicts if each.asset[1:] == (source.name,)]
         lines = [
-            line_of(source, table, outcomes, lag_seconds=reached.get((source.name, table_name(table)))) for table in source.tables
+            line_of(
+                source,
+                table,
+                outcomes,
+                verdicts,
+                lag_seconds=reached.get((source.name, table_name(table))),
+                silver_rows=silver_rows(silver_path(platform.lake, source, table)),
+            )
+            for table in source.tables
         ]
-        print_table(tables, source, lines)
-        passed = passed and not any(line.failures for line in lines)
+        print_table(tables, source, lines, own)
+        passed = passed and not is_red([*own, *(each for line in lines for each in line.verdicts)])
     return passed

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.resources.read_logs import unless_changed
 from spark.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.errors import HistoryTooShortError
 from spark.ledger.state import Counted, fold_ledger
@@ -20,6 +21,10 @@ _PAGE = 50
 
 def bronze_committed(path: str) -> Committed | None:
     """Positions and record counts of every topic in the source's change log; None when there is no table yet."""
+    return unless_changed(_bronze_committed, path)
+
+
+def _bronze_committed(path: str) -> Committed | None:
     table = open_table(path)
     if table is None:
         return None
@@ -36,6 +41,10 @@ def bronze_committed(path: str) -> Committed | None:
 
 def silver_committed(path: str) -> Folded | None:
     """What a silver table has folded; None when there is no table yet."""
+    return unless_changed(_silver_committed, path)
+
+
+def _silver_committed(path: str) -> Folded | None:
     table = open_table(path)
     return None if table is None else _folded(table)
 
@@ -92,6 +101,10 @@ def silver_state(path: str) -> SilverState | None:
 
 def silver_rows(path: str) -> int | None:
     """Rows by the log's own statistics; None when there is no table yet."""
+    return unless_changed(_silver_rows, path)
+
+
+def _silver_rows(path: str) -> int | None:
     table = open_table(path)
     return None if table is None else _rows(table)
 

@@ -5,8 +5,10 @@ Clients are made on first use and kept per process, because an AdminClient or an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import settings
 from cdc_assets.registry.backup_store import BackupStore
@@ -92,13 +94,33 @@ class PlatformClients:
     def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
         place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
         path = settings.login(cluster) if login is None else login
-        return self._clients.setdefault(f"kafka {place} {path}", KafkaCluster(place, login=path))
+        return _of_process((place, path, _written(path)), lambda: KafkaCluster(place, login=path))
 
     def _connect(self, url: str) -> ConnectClient:
-        key = f"connect {url}"
-        if key not in self._clients:
-            self._clients[key] = ConnectClient(url)
-        return self._clients[key]
+        return _of_process(("connect", url), lambda: ConnectClient(url))
+
+
+Client = TypeVar("Client")
+_OF_PROCESS: dict[tuple[object, ...], Any] = {}
+_MAKING = Lock()
+
+
+def _of_process(key: tuple[object, ...], make: Callable[[], Client]) -> Client:
+    """Not of the resource: Dagster makes that anew for each tick of a sensor, and an AdminClient is four threads that stay
+    until the garbage is collected. Thirty of them were alive at a time."""
+    with _MAKING:
+        if key not in _OF_PROCESS:
+            _OF_PROCESS[key] = make()
+        found: Client = _OF_PROCESS[key]
+        return found
+
+
+def _written(path: str) -> int | None:
+    """When the login's file was written (ns): a renewed password makes another client."""
+    try:
+        return Path(path).stat().st_mtime_ns if path else None
+    except OSError:
+        return None
 
 
 class CommandPlatform(PlatformClients):

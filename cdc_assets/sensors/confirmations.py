@@ -16,6 +16,16 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.news import TableNews
+from cdc_assets.sensors.recent_runs import last_materializations
+
+_DONE_BY_A_RUN = frozenset(
+    f"cdc/{name}"
+    for name in (
+        *("events_folded", "rows_inserted", "rows_updated", "rows_deleted", "records_quarantined", "late_events"),
+        *("keys_folded_again", "seconds", "events_per_second", "history_versions_added", "history_versions_changed"),
+        *("history_keys_folded_again", "history_seconds"),
+    )
+)
 
 
 def confirmations(
@@ -29,25 +39,39 @@ def confirmations(
 ) -> list[dg.AssetMaterialization]:
     """One for each silver table that holds all there is, once half of its freshness window has passed since the last."""
     idle = {n.table for n in news if not n.waiting and not n.silver_behind} - set(busy)
-    events = (_confirmation(instance, platform, source, t, now) for t in source.tables if names.table_name(t) in idle)
+    keys = {dg.AssetKey(names.asset_key("silver", source, t)): t for t in source.tables if names.table_name(t) in idle}
+    last = last_materializations(instance, [*keys])
+    events = (_confirmation(platform, source, table, key, last.get(key), now) for key, table in keys.items())
     return [event for event in events if event is not None]
 
 
 def _confirmation(
-    instance: dg.DagsterInstance, platform: Platform, source: BaseSource, table: Table, now: float
+    platform: Platform, source: BaseSource, table: Table, key: dg.AssetKey, last: dg.EventLogEntry | None, now: float
 ) -> dg.AssetMaterialization | None:
     window = (table.freshness or source.freshness).fail_after.total_seconds()
-    key = dg.AssetKey(names.asset_key("silver", source, table))
-    last = instance.get_latest_materialization_event(key)
     if last is not None and now - last.timestamp <= window / 2:
         return None
     rows = silver_rows(names.silver_path(platform.lake, source, table))
     if rows is None:
         return None
-    kept = last.asset_materialization.metadata if last and last.asset_materialization else {}
-    # Row count, columns and lineage are still those of the last run; its figures are not those of this moment.
-    metadata: dict[str, Any] = {name: value for name, value in kept.items() if name.startswith("dagster/")}
-    metadata |= {"dagster/row_count": rows, "cdc/events_folded": 0}
     return dg.AssetMaterialization(
-        key, description="nothing new since the last run; silver holds all there is", metadata=metadata
+        key,
+        description="nothing new since the last run; silver holds all there is",
+        metadata={**_kept(last), "dagster/row_count": rows},
     )
+
+
+def _kept(last: dg.EventLogEntry | None) -> dict[str, Any]:
+    """What the last run told of the table, so that its page stays whole; what it had done then is 0 now."""
+    if last is None or last.asset_materialization is None:
+        return {}
+    told: dict[str, Any] = dict(last.asset_materialization.metadata)
+    told |= {name: 0 for name in told if name in _DONE_BY_A_RUN}
+    if "cdc/events_by_op" in told:
+        told["cdc/events_by_op"] = dg.MetadataValue.json({})
+    if last.run_id and "cdc/last_run" not in told:
+        told |= {
+            "cdc/last_run": dg.MetadataValue.dagster_run(last.run_id),
+            "cdc/last_run_at": dg.MetadataValue.timestamp(last.timestamp),
+        }
+    return told

@@ -18,7 +18,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.confirmations import confirmations
 from cdc_assets.sensors.news import TableNews, Waiting, decide
-from cdc_assets.sensors.recent_runs import busy_tables, failure_pauses
+from cdc_assets.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
 
 _TICK_SECONDS = 5
 SOURCE_TAG = "cdc/source"
@@ -106,6 +106,8 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
     states = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     topics = committed.topics if committed else {}
+    backups = [_backup_key(source, table) for table in source.tables] if source.backup else []
+    copied = last_materializations(instance, backups)
     news, problems = [], []
     for table in source.tables:
         topic = names.mirrored_topic(source, table)
@@ -124,7 +126,7 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
                 names.table_name(table),
                 waiting,
                 silver_behind=_silver_behind(platform, source, table, known.records if known else 0),
-                backup_behind=_backup_behind(instance, source, table, known.records if known else 0),
+                backup_behind=_backup_behind(source, copied.get(_backup_key(source, table)), known.records if known else 0),
             )
         )
     return news, problems
@@ -142,10 +144,13 @@ def _silver_behind(platform: Platform, source: BaseSource, table: Table, records
     return any((state.records if state else 0) < records for state in folded)
 
 
-def _backup_behind(instance: dg.DagsterInstance, source: BaseSource, table: Table, records: int) -> bool:
+def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:
+    return dg.AssetKey(names.asset_key("backup", source, table))
+
+
+def _backup_behind(source: BaseSource, last: dg.EventLogEntry | None, records: int) -> bool:
     if source.backup is None:
         return False
-    last = instance.get_latest_materialization_event(dg.AssetKey(names.asset_key("backup", source, table)))
     copied = last.asset_materialization.metadata["dagster/row_count"].value if last and last.asset_materialization else 0
     due = last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
     return due and int(str(copied)) < records

@@ -9,7 +9,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.sensors.dropped_ticks import why_dropped
-from cdc_assets.sensors.recent_runs import last_materialized
+from cdc_assets.sensors.recent_runs import last_materializations
 
 
 def whole_minutes(every: timedelta) -> int:
@@ -46,8 +46,8 @@ def rhythmic(
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        silver = (dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables)
-        if not any(last_materialized(context.instance, key) for key in silver):
+        silver = [dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables]
+        if not last_materializations(context.instance, silver):
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
         if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
             return dg.SkipReason(missed)

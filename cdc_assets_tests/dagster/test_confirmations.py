@@ -36,6 +36,34 @@ def test_after_half_of_the_window_every_idle_table_is_confirmed_with_its_rows(
     assert confirmed(source, platform, instance, after=half + 5, busy=frozenset({"lines"})) == {"orders": 3}
 
 
+def test_a_confirmation_keeps_what_the_last_run_told(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
+    """The asset's page had been left with `cdc/events_folded 0`."""
+    catch_up(platform, instance)
+    key = dg.AssetKey(["silver", "shop", "orders"])
+    told = {"cdc/keys": "id", "cdc/delta_version": 7, "cdc/events_folded": 3, "cdc/rows_inserted": 3, "dagster/row_count": 3}
+
+    @dg.asset(key=key)
+    def orders() -> dg.MaterializeResult:
+        return dg.MaterializeResult(metadata={**told, "cdc/events_by_op": dg.MetadataValue.json({"c": 3})})
+
+    run = dg.materialize([orders], instance=instance).run_id
+    window = source.freshness.fail_after.total_seconds()
+    for passed in (window, 2 * window):
+        news, _ = read_news(instance, platform, source)
+        events = confirmations(instance, platform, source, news, busy=frozenset({"lines"}), now=time.time() + passed)
+        for event in events:
+            instance.report_runless_asset_event(event)
+        shown = {name: value.value for name, value in events[0].metadata.items()}
+        assert shown.pop("cdc/last_run_at") == pytest.approx(time.time(), abs=120)
+        assert shown == {
+            **told,
+            "cdc/events_folded": 0,
+            "cdc/rows_inserted": 0,
+            "cdc/events_by_op": {},
+            "cdc/last_run": run,
+        }
+
+
 def test_a_table_with_news_is_not_confirmed(
     source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
 ) -> None:

@@ -119,6 +119,9 @@ class _DagsterProcess(Component):
             **_SLOW_MACHINE,
             "PYTHONPATH": os.pathsep.join(roots),
             "PYTHONUNBUFFERED": "1",
+            # glibc gives each of some hundred threads (gRPC, delta-rs, librdkafka) an arena, 8 for each core, and keeps what
+            # was once in it.
+            "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
         }
 
     @property

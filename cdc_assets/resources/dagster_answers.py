@@ -1,0 +1,39 @@
+"""What Dagster's webserver answers by GraphQL: the same that its pages show, without loading Dagster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdc_assets import settings
+from cdc_assets.errors import CdcAssetsError
+
+
+class DagsterAwayError(CdcAssetsError):
+    """Dagster's webserver does not answer, or refuses the question."""
+
+
+class DagsterAnswers:
+    """Questions to the webserver at `url` (default: CDC_DAGSTER_URL); each is answered within `seconds`."""
+
+    def __init__(self, url: str | None = None, *, seconds: float = 30.0) -> None:
+        self.url, self._seconds = (url or settings.address("CDC_DAGSTER_URL")).rstrip("/"), seconds
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        """The answer's `data`.
+
+        Raises:
+            DagsterAwayError: with the address, and what it says instead.
+        """
+        import httpx
+
+        try:
+            body = {"query": query, "variables": variables}
+            answer = httpx.post(f"{self.url}/graphql", json=body, timeout=self._seconds, trust_env=False).json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise DagsterAwayError(
+                f"Dagster's webserver at {self.url} does not answer: {error or type(error).__name__}"
+            ) from error
+        if not answer.get("data") or answer.get("errors"):
+            told = "; ".join(str(error.get("message")) for error in answer.get("errors", ())) or "no data"
+            raise DagsterAwayError(f"Dagster's webserver at {self.url} refuses a question: {told}")
+        return dict(answer["data"])

@@ -1,0 +1,115 @@
+"""What the checks of every chain say: each one's latest evaluation, and which have not run.
+
+One failing check fails its table, whatever else passed: `cdc up`, `cdc status` and `cdc wait` read the same verdicts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cdc_assets.resources.dagster_answers import DagsterAnswers
+
+PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
+_LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "ledger", "backup")
+_EVALUATION = "status timestamp evaluation { severity description }"
+_LATEST = f"""{{ assetNodes {{ assetKey {{ path }} assetChecksOrError {{ ... on AssetChecks {{ checks {{
+  name executionForLatestMaterialization {{ {_EVALUATION} }} }} }} }} }} }}"""
+# A run that is under way has planned each of its checks; what was evaluated before lies behind that.
+_BACK = 5
+_ENDED = ("SUCCEEDED", "FAILED", "EXECUTION_FAILED")
+
+
+@dataclass(frozen=True)
+class CheckVerdict:
+    """One check of one asset; `at` in epoch seconds, None where it has not run."""
+
+    asset: tuple[str, ...]
+    name: str
+    state: str
+    description: str = ""
+    at: float | None = None
+
+    @property
+    def place(self) -> str:
+        """`silver/bank/accounts reconciled`."""
+        return f"{'/'.join(self.asset)} {self.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For `cdc status -o json`."""
+        return {**asdict(self), "asset": "/".join(self.asset)}
+
+
+def verdict(
+    asset: Sequence[str], name: str, *, passed: bool, warns: bool, description: str, at: float | None = None
+) -> CheckVerdict:
+    """Of one evaluation; `warns`: its severity is a warning."""
+    state = PASSED if passed else WARNED if warns else FAILED
+    return CheckVerdict(tuple(asset), name, state, description, at)
+
+
+def check_verdicts(dagster: DagsterAnswers) -> list[CheckVerdict]:
+    """Every check of the chains in the definitions that Dagster has loaded.
+
+    Raises:
+        DagsterAwayError: it cannot be asked.
+    """
+    latest: dict[tuple[tuple[str, ...], str], Mapping[str, Any] | None] = {}
+    for node in dagster.ask(_LATEST)["assetNodes"]:
+        asset = tuple(node["assetKey"]["path"])
+        if asset[0] in _LAYERS and len(asset) in (2, 3):
+            for check in node["assetChecksOrError"].get("checks", ()):
+                latest[asset, check["name"]] = check["executionForLatestMaterialization"]
+    # An asset that was materialized since has no evaluation of its newest state: the one before still says what was found.
+    open_keys = [key for key, found in latest.items() if found is None or found["status"] not in _ENDED]
+    latest |= _earlier(dagster, open_keys)
+    return [_verdict(key, found) for key, found in latest.items()]
+
+
+def _earlier(
+    dagster: DagsterAnswers, keys: Sequence[tuple[tuple[str, ...], str]]
+) -> dict[tuple[tuple[str, ...], str], Mapping[str, Any] | None]:
+    if not keys:
+        return {}
+    asked = []
+    for number, (asset, name) in enumerate(keys):
+        chosen = f"assetKey: {{path: {json.dumps(asset)}}}, checkName: {json.dumps(name)}, limit: {_BACK}"
+        asked.append(f"c{number}: assetCheckExecutions({chosen}) {{ {_EVALUATION} }}")
+    answer = dagster.ask(f"{{ {' '.join(asked)} }}")
+    return {
+        key: next((each for each in answer[f"c{number}"] if each["status"] in _ENDED), None) for number, key in enumerate(keys)
+    }
+
+
+def _verdict(key: tuple[tuple[str, ...], str], found: Mapping[str, Any] | None) -> CheckVerdict:
+    if found is None:
+        return CheckVerdict(*key, NOT_RUN)
+    told = found["evaluation"]
+    if told is None:
+        return CheckVerdict(*key, FAILED, "its run ended without a result", found["timestamp"])
+    return verdict(
+        *key,
+        passed=found["status"] == "SUCCEEDED",
+        warns=told["severity"] == "WARN",
+        description=told["description"] or "",
+        at=found["timestamp"],
+    )
+
+
+def of_table(verdicts: Iterable[CheckVerdict], source: str, table: str) -> list[CheckVerdict]:
+    """Those of the table's own assets."""
+    return [each for each in verdicts if each.asset[1:] == (source, table)]
+
+
+def summary(verdicts: Iterable[CheckVerdict]) -> str:
+    """`pass`, `2 failed`, `pass, 1 warns`, `pass, 3 not run`, `not run`; empty where there is no check."""
+    states = [each.state for each in verdicts]
+    failed, warned, missing = (states.count(state) for state in (FAILED, WARNED, NOT_RUN))
+    if not states or missing == len(states):
+        return "not run" if states else ""
+    words = [f"{failed} failed"] if failed else ["pass"]
+    words += [f"{warned} warn"] if warned else []
+    words += [f"{missing} not run"] if missing else []
+    return ", ".join(words)
