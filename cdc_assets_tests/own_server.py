@@ -18,6 +18,7 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.live_source import NAME, Part
+from cdc_assets_tests.programs.wanted import LOCALES, command, find_file
 
 
 @dataclass
@@ -81,9 +82,12 @@ class PostgresWithLocales(Postgres):
 
 def with_locale(site: Site, folder: Path, locale: str) -> Postgres:
     """With this locale of glibc, such as en_US.UTF-8, whose source is in Debian's package `locales`."""
+    define = command(LOCALES, "localedef")
     folder.mkdir(mode=0o755)
     name, _, encoding = locale.partition(".")
-    subprocess.run(["localedef", "-i", name, "-f", encoding, str(folder / locale)], check=True)
+    sources = find_file("usr/share/i18n")
+    environment = {**os.environ, "I18NPATH": str(sources)}
+    subprocess.run([define, "-i", name, "-f", encoding, str(folder / locale)], env=environment, check=True)
     server = PostgresWithLocales(site)
     server.locales = folder
     return server

@@ -16,6 +16,7 @@ from pathlib import Path
 import typer
 
 from cdc_assets.cli.progress import console
+from cdc_assets.cli.test_tally import last_line, read_tally
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = sys.executable
@@ -28,21 +29,27 @@ _LINT: tuple[Step, ...] = (
 # By cdc_assets_tests/parts.py. Two at a time leave a third of two cores idle, three leave nothing. nice does not help: a stack's
 # processes are sessions of their own, and scheduled as such.
 _AT_A_TIME = 3
-_STEPS: tuple[Step, ...] = (
-    *((f"pytest --part={part}", [*_PYTEST, f"--part={part}"]) for part in ("spark", "live", "e2e", "order", "stack", "rest")),
-    ("mypy", [_PYTHON, "-m", "mypy"]),
-)
+_PARTS = ("spark", "live", "e2e", "order", "stack", "rest")
 
 
 def test(context: typer.Context) -> None:
     """Run everything, or what the given pytest arguments select (then without lint, and one after the other)."""
     with ExitStack() as folders:
+        results = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-results-")))
+        # It tells by itself what it cannot bring; the tests that need it are skipped.
+        subprocess.run([_PYTHON, "-m", "cdc_assets_tests.programs"], cwd=_ROOT, check=True)
         if context.args:
-            failed = _one_by_one([("pytest", [_PYTHON, "-m", "pytest", *context.args])], _environment(folders))
+            command = [_PYTHON, "-m", "pytest", f"--junitxml={results / 'pytest.xml'}", *context.args]
+            failed = _one_by_one([("pytest", command)], _environment(folders))
         else:
-            failed = _one_by_one(_LINT, _environment(folders)) + _side_by_side(folders)
+            failed = _one_by_one(_LINT, _environment(folders)) + _side_by_side(folders, results)
+        outcomes, reasons = read_tally(sorted(results.iterdir()))
+    for reason, count in sorted(reasons.items()):
+        console.print(f"skipped {count}: {reason}", markup=False)
     if failed:
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
+    console.print(last_line(outcomes, reasons), markup=False)
+    if failed:
         raise typer.Exit(1)
 
 
@@ -61,9 +68,9 @@ def _one_by_one(steps: Iterable[Step], environment: Mapping[str, str]) -> list[s
     return failed
 
 
-def _side_by_side(folders: ExitStack) -> list[str]:
+def _side_by_side(folders: ExitStack, results: Path) -> list[str]:
     """Some at a time, the next when one has ended; what this thread runs is seen as it comes, the rest in the end."""
-    waiting = deque(_STEPS)
+    waiting = deque(_steps(results))
     first, folder = waiting.popleft(), Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
     own, *others = [_environment(folders) for _ in range(_AT_A_TIME)]
 
@@ -83,6 +90,13 @@ def _side_by_side(folders: ExitStack) -> list[str]:
             console.file.write(output.read_text(errors="replace"))
             failed += [name] if code else []
     return failed
+
+
+def _steps(results: Path) -> Iterator[Step]:
+    """Each part of the suite, which leaves its results in the folder, and the types."""
+    for part in _PARTS:
+        yield f"pytest --part={part}", [*_PYTEST, f"--part={part}", f"--junitxml={results / part}.xml"]
+    yield "mypy", [_PYTHON, "-m", "mypy"]
 
 
 def _taken(waiting: deque[Step]) -> Iterator[Step]:

@@ -148,6 +148,11 @@ def _make_or_exit(root: Path, groups: set[str], environment: dict[str, str]) -> 
 def main() -> None:
     """ROOT ARGS..."""
     root, arguments = Path(sys.argv[1]), sys.argv[2:]
+    if arguments[:1] == ["test"] and {"--help", "-h"} & set(arguments):
+        import test_help
+
+        print(test_help.TEXT, end="")
+        return
     groups = groups_for(arguments)
     environment = dict(os.environ)
     try:

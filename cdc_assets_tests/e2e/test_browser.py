@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.programs.wanted import CHROMIUM, command
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 _TIMEOUT_MS = 60_000
@@ -18,8 +18,7 @@ _TIMEOUT_MS = 60_000
 def page() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium")
-    assert chromium, "install chromium: the browser test needs it"
+    chromium = command(CHROMIUM, "chromium")
     quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=quiet)

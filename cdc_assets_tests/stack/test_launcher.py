@@ -161,3 +161,18 @@ def test_a_finished_environment_needs_neither_uv_nor_the_network(tmp_path: Path)
     (root / "uv.lock").write_text("changed", encoding="utf-8")
     result = subprocess.run(command, env={**environment, "CDC_UV": "/bin/false"}, capture_output=True, text=True, check=False)
     assert (result.returncode, "uv sync exited with 1" in result.stderr) == (1, True)
+
+
+def test_help_for_the_tests_needs_no_environment_and_downloads_nothing(tmp_path: Path) -> None:
+    root = repository(tmp_path, "http://127.0.0.1:9", a_wheel())
+    (root / "pyproject.toml").write_text("", encoding="utf-8")
+    (root / "cdc_assets").symlink_to(ROOT / "cdc_assets")
+    script = str(ROOT / "cdc_assets" / "launcher" / "environment.py")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CDC_UV": "/bin/false"}
+    before = sorted(tmp_path.rglob("*"))
+    for arguments in (["test", "--help"], ["test", "-x", "-h"]):
+        command = [sys.executable, "-I", script, str(root), *arguments]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.startswith("Usage: cdc test [PYTEST ARGUMENTS]...\n")
+    assert sorted(tmp_path.rglob("*")) == before
