@@ -117,9 +117,7 @@ class PlotsMissingError(CdcAssetsError):
     """A picture was asked for, and matplotlib is not installed."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "plots need matplotlib, which is not installed: ./cdc ledger … --plot FILE installs it, or pip install matplotlib"
-        )
+        super().__init__("plots need matplotlib, which is not installed: ./cdc up installs it, or pip install matplotlib")
 
 
 class RenderError(CdcAssetsError):

@@ -38,13 +38,14 @@ def build_ledger_assets(source: BaseSource) -> dg.AssetsDefinition:
         for table in tables:
             yield dg.MaterializeResult(
                 asset_key=dg.AssetKey(names.asset_key("ledger", source, table)),
-                metadata=_metadata(platform.lake, source, table, found.get(names.table_name(table))),
+                metadata=metadata_of(platform.lake, source, table, found.get(names.table_name(table))),
             )
 
     return ledger
 
 
-def _metadata(lake: str, source: BaseSource, table: Table, place: Counted | None) -> dict[str, Any]:
+def metadata_of(lake: str, source: BaseSource, table: Table, place: Counted | None) -> dict[str, Any]:
+    """What Dagster shows of a table's ledger: sums, the last windows, and where matplotlib is installed their picture."""
     if place is None:
         return {"cdc/events": 0}
     hours = read_windows(lake, source, table, window="1h")

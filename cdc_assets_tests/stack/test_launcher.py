@@ -176,3 +176,19 @@ def test_help_for_the_tests_needs_no_environment_and_downloads_nothing(tmp_path:
         assert (result.returncode, result.stderr) == (0, "")
         assert result.stdout.startswith("Usage: cdc test [PYTEST ARGUMENTS]...\n")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_up_brings_what_draws_the_ledgers_picture(tmp_path: Path) -> None:
+    root = repository(tmp_path, "http://127.0.0.1:9", a_wheel())
+    (root / "pyproject.toml").write_text("", encoding="utf-8")
+    asked = tmp_path / "asked"
+    uv = tmp_path / "uv"
+    uv.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 1\n', encoding="utf-8")
+    uv.chmod(0o755)
+    script = str(ROOT / "cdc_assets" / "launcher" / "environment.py")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CDC_UV": str(uv)}
+    for arguments in (["up"], ["validate"]):
+        subprocess.run([sys.executable, "-I", script, str(root), *arguments], env=environment, capture_output=True, check=False)
+    up, validate = asked.read_text(encoding="utf-8").splitlines()
+    assert "--group=plots" in up.split()
+    assert "--group=plots" not in validate.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import io
 import json
@@ -17,6 +18,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from cdc_assets import names
+from cdc_assets.assets.ledger import metadata_of
 from cdc_assets.checks import ledger as checks
 from cdc_assets.checks.ledger import ledger_keys, results
 from cdc_assets.cli import app
@@ -238,6 +240,18 @@ def test_the_picture(shop: Source, tmp_path: Path) -> None:
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (1000, 750)
     assert len(png([], title="empty", window="1m", dpi=40)) > 500
+
+
+def test_the_asset_shows_the_picture_in_dagster(shop: Source, tmp_path: Path) -> None:
+    """By Dagster's own markdown: an image within its address, and small, since each materialization stores it."""
+    write(tmp_path / "lake", [pane(m * 60, op, 5) for m in range(24 * 7) for op in "cud"])
+    lake = str(tmp_path / "lake")
+    shown = metadata_of(lake, shop, shop.tables[0], places(lake, shop)["orders"])["cdc/plot"].value
+    title, _, data = shown.removesuffix(")").partition("](data:image/png;base64,")
+    assert title == "![shop/orders, windows of 1h (UTC)"
+    picture = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert (picture.format, picture.width) == ("PNG", 640)
+    assert len(data) < 20_000
 
 
 def test_few_late_events_keep_their_colours() -> None:
