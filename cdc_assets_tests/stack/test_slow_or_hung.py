@@ -108,7 +108,7 @@ def test_on_a_busy_machine_a_broker_is_not_ended_and_nothing_is_given_up(
     # Its storage is formatted before the load begins: that is a JVM of its own.
     broker.prepare()
     with busy_machine(30), watching(broker) as watched:
-        until(lambda: watched.state.health == "healthy" or watched.state.restarts > 0)
+        until(lambda: watched.state.health == "healthy" or watched.state.restarts > 0, seconds=400)
         assert watched.state.restarts == 0, watched.state.detail
         process = process_of(watched)
         # Slower still: it has a sixteenth of the time that the others leave it.
