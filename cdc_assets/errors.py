@@ -130,3 +130,7 @@ class MirrorError(CdcAssetsError):
 
 class IncarnationError(CdcAssetsError):
     """A source's server was restored, or is another one, and its connector must not go on from its offset."""
+
+
+class RemovalError(CdcAssetsError):
+    """A source cannot be removed as it was asked for, or a part of it did not go."""

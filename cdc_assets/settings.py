@@ -45,9 +45,21 @@ def home() -> Path:
 
 
 def sources_folder() -> Path:
-    """The folder of the registry's YAML files."""
+    """The folder of the registry's YAML files: `CDC_SOURCES`, else that of the examples, or of none (`cdc up --no-examples`)."""
     override = os.environ.get("CDC_SOURCES")
-    return Path(override) if override else Path(__file__).parent / "sources"
+    if override:
+        return Path(override)
+    return without_examples() if without_examples().is_dir() else example_sources()
+
+
+def example_sources() -> Path:
+    """The folder of the examples' registry files."""
+    return Path(__file__).parent / "sources"
+
+
+def without_examples() -> Path:
+    """A registry without a source, which is there after `cdc up --no-examples`."""
+    return home() / "no-examples"
 
 
 def user_definitions() -> str | None:

@@ -22,6 +22,7 @@ from cdc_assets.assets.record_form import record_form
 from cdc_assets.errors import TopicGapError
 from cdc_assets.incarnation.memory import Memory
 from cdc_assets.onboarding import run as onboarding
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
@@ -154,7 +155,8 @@ def append(platform: Platform, source: BaseSource, found: Look, operation: str, 
         )
         result = platform.spark().run(bronze_job.run, spec)
         seconds += result.seconds
-        say(f"batch {number + 1}: {result.rows_read} records of {len(parts)} tables in {result.seconds:.2f} s")
+        told = f"{quantity(result.rows_read, 'record')} of {quantity(len(parts), 'table')}"
+        say(f"batch {number + 1}: {told} in {result.seconds:.2f} s")
     return seconds, {topic: len(parts) for topic, parts in work.items()}
 
 

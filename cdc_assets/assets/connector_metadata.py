@@ -9,8 +9,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from cdc_assets.resources.connect import ConnectorStatus
-
-RUNBOOK = "docs/operations.md"
+from cdc_assets.runbook import runbook
 
 
 def of_status(url: str, status: ConnectorStatus) -> dict[str, Any]:
@@ -24,7 +23,7 @@ def of_status(url: str, status: ConnectorStatus) -> dict[str, Any]:
         "cdc/tasks_running": sum(task == "RUNNING" for task in status.tasks),
         "cdc/tasks": dg.MetadataValue.table(rows) if rows else "none",
         "cdc/connect": dg.MetadataValue.url(f"{url}/connectors/{quote(status.name, safe='')}/status"),
-        "cdc/runbook": RUNBOOK,
+        "cdc/runbook": runbook("connector_running"),
     }
 
 

@@ -145,6 +145,17 @@ def _keys(table: Table, found: CatalogueTable) -> str:
     return ", ".join(table.keys or found.primary_key) or "none: appended"
 
 
+def column_schema(columns: Sequence[Column], found: CatalogueTable) -> dg.TableSchema:
+    """The columns with the comments that the source's database has of them."""
+    comments = {column.name: column.comment or None for column in found.columns}
+    return dg.TableSchema(
+        [
+            dg.TableColumn(c.name, c.source_type, comments.get(c.name), dg.TableColumnConstraints(nullable=c.nullable))
+            for c in columns
+        ]
+    )
+
+
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     bronze = dg.AssetKey(names.asset_key("bronze", source, table))
     path = names.silver_path(lake, source, table)
@@ -153,9 +164,7 @@ def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable
     columns = ledger.columns if ledger else source_columns(source, table, found)
     return {
         "dagster/row_count": silver_rows(path) or 0,
-        "dagster/column_schema": dg.TableSchema(
-            [dg.TableColumn(c.name, c.source_type, constraints=dg.TableColumnConstraints(nullable=c.nullable)) for c in columns]
-        ),
+        "dagster/column_schema": column_schema(columns, found),
         "dagster/column_lineage": dg.TableColumnLineage(
             {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}
         ),

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names, settings
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
@@ -40,7 +41,7 @@ def connector_spec(source: CapturedSource) -> dg.AssetSpec:
     """The source's connector."""
     return dg.AssetSpec(
         dg.AssetKey(names.asset_key("connector", source)),
-        description=source.description or f"Captures {len(source.tables)} tables of {source.name}.",
+        description=source.description or f"Captures {quantity(len(source.tables), 'table')} of {source.name}.",
         group_name=source.name,
         kinds={*KINDS["connector"], source.database.kind},
         owners=source.owners,

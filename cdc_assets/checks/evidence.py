@@ -10,6 +10,7 @@ import dagster as dg
 
 from cdc_assets.assets.connector_metadata import of_status
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.result import NOT_COMPARED, Difference, Row, TableResult
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.volumetry.transport import TransportCount
@@ -35,7 +36,7 @@ def of_connector(name: str, status: ConnectorStatus | None, url: str = "") -> Ev
         return False, f"connector {name} does not exist; materialize the connector asset", {"cdc/state": "absent"}
     metadata = of_status(url, status)
     if status.running:
-        return True, f"RUNNING with {len(status.tasks)} task(s) RUNNING", metadata
+        return True, f"RUNNING with {quantity(len(status.tasks), 'task')} RUNNING", metadata
     metadata["cdc/trace"] = "\n".join(status.trace)
     if status.state in ("PAUSED", "STOPPED"):
         return (
@@ -58,7 +59,7 @@ def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
         TALLIES_KEY: dg.MetadataValue.json({"topic": measured.topic.to_json(), "mirror": measured.mirror.to_json()}),
     }
     if measured.equal:
-        return True, f"{measured.bronze_rows} records in topic, mirror and bronze", metadata
+        return True, f"{quantity(measured.bronze_rows, 'record')} in topic, mirror and bronze", metadata
     return False, "; ".join(measured.differences), metadata
 
 
@@ -128,6 +129,7 @@ def of_backup(report: VerifyReport) -> Evidence:
         "cdc/differences": dg.MetadataValue.json(list(report.differences)[:100]),
     }
     if report.ok:
-        return True, f"{report.objects} objects of {report.manifests} manifests with {report.records} records", metadata
+        held = f"{quantity(report.objects, 'object')} of {quantity(report.manifests, 'manifest')}"
+        return True, f"{held} with {quantity(report.records, 'record')}", metadata
     shown = "; ".join(report.differences[:5])
-    return False, f"{len(report.differences)} difference(s): {shown}", metadata
+    return False, f"{quantity(len(report.differences), 'difference')}: {shown}", metadata

@@ -17,7 +17,6 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 NAME = "nothing_lost"
-RUNBOOK = "docs/mirroring.md"
 
 
 def mirror_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
@@ -94,6 +93,5 @@ def _metadata(state: MirrorState) -> dict[str, Any]:
         "cdc/state": state.state,
         "cdc/lag": state.lag,
         **({"cdc/lost": dg.MetadataValue.table(lost), "cdc/repair": state.repair or "none"} if lost else {}),
-        "cdc/runbook": RUNBOOK,
         "cdc/mirror": dg.MetadataValue.json(state.to_json()),
     }

@@ -12,6 +12,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.checks.result import check_result
+from cdc_assets.quantity import quantity
 from cdc_assets.quarantine.held import Held, held
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
@@ -64,7 +65,6 @@ def evidence(source: BaseSource, table: Table, records: list[Held]) -> tuple[boo
         "cdc/by_class": dg.MetadataValue.json(dict(Counter(h.facts["error_class"] for h in records))),
         "cdc/first_message": oldest.facts["message"],
     }
-    text = (
-        f"{len(records)} record(s) in quarantine since {oldest.facts['first_seen']:%Y-%m-%d %H:%M}, {len(rows)} row(s) in doubt"
-    )
+    since = f"{oldest.facts['first_seen']:%Y-%m-%d %H:%M}"
+    text = f"{quantity(len(records), 'record')} in quarantine since {since}, {quantity(len(rows), 'row')} in doubt"
     return False, f"{text}: cdc quarantine list {place}", metadata

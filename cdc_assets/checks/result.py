@@ -7,6 +7,8 @@ from typing import Any
 
 import dagster as dg
 
+from cdc_assets.runbook import runbook
+
 
 def check_result(
     key: dg.AssetCheckKey,
@@ -23,5 +25,5 @@ def check_result(
         check_name=key.name,
         severity=severity,
         description=description,
-        metadata=metadata,
+        metadata={**metadata, "cdc/runbook": runbook(key.name)},
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -19,12 +20,30 @@ Messages for people go to stderr, data to stdout. A failure is one clear text an
 stack trace as well.
 """
 app = typer.Typer(
-    name="cdc", cls=LazyGroup, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False, help=_HELP
+    name="cdc",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=_HELP,
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from cdc_assets.cli.version import software_version
+
+        print(f"cdc {software_version()}")
+        raise typer.Exit
+
+
 @app.callback()
-def cdc() -> None:
+def cdc(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Options before the verb."""
 
 

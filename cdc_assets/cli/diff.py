@@ -10,6 +10,7 @@ import typer
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import CapturedSource, Source
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
@@ -66,8 +67,9 @@ def apply(
             print(f"cdc: {applied.name}: only changes of {late} come from now on; for the rows too: {rows}", file=sys.stderr)
         if not is_data(output):
             changed = f" ({', '.join(applied.changed_keys)})" if applied.changed_keys else ""
-            changed += f" (goes on from {applied.resumed_offsets} offset(s))" if applied.resumed_offsets else ""
-            print(f"{applied.name}: {applied.summary}{changed}, {applied.status.state}, {len(applied.status.tasks)} task(s)")
+            changed += f" (goes on from {quantity(applied.resumed_offsets, 'offset')})" if applied.resumed_offsets else ""
+            tasks = quantity(len(applied.status.tasks), "task")
+            print(f"{applied.name}: {applied.summary}{changed}, {applied.status.state}, {tasks}")
     if is_data(output):
         print_document(done, output)
     if failed:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
-from cdc_assets.cli.verbs import VERBS, Verb
+from cdc_assets.cli.verbs import GROUPS, VERBS, Verb
 
 
 class Verbs(Mapping[str, Any]):
@@ -69,6 +69,19 @@ class LazyGroup(TyperGroup):
         return self._listed.get(cmd_name) or self.commands.get(cmd_name)
 
     @override
+    def invoke(self, ctx: Any) -> Any:
+        """In plain words also what typer, which asks pydantic, finds wrong in an option."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            errors = getattr(error.__cause__, "errors", None)
+            if errors is not None:
+                from cdc_assets.registry.plain_words import plain_words
+
+                error.message = "; ".join(dict.fromkeys(plain_words(found) for found in errors(include_url=False)))
+            raise
+
+    @override
     def format_help(self, ctx: Any, formatter: Any) -> None:
         with self._by_summary():
             super().format_help(ctx, formatter)
@@ -81,7 +94,11 @@ class LazyGroup(TyperGroup):
     @contextmanager
     def _by_summary(self) -> Iterator[None]:
         """Within the block a verb is its name and its summary."""
-        self._listed = {name: TyperCommand(name, help=verb.summary) for name, verb in VERBS.items()}
+        self._listed = {
+            name: TyperCommand(name, help=verb.summary, rich_help_panel=title)
+            for title, verbs in GROUPS.items()
+            for name, verb in verbs.items()
+        }
         try:
             yield
         finally:

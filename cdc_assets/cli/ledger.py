@@ -18,6 +18,7 @@ from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
 from cdc_assets.ledger.read import WINDOWS, WindowCount, closed, places, read_windows, total
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.registry.models import BaseSource, Table
 from spark.ledger.state import Counted
@@ -129,11 +130,11 @@ def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> N
     platform, console = Platform(), Console(stderr=True, highlight=False)
     if dry_run:
         place = places(platform.lake, source).get(names.table_name(table))
-        what = "all events again" if again else f"{behind(platform.lake, source, table, place)} events"
+        what = "all events again" if again else f"{quantity(behind(platform.lake, source, table, place), 'event')}"
         console.print(f"{source.name}/{names.table_name(table)}: would count {what}")
         return
     result = count_events(platform, source, [table], again=again)
-    console.print(f"counted {result.rows_read} events in {result.seconds:.1f} s")
+    console.print(f"counted {quantity(result.rows_read, 'event')} in {result.seconds:.1f} s")
     for name, why in result.detail.get("not_anew", {}).items():
         console.print(f"{source.name}/{name}: its topics keep what was counted of them: {why}")
 

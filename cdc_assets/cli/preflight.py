@@ -9,6 +9,7 @@ import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.quantity import quantity
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
@@ -17,6 +18,7 @@ def preflight(
     sources: Chosen = None,
     fix: Annotated[bool, typer.Option("--fix", help="Run the statements that are safe, then look again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: print the statements, run none.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what holds, too.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Check source databases before and during capture. Exit 1 when something that capture needs does not hold."""
@@ -38,14 +40,16 @@ def preflight(
         reports.append(report)
         if is_data(output):
             continue
-        shown = [f for f in report.findings if f.level != "ok"]
+        shown = [f for f in report.findings if verbose or f.level != "ok"]
         if fix and dry_run:
             shown = [f for f in shown if f.safe]
         for found in shown:
-            print(f"{source.name}: {found.level}: {found.subject} {found.message}")
-            print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
-        held = sum(f.level == "ok" for f in report.findings)
-        print(f"{source.name}: {held} hold, {len(report.warnings)} warning(s), {len(report.failures)} failure(s)")
+            print(f"{source.name}: {found.level}: {found.check}: {found.subject} {found.message}")
+            if found.level != "ok":
+                print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
+        held = quantity(sum(f.level == "ok" for f in report.findings), "rule")
+        counted = f"{quantity(len(report.warnings), 'warning')}, {quantity(len(report.failures), 'failure')}"
+        print(f"{source.name}: {held} kept{'' if verbose else ' (-v lists them)'}, {counted}")
     if is_data(output):
         print_document([report.to_json() for report in reports], output)
     if any(report.failures for report in reports):

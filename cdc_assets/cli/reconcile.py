@@ -21,6 +21,7 @@ from cdc_assets import names, settings
 from cdc_assets.cli.judged import judged
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
@@ -141,7 +142,7 @@ def _heal(platform: Platform, source: BaseSource, table: Table, result: TableRes
     except CdcAssetsError as error:
         print(f"{told}: not healed: {error}", file=sys.stderr)
         return 0
-    print(f"{told}: {refolded} key(s) folded again, {again} read again", file=sys.stderr)
+    print(f"{told}: {quantity(refolded, 'key')} folded again, {again} read again", file=sys.stderr)
     if not refolded + again:
         print(f"{told}: no event can be read again for what differs; see docs/reconciliation.md, Healing", file=sys.stderr)
     return refolded + again

@@ -11,6 +11,7 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.render.connector import renamed
@@ -44,7 +45,7 @@ def render_verb(
     else:
         for each in found:
             print(f"{each.action:7}{out / each.path}")
-    print(f"{len(files)} file(s), {len(found)} of {out / target} differ", file=sys.stderr)
+    print(f"{quantity(len(files), 'file')}, {len(found)} of {out / target} differ", file=sys.stderr)
     if check and found:
         raise typer.Exit(1)
 

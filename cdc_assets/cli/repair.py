@@ -68,7 +68,7 @@ def bronze(
     try:
         chosen = declared.table(table)
     except KeyError as error:
-        raise TopicGapError(str(error.args[0])) from None
+        raise typer.BadParameter(str(error.args[0])) from None
     platform, topic, short = Platform(), names.mirrored_topic(declared, chosen), names.table_name(chosen)
     found = look(platform, declared, [chosen])
     gap = {**found.gaps, **found.missing}.get(topic)

@@ -21,6 +21,8 @@ def traffic(
 ) -> None:
     """Write to the bank while it is captured."""
     home = Home(settings.home())
+    if not (home.secrets / "bank_db_password").exists():
+        raise StackError("traffic", f"the example source bank is not loaded in {home.root}", "./cdc up")
     command = [binary("pgbench"), "--no-vacuum", f"--rate={rate}", f"--time={seconds}", f"--client={clients}", "--progress=10"]
     command += [
         "-h",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def up(
     brokers: Annotated[int | None, typer.Option(help="Brokers per Kafka cluster: 1 or 3 (with replication factor 3).")] = None,
-    examples: Annotated[bool, typer.Option(help="Load the example sources into the embedded PostgreSQL.")] = True,
+    examples: Annotated[bool, typer.Option(help="Have the example sources, where they are declared.")] = True,
     main_job: Annotated[
         bool, typer.Option(help="Then carry the sources through to silver and backup, and show the result.")
     ] = True,
@@ -37,12 +37,12 @@ def up(
     """Start everything, wait until it is healthy, and run the main job."""
     home = Home(settings.home())
     began = time.monotonic()
+    names = _sources_with(examples=examples)
     _check_user_definitions()
-    if jars := start.missing_jars():
-        with download_bar("jars", sum(jar.size for jar in jars)) as advance:
-            start.fetch_jars(jars, advance)
+    _fetch_missing_jars()
     started = start.start(home, brokers=brokers)
-    loader = _Examples(home) if examples else None
+    loader = _Examples(home, names) if examples else None
+    main_job = main_job and _has_work(names)
     if main_job:
         settings.export_stack_environment()
         # Two seconds of imports, while the components start.
@@ -68,6 +68,28 @@ def up(
         _run_main_job(stands)
     else:
         stands(lambda _: None)
+
+
+def _has_work(names: list[str]) -> bool:
+    """Whether there is a source to carry; it is said where there is none."""
+    if not names:
+        console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
+    return bool(names)
+
+
+def _fetch_missing_jars() -> None:
+    if jars := start.missing_jars():
+        with download_bar("jars", sum(jar.size for jar in jars)) as advance:
+            start.fetch_jars(jars, advance)
+
+
+def _sources_with(*, examples: bool) -> list[str]:
+    """The names of the declared sources, with or without the examples of ours."""
+    from cdc_assets.registry.loader import load_sources
+    from cdc_assets.stack.examples import declare_examples
+
+    declare_examples(declared=examples)
+    return [source.name for source in load_sources(settings.sources_folder())]
 
 
 def _check_user_definitions() -> None:
@@ -97,8 +119,8 @@ def _run_main_job(stands: main_job.Stands) -> None:
 class _Examples:
     """Loads the example sources as soon as PostgreSQL is healthy, while the slower components still start."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, home: Home, declared: list[str]) -> None:
+        self._home, self._declared = home, declared
         self._pool = ThreadPoolExecutor(1)
         self._loading: Future[None] | None = None
         self._own = "CDC_POSTGRES_HOST" not in external_addresses(home)
@@ -111,7 +133,7 @@ class _Examples:
     def _load(self) -> None:
         from cdc_assets.stack.examples import load_examples
 
-        load_examples(load(self._home))
+        load_examples(load(self._home), self._declared)
 
     def result(self) -> None:
         if self._loading:

@@ -11,6 +11,7 @@ import typer
 from cdc_assets import settings
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.names import table_name
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
 
@@ -29,11 +30,13 @@ def validate(
             print_document({"valid": False, "findings": findings}, output)
         else:
             print(error, file=sys.stderr)
-            print(f"{len(error.findings)} finding(s) in {place}", file=sys.stderr)
+            print(f"{quantity(len(error.findings), 'finding')} in {place}", file=sys.stderr)
         raise typer.Exit(1) from None
     if is_data(output):
         print_document({"valid": True, "sources": {s.name: [table_name(t) for t in s.tables] for s in sources}}, output)
         return
     for source in sources:
-        print(f"{source.name}: {len(source.tables)} tables ({', '.join(table_name(table) for table in source.tables)})")
-    print(f"{len(sources)} source(s) in {place} are valid")
+        print(
+            f"{source.name}: {quantity(len(source.tables), 'table')} ({', '.join(table_name(table) for table in source.tables)})"
+        )
+    print(f"{quantity(len(sources), 'source')} in {place}: valid")

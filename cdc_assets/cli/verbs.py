@@ -24,31 +24,45 @@ class Verb:
 
 _ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-VERBS: Mapping[str, Verb] = {
-    "up": Verb("up:up", "Start everything, wait until it is healthy, carry the sources."),
-    "down": Verb("down:down", "Stop the stack; --wipe removes its data."),
-    "status": Verb("status:status", "Show what runs, how far each table is, what its checks say."),
-    "logs": Verb("logs:logs", "Print a component's log."),
-    "traffic": Verb("traffic:traffic", "Write to the bank while it is captured."),
-    "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),
-    "validate": Verb("validate:validate", "Check the registry's files; no service is asked."),
-    "env": Verb("env:env", "Print the running stack's addresses as `export` lines."),
-    "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),
-    "diff": Verb("diff:diff", "Show what `cdc apply` would change."),
-    "apply": Verb("diff:apply", "Bring the connectors to what is declared."),
-    "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
-    "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),
-    "onboard": Verb("onboard:onboard", "Take tables into a running connector; no change is lost."),
-    "offboard": Verb("onboard:offboard", "Take tables out of a running connector; the data stays."),
-    "get": Verb("get:get", "List connectors, tables, topics or mirrors, failed first."),
-    "describe": Verb("get:describe", "Show all that Connect knows of one connector."),
-    "restart": Verb("connector_verbs:restart", "Restart what has failed of connectors."),
-    "pause": Verb("connector_verbs:pause", "Pause connectors; for longer, stop them."),
-    "resume": Verb("connector_verbs:resume", "Let paused or stopped connectors run."),
-    "stop": Verb("connector_verbs:stop", "Stop connectors; config and offsets stay."),
-    "render": Verb("render:render_verb", "Write manifests from the registry."),
-    "test": Verb("test:test", "Run all tests, or what pytest arguments select.", _ANYTHING),
-    "offsets": Verb("offsets:app", "Get, set or reset where a connector goes on from."),
-    "repair": Verb("repair:app", "Mend what a red check has named."),
-    "quarantine": Verb("quarantine:app", "Records that silver could not fold: list, show, redrive, drop."),
+GROUPS: Mapping[str, Mapping[str, Verb]] = {
+    "The stack": {
+        "up": Verb("up:up", "Start everything, wait until it is healthy, carry the sources."),
+        "down": Verb("down:down", "Stop the stack; --wipe removes its data."),
+        "status": Verb("status:status", "Show what runs, how far each table is, what its checks say."),
+        "logs": Verb("logs:logs", "Print a component's log."),
+        "env": Verb("env:env", "Print the running stack's addresses as `export` lines."),
+        "traffic": Verb("traffic:traffic", "Write to the bank while it is captured."),
+        "test": Verb("test:test", "Run all tests, or what pytest arguments select.", _ANYTHING),
+    },
+    "Sources and tables": {
+        "validate": Verb("validate:validate", "Check the registry's files; no service is asked."),
+        "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),
+        "onboard": Verb("onboard:onboard", "Take tables into a running connector; no change is lost."),
+        "offboard": Verb("onboard:offboard", "Take tables out of a running connector; the data stays."),
+        "remove": Verb("remove:remove", "Remove a source; its data stays unless it is named."),
+        "render": Verb("render:render_verb", "Write manifests from the registry."),
+    },
+    "Is it right?": {
+        "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),
+        "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
+        "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),
+    },
+    "Mend": {
+        "repair": Verb("repair:app", "Mend what a red check has named."),
+        "quarantine": Verb("quarantine:app", "Records that silver could not fold: list, show, redrive, drop."),
+    },
+    "Connectors": {
+        "diff": Verb("diff:diff", "Show what `cdc apply` would change."),
+        "apply": Verb("diff:apply", "Bring the connectors to what is declared."),
+        "get": Verb("get:get", "List connectors, tables, topics or mirrors, failed first."),
+        "describe": Verb("get:describe", "Show all that Connect knows of one connector."),
+        "restart": Verb("connector_verbs:restart", "Restart what has failed of connectors."),
+        "pause": Verb("connector_verbs:pause", "Pause connectors; for longer, stop them."),
+        "resume": Verb("connector_verbs:resume", "Let paused or stopped connectors run."),
+        "stop": Verb("connector_verbs:stop", "Stop connectors; config and offsets stay."),
+        "offsets": Verb("offsets:app", "Get, set or reset where a connector goes on from."),
+    },
 }
+"""By the title under which `cdc --help` shows them."""
+
+VERBS: Mapping[str, Verb] = {name: verb for verbs in GROUPS.values() for name, verb in verbs.items()}

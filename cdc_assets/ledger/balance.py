@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdc_assets.ledger.read import WindowCount, total
+from cdc_assets.quantity import quantity
 from spark.ledger.state import Counted
 from spark.ledger.terms import FATES
 
@@ -38,7 +39,7 @@ class Hop:
             return f"{len(self.differing)} window(s) do not balance; the first is {window}: {values}"
         if self.uncounted:
             return f"not counted: {self.uncounted}"
-        return f"{self.left} events in {here} and in {there}, equal in every window"
+        return f"{quantity(self.left or 0, 'event')} in {here} and in {there}, equal in every window"
 
 
 def hops(windows: Sequence[WindowCount], counted: Counted, *, mirrored: bool = True) -> list[Hop]:

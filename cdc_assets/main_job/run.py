@@ -18,6 +18,7 @@ from cdc_assets.main_job.dagster_runs import declared_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import is_red, line_of, print_table, verdicts_of
 from cdc_assets.names import silver_path, table_name
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
@@ -67,7 +68,7 @@ def run_main_job(
                 if key not in late:
                     reached.setdefault(key, time.monotonic() - started)
             left = ", ".join(f"{b.layer}/{b.source}/{b.table}" for b in behind)
-            say(f"waiting for silver and backup, {len(late)} of {len(everything)} tables to go: {left}")
+            say(f"waiting for silver and backup, {len(late)} of {quantity(len(everything), 'table')} to go: {left}")
             if behind:
                 failed.look()
 

@@ -37,12 +37,17 @@ def _job(route: Route) -> dg.JobDefinition:
 
     @dg.graph(name=name)
     def steps_in_order() -> None:
-        source = first()
-        for step in steps:
-            source = step(source)
-        last(source)
+        # A box of the graph shows the beginning of a name only: there it is the step's alone.
+        source = first.alias("begin")()
+        for step, op in zip(ROUTES[route], steps, strict=True):
+            source = op.alias(_node(step))(source)
+        last.alias("finish")(source)
 
     return steps_in_order.to_job(description="Steps: " + "; ".join(step.what for step in ROUTES[route]) + ".")
+
+
+def _node(step: Step) -> str:
+    return step.name.replace("-", "_")
 
 
 def _begin(name: str, route: Route) -> dg.OpDefinition:
@@ -58,7 +63,7 @@ def _begin(name: str, route: Route) -> dg.OpDefinition:
 
 
 def _op(name: str, step: Step) -> dg.OpDefinition:
-    @dg.op(name=f"{name}_{step.name.replace('-', '_')}", description=step.what, out=dg.Out(str))
+    @dg.op(name=f"{name}_{_node(step)}", description=step.what, out=dg.Out(str))
     def one_step(context: dg.OpExecutionContext, platform: Platform, source: str) -> Iterator[Any]:
         with only_one(source):
             facts = run.run_step(platform, source, step.name, lambda text: context.log.info("%s", text))

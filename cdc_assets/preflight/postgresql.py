@@ -9,6 +9,7 @@ from cdc_assets.preflight.finding import Finding, Level
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.postgresql_slot import slot_findings
 from cdc_assets.preflight.sql_text import identifier, table_name
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source, Table
 
@@ -87,7 +88,7 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
             safe=keyed and found["owned"],
         )
     else:
-        yield Finding("publication", "ok", name, f"has all {len(wanted)} tables")
+        yield Finding("publication", "ok", name, f"has all {quantity(len(wanted), 'table')}")
     extra = published - set(wanted) - {names.signal_table(source)}
     if extra:
         shown = ", ".join(sorted(map(str, extra))[:10])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
@@ -20,6 +20,9 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
+# Connect is asked for minutes elsewhere; here a person waits.
+_CONNECT_SECONDS = 5.0
+
 
 def preflight(platform: Platform, source: CapturedSource) -> Report:
     """All findings; a database that cannot be reached is one.
@@ -33,10 +36,11 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
     if not isinstance(source, Source):
         raise DatabaseError(f"source {source.name}: kind {source.database.kind} is not known here")
     database = platform.database(source)
+    offsets, away = _ask_connect(platform, source)
     try:
         if isinstance(database, MariaDbDatabase):
-            return _of_mariadb(platform, database, source)
-        return _of_postgresql(platform, database, source)
+            return _of_mariadb(platform, database, source, away)
+        return _of_postgresql(platform, database, source, offsets, away)
     except CdcAssetsError as error:
         found = [Finding("reachable", "fail", "server", f"cannot be asked: {error}", "mend that first")]
         return Report(source.name, _told(lambda: database.place), tuple(found))
@@ -50,11 +54,25 @@ def _told(place: Callable[[], str]) -> str:
         return "an unknown address"
 
 
-def _of_postgresql(platform: Platform, database: PostgresDatabase, source: Source) -> Report:
+def _ask_connect(platform: Platform, source: CapturedSource) -> tuple[list[Any], list[Finding]]:
+    """The connector's offsets; or none, with the one finding that stands for all that only a running platform can tell.
+
+    Before the first `cdc up` there is no platform, and the database alone is in question.
+    """
+    try:
+        platform.core_kafka(), platform.lake_kafka()
+        return platform.core_connect().within(_CONNECT_SECONDS).offsets(names.connector_name(source)), []
+    except CdcAssetsError as error:
+        message = f"are not asked, so what the connector has read, and its topics, are not looked at: {error}"
+        return [], [Finding("topics", "warn", "Kafka and Connect", message, "./cdc up, or mend that, then cdc preflight")]
+
+
+def _of_postgresql(
+    platform: Platform, database: PostgresDatabase, source: Source, offsets: list[Any], away: list[Finding]
+) -> Report:
     from cdc_assets.preflight import postgresql
     from cdc_assets.preflight.postgresql_facts import read_facts
 
-    offsets = platform.core_connect().offsets(names.connector_name(source))
     with database.connection() as connection:
         facts = read_facts(
             connection,
@@ -72,11 +90,12 @@ def _of_postgresql(platform: Platform, database: PostgresDatabase, source: Sourc
         found = look(platform, source)
         return found.verdict, _witnessed(source, found)
 
-    found = [*postgresql.findings(source, facts), _incarnation(source, looked), *topics.of_platform(platform, source)]
+    running = away or [_incarnation(source, looked), *topics.of_platform(platform, source)]
+    found = [*postgresql.findings(source, facts), *running]
     return Report(source.name, database.place, sorted_findings(found), figures)
 
 
-def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source) -> Report:
+def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, away: list[Finding]) -> Report:
     from cdc_assets.preflight import mysql
 
     tables = [table.id for table in source.tables]
@@ -87,11 +106,8 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source) -
         held = Finding("incarnation", "ok", "server", "its binlog holds what has not been read")
         return verdict(platform, source), held
 
-    found = [
-        *mysql.findings(tables, answers, user=database.user, keyed=keyed),
-        _incarnation(source, looked),
-        *topics.of_platform(platform, source),
-    ]
+    running = away or [_incarnation(source, looked), *topics.of_platform(platform, source)]
+    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *running]
     return Report(source.name, database.place, sorted_findings(found))
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from cdc_assets.quantity import quantity
+
 EQUAL, DIFFERENT, NOT_COMPARED = "equal", "different", "not compared"
 Row = Mapping[str, str | None]
 
@@ -84,9 +86,9 @@ class TableResult:
             before = f"a part that differed before (share {self.share}) " if self.earlier else ""
             return f"{before}could not be compared: {self.reason}"
         moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({self.suspects} suspects read again)"
-        at = f"{moment}, {self.source_rows:,} rows in the source, {self.silver_rows:,} in silver"
+        at = f"{moment}, {quantity(self.source_rows or 0, 'row', form=',')} in the source, {self.silver_rows:,} in silver"
         if self.looked_up is not None:
-            at += f", {self.looked_up:,} key(s) of silver looked up in the source"
+            at += f", {quantity(self.looked_up, 'key', form=',')} of silver looked up in the source"
         part = "" if self.share == "1/1" else f" (share {self.share})"
         left_out = f"; not compared: {', '.join(self.not_compared)}" if self.not_compared else ""
         if self.equal:
@@ -97,7 +99,8 @@ class TableResult:
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "not told which"
         buckets = f"; {self.buckets_differing} of {self.buckets} buckets" if self.buckets else ""
         still = " still" if self.earlier else ""
-        return f"{self.keys_differing} key(s){still} differ {at}{part}: {told}{buckets}{left_out}"
+        differ = "differs" if self.keys_differing == 1 else "differ"
+        return f"{quantity(self.keys_differing, 'key')}{still} {differ} {at}{part}: {told}{buckets}{left_out}"
 
 
 class Veil:

@@ -20,17 +20,20 @@ from cdc_assets.registry.collisions import Collision, find_collisions
 from cdc_assets.registry.errors import Finding, RegistryError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.plain_words import plain_words
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.registry.unasked_source import KINDS as UNASKED
 from cdc_assets.registry.unasked_source import UnaskedSource
 
 Loc = tuple[int | str, ...]
 _KINDS: dict[str, type[BaseSource]] = {"database": Source, "topics": TopicSource}
+REMOVED = ".removed"
+"""How the name of a registry file ends that `cdc remove` has put aside."""
 DATABASES = ("postgresql", "mariadb", *UNASKED)
 
 
 def load_sources(folder: Path) -> tuple[BaseSource, ...]:
-    """All sources declared in `folder` (`*.yaml`, `*.yml`), by name.
+    """All sources declared in `folder` (`*.yaml`, `*.yml`), by name; none where all have been removed.
 
     Raises:
         RegistryError: with every finding in every file.
@@ -38,7 +41,7 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
     if not folder.is_dir():
         raise RegistryError([Finding(folder, None, "", "no such folder; set CDC_SOURCES to the folder of your sources")])
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
-    if not files:
+    if not files and not any(folder.glob(f"*{REMOVED}")):
         raise RegistryError([Finding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])
     sources: list[BaseSource] = []
     findings: list[Finding] = []
@@ -120,21 +123,27 @@ def _model(document: Any) -> type[BaseSource]:
 def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]:
     findings: dict[str, Finding] = {}
     for item in error.errors(include_url=False):
+        if item["type"] == "too_short" and item["input"]:
+            continue  # what is wrong with its entries is told of each
         loc = _in_document(document, item["loc"])
         path = ".".join(str(part) for part in loc)
-        message = item["msg"].removeprefix("Value error, ")
+        message = "must be {env: NAME}" if (item.get("ctx") or {}).get("class_name") == "EnvRef" else plain_words(item)
         if item["type"] == "union_tag_invalid" and loc == ("database",):
             loc, path = (*loc, "kind"), "database.kind"
             message = f"no such kind, got {item['input']['kind']!r}; accepted: {', '.join(DATABASES)}"
-        elif item["type"] == "extra_forbidden":
-            message = "unknown key"
-        elif item["type"] != "missing" and not isinstance(item["input"], (dict, BaseModel)):
-            message = f"{message}, got {item['input']!r}"
+        elif item["type"] not in ("missing", "extra_forbidden") and not isinstance(item["input"], (dict, BaseModel)):
+            message = _with_value(message, item["input"])
         accepted = accepted_values(_model(document), item["loc"], item["type"])
         if accepted:
             message = f"{message}; accepted: {accepted}"
-        findings.setdefault(f"{path}:{item['type']}", Finding(file, _line_of(document, loc), path, message))
+        findings.setdefault(f"{path}:{message}", Finding(file, _line_of(document, loc), path, message))
     return list(findings.values())
+
+
+def _with_value(message: str, value: Any) -> str:
+    """Before what is accepted instead."""
+    said, accepted, listed = message.partition("; accepted: ")
+    return f"{said}, got {value!r}{accepted}{listed}"
 
 
 def _in_document(document: Any, loc: Sequence[int | str]) -> Loc:

@@ -12,6 +12,7 @@ from ruamel.yaml.error import YAMLError
 
 from cdc_assets.errors import RenderError
 from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.plain_words import plain_words
 
 _NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 # Any absolute folder would do: `secret_reference` replaces it for Strimzi.
@@ -84,5 +85,5 @@ def load_deployment(file: Path) -> Deployment:
     except YAMLError as error:
         raise RenderError(f"{file} is not valid YAML: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {plain_words(e)}" for e in error.errors(include_url=False))
         raise RenderError(f"{file}: {found}") from error

@@ -13,6 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import pending_ranges, width
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
@@ -94,7 +95,7 @@ def _why_nothing(news: list[TableNews], busy: frozenset[str], paused: dict[str, 
         return ", ".join(f"{table} failed, again in {pause:.0f} s" for table, pause in sorted(paused.items()))
     waiting = sorted(n.table for n in news if n.waiting)
     if not waiting:
-        return f"nothing new in {len(news)} topics"
+        return f"nothing new in {quantity(len(news), 'topic')}"
     return f"{', '.join(sorted(busy)) or 'no table'} in a run, waiting: {', '.join(waiting)}"
 
 

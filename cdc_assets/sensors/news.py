@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cdc_assets.quantity import quantity
+
 
 @dataclass(frozen=True)
 class TableNews:
@@ -58,7 +60,7 @@ def decide(
     backlog = [n for n in free if n.waiting > max_records and n not in failed]
     small = [n for n in free if n.waiting <= max_records and n not in failed]
     due = any(n.waiting >= min_records or n.silver_behind or n.backup_behind or now - since[n.table] >= max_delay for n in small)
-    requests = [Request((n.table,), f"backlog of up to {n.waiting} records") for n in backlog]
+    requests = [Request((n.table,), f"backlog of up to {quantity(n.waiting, 'record')}") for n in backlog]
     requests += [Request((n.table,), "once more after a failure") for n in failed]
     if due:
         total = sum(n.waiting for n in small)

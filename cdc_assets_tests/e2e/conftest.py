@@ -145,5 +145,5 @@ def lakehouse(mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFact
         yield house
     finally:
         if not given:
-            house.cdc("down", "--wipe", timeout=180, check=False)
+            house.cdc("down", "--wipe", "--yes", timeout=180, check=False)
             shutil.rmtree(home, ignore_errors=True)

@@ -144,6 +144,9 @@ class NothingRead:
 
     url = "fake"
 
+    def within(self, _: float) -> NothingRead:
+        return self
+
     def offsets(self, _: str) -> list[dict[str, object]]:
         return []
 

@@ -210,9 +210,9 @@ def test_offboarded_by_the_job(depot: Ground) -> None:
     run.go_on(Platform(), SOURCE, lambda _: None)
     assert "depot_gone" in published(SOURCE)
     job = next(job for job in build_onboarding_jobs() if job.name == "offboard")
-    config = {"ops": {"offboard_begin": {"config": {"source": SOURCE, "tables": ["public.depot_gone"]}}}}
+    config = {"ops": {"begin": {"config": {"source": SOURCE, "tables": ["public.depot_gone"]}}}}
     done = job.execute_in_process(run_config=config, resources={"platform": Platform()})
-    (output,) = done.filter_events(lambda event: event.is_successful_output and event.node_name == "offboard_registry")
+    (output,) = done.filter_events(lambda event: event.is_successful_output and event.node_name == "registry")
     assert output.step_output_data.metadata["cdc/removed"].value == "['public.depot_gone']"
     assert "depot_gone" not in depot.file.read_text()
     assert depot.live.connect.config(f"{SOURCE}-capture") == capture_config(declared_source(SOURCE))

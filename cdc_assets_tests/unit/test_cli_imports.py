@@ -64,4 +64,4 @@ def test_a_negative_timeout_is_refused() -> None:
     command = [sys.executable, "-m", "cdc_assets.cli", "wait", "--timeout", "-1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
-    assert "greater than or equal to 0" in done.stderr
+    assert "must be 0 or more" in done.stderr

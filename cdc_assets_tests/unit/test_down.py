@@ -39,5 +39,8 @@ def test_a_script_says_so_by_the_option_alone_and_may_look_first(home: Home, mon
     assert "1 Delta table(s)" in CliRunner().invoke(app, ["down", "--wipe", "--dry-run"]).output
     assert CliRunner().invoke(app, ["down"]).exit_code == 0
     assert home.root.exists()
-    assert CliRunner().invoke(app, ["down", "--wipe"]).exit_code == 0
+    refused = CliRunner().invoke(app, ["down", "--wipe"])
+    assert (refused.exit_code, home.root.exists()) == (2, True)
+    assert "--yes" in refused.output
+    assert CliRunner().invoke(app, ["down", "--wipe", "--yes"]).exit_code == 0
     assert not home.root.exists()

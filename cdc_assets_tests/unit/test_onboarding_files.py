@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from cdc_assets.errors import OnboardingError
@@ -215,8 +216,17 @@ def test_a_run_of_the_job_shows_what_each_step_found(file: Path, monkeypatch: py
     steps = tuple(replace(step, run=lambda work, name=step.name: {"found": name}) for step in ROUTES["offboard"])
     monkeypatch.setitem(ROUTES, "offboard", steps)
     job = next(job for job in build_onboarding_jobs() if job.name == "offboard")
-    config = {"ops": {"offboard_begin": {"config": {"source": "shop", "tables": ["public.orders"]}}}}
+    config = {"ops": {"begin": {"config": {"source": "shop", "tables": ["public.orders"]}}}}
     done = job.execute_in_process(run_config=config, resources={"platform": Platform()})
-    outputs = done.filter_events(lambda event: event.is_successful_output and event.node_name == "offboard_known")
+    outputs = done.filter_events(lambda event: event.is_successful_output and event.node_name == "known")
     assert [event.step_output_data.metadata["cdc/found"].value for event in outputs] == ["known"]
     assert Journal.of("shop").running is None
+
+
+@pytest.mark.parametrize("job", build_onboarding_jobs(), ids=lambda job: job.name)
+def test_the_boxes_of_a_job_are_called_by_their_steps(job: dg.JobDefinition) -> None:
+    """Dagster shows some 15 characters of a name: with the job's before it all of them looked alike."""
+    boxes = {node.name for node in job.graph.nodes}
+    route = job.name.removeprefix("onboard_")
+    assert boxes == {"begin", "finish", *(step.name.replace("-", "_") for step in ROUTES[route])}  # type: ignore[index]
+    assert max(len(box) for box in boxes) < 16

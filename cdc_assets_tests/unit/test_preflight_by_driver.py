@@ -263,7 +263,9 @@ def test_a_server_that_does_not_answer_by_command(asked: Callable[[str], Report]
 def test_an_address_that_is_not_set_is_a_finding_of_its_source(
     asked: Callable[[str], Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(Platform, "core_connect", lambda _: SimpleNamespace(offsets=lambda _: []))
+    nothing_read = SimpleNamespace(offsets=lambda _: [])
+    nothing_read.within = lambda _: nothing_read
+    monkeypatch.setattr(Platform, "core_connect", lambda _: nothing_read)
     declared(tmp_path, "mysql")
     file = tmp_path / "erp.yaml"
     text = file.read_text(encoding="utf-8").replace("host: 127.0.0.1", "host: {env: NOWHERE_SET}")

@@ -92,6 +92,6 @@ def test_the_check_counts_what_is_open(lake: Path) -> None:
     orders, lines = source.tables
     passed, text, figures = evidence(source, orders, held(str(lake), source, orders))
     assert not passed
-    assert text == "3 record(s) in quarantine since 2026-11-21 09:00, 1 row(s) in doubt: cdc quarantine list shop/orders"
+    assert text == "3 records in quarantine since 2026-11-21 09:00, 1 row in doubt: cdc quarantine list shop/orders"
     assert (figures["cdc/quarantined"], figures["cdc/records_of_unknown_rows"]) == (3, 1)
     assert evidence(source, lines, held(str(lake), source, lines))[0]

@@ -55,14 +55,14 @@ def test_evidence() -> None:
     assert not {"cdc/source_snapshot", "cdc/silver_version"} & set(told)
     assert two_step.sentence() == "equal in two steps (3 suspects read again), 2 rows in the source, 2 in silver"
     ranges = replace(two_step, method="cut", looked_up=1, suspects=0)
-    assert ranges.sentence() == "equal at t 0:3, 2 rows in the source, 2 in silver, 1 key(s) of silver looked up in the source"
+    assert ranges.sentence() == "equal at t 0:3, 2 rows in the source, 2 in silver, 1 key of silver looked up in the source"
     assert of_reconciliation(ranges)[2]["cdc/keys_looked_up"] == 1
     assert "buckets" not in replace(ranges, verdict=DIFFERENT).sentence()
     passed, text, metadata = of_reconciliation(
         TableResult("s/t", DIFFERENT, **counts, buckets_differing=1, keys_differing=1, differences=(FOUND,))
     )
     assert not passed
-    assert text.startswith("1 key(s) differ at 0/1, 2 rows in the source, 2 in silver: 1 differs; 1 of 2 buckets")
+    assert text.startswith("1 key differs at 0/1, 2 rows in the source, 2 in silver: 1 differs; 1 of 2 buckets")
     (record,) = metadata["cdc/differences"].records
     assert record.data["source"] == '{"mail": "a@b"}'
     assert of_reconciliation(TableResult("s/t", NOT_COMPARED, reason="it is so"))[1] == "could not be compared: it is so"

@@ -74,12 +74,30 @@ def test_a_wrong_kind_lists_the_accepted_ones(tmp_path: Path) -> None:
 
 def test_a_missing_key_names_the_enclosing_line(tmp_path: Path) -> None:
     (finding,) = findings(write(tmp_path, GOOD.replace("      dbname: shop\n", "")))
-    assert finding == "FILE:3: database.dbname: Field required"
+    assert finding == "FILE:3: database.dbname: is missing"
 
 
 def test_every_finding_is_told_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("postgresql", "db2").replace("source: shop", "source: Shop Floor") + "    sorce: x\n"
     assert len(findings(write(tmp_path, text))) == 3
+
+
+def test_what_is_wrong_is_said_in_plain_words(tmp_path: Path) -> None:
+    """No word of the library that has found it."""
+    text = GOOD.replace("host: {env: SHOP_HOST}", "host: h\n      port: abc\n      sslmode: foo")
+    text = text.replace("name: public.orders", "name: orders, history: scd3, quarantine: {max_records: -1}")
+    text += "    topics: {partitions: many, retention: 5 parsecs}\n    volumetry: []\n"
+    assert sorted(finding.partition(": ")[2] for finding in findings(write(tmp_path, text))) == [
+        "database.port: must be a whole number, got 'abc'",
+        "database.port: must be {env: NAME}, got 'abc'",
+        "database.sslmode: no such value, got 'foo'; accepted: disable, prefer, require, verify-ca, verify-full",
+        "tables.0.history: no such value, got 'scd3'; accepted: scd1, scd2",
+        "tables.0.name: a table is named schema.table, this has 1 part(s), got 'orders'",
+        "tables.0.quarantine.max_records: must be 0 or more, got -1",
+        "topics.partitions: must be a whole number, got 'many'",
+        "topics.retention: a duration is written as number and unit: 500ms, 30s, 5m, 1h30m or 7d, got '5 parsecs'",
+        "volumetry: must be a mapping (key: value), got []",
+    ]
 
 
 def test_a_password_in_clear_is_refused(tmp_path: Path) -> None:

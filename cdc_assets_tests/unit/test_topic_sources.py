@@ -72,7 +72,7 @@ def test_topics_on_the_lake_are_not_mirrored(tmp_path: Path) -> None:
         ("keys: [ID]", "keys: [id]", "key column(s) id are not among the columns ID, Name, Population"),
         ("attunity-json", "debezium-json", "does not say whose positions it carries: declare the connector"),
         ("attunity-json\n", "debezium-avro\n    connector: mysql\n", "table(s) city are in Avro: declare the schema_registry"),
-        ("    topic: iot.readings\n", "", "tables.1.topic: Field required"),
+        ("    topic: iot.readings\n", "", "tables.1.topic: is missing"),
         ("columns: {sensor", "colums: {sensor", "unknown key; accepted: "),
         ("owners:", "database: {}\nowners:", "database: unknown key"),
     ],

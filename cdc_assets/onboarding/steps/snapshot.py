@@ -20,6 +20,7 @@ from cdc_assets.connectors.signals import collection
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.quantity import quantity
 
 _POLL_SECONDS = 0.3
 _SILENCE_SECONDS = 60.0
@@ -166,7 +167,7 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
             )
         open_tables.discard(name)
         rows[name] = int(message.data.get("total_rows_scanned") or 0)
-        work.say(f"{name}: {rows[name]} rows read")
+        work.say(f"{name}: {quantity(rows[name], 'row')} read")
     elif message.type == "IN_PROGRESS":
         current = message.data.get("current_collection_in_progress", "")
         key = message.data.get("last_processed_key")

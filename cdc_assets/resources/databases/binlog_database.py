@@ -18,7 +18,7 @@ from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, C
 _COLUMNS = """
 SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES',
        IF({generated}, 'generated', COALESCE(c.character_set_name, '')),
-       COALESCE(c.column_default, 'NULL') <> 'NULL', k.seq_in_index
+       COALESCE(c.column_default, 'NULL') <> 'NULL', k.seq_in_index, c.column_comment
 FROM information_schema.columns c
 JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
 LEFT JOIN information_schema.statistics k ON k.table_schema = c.table_schema AND k.table_name = c.table_name
@@ -88,7 +88,10 @@ class BinlogDatabase(ABC):
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], bool(row[4]), row[5], defaulted=bool(row[6])) for row in columns),
+                columns=tuple(
+                    CatalogueColumn(row[2], row[3], bool(row[4]), row[5], defaulted=bool(row[6]), comment=str(row[8] or ""))
+                    for row in columns
+                ),
                 primary_key=tuple(row[2] for row in sorted((r for r in columns if r[7]), key=lambda r: int(r[7]))),
             )
             for table, columns in grouped.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cdc_assets.registry.identifiers import TableId
@@ -19,6 +19,7 @@ class CatalogueColumn:
     generated column, which the log does not have; else MariaDB's character set, or what a type is that is not PostgreSQL's
     own (or an array's element): enum, composite, domain, range, multirange, base. `number` is attnum, which a rename keeps;
     `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
+    `comment` is what the database says of it, for people: another one is no change.
     """
 
     name: str
@@ -28,6 +29,7 @@ class CatalogueColumn:
     number: int | None = None
     missing: str | None = None
     defaulted: bool = False
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
        COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position,
        CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
        (a.attmissingval::text::text[])[1] AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted,
-       c.oid::text
+       COALESCE(col_description(c.oid, a.attnum), '') AS comment, c.oid::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary

@@ -39,6 +39,10 @@ CREATE TABLE public.city (
     alternate_names text[] NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON COLUMN city.geonameid IS 'The number of the place at geonames.org.';
+COMMENT ON COLUMN city.country IS 'ISO 3166, two letters.';
+COMMENT ON COLUMN city.latitude IS 'Degrees, WGS 84; south is negative.';
+COMMENT ON COLUMN city.longitude IS 'Degrees, WGS 84; west is negative.';
 """
 _COUNTRY = (
     "iso, iso3, iso_numeric, geonameid, name, capital, continent, area_km2, population, currency_code, "
