@@ -100,6 +100,10 @@ def _registry(removal: Removal) -> list[str]:
         return []
     before = removal.declared.file
     removal.declared = put_aside(removal.declared)
+    if settings.lookup("CDC_DAGSTER_URL"):
+        removal.say(
+            f"Dagster shows {removal.source.name} until its code location is loaded anew: reload it, or ./cdc down and up"
+        )
     return [f"file {before} is {removal.declared.file.name} now"]
 
 
