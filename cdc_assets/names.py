@@ -201,4 +201,5 @@ def ledger_path(lake: str, source: BaseSource) -> str:
 
 
 def _topic_safe(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    """Java counts a character beyond U+FFFF as two, so Debezium writes two underscores for it."""
+    return re.sub(r"[^A-Za-z0-9._-]", lambda found: "_" * (1 + (found[0] > "\uffff")), name)

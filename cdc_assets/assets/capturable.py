@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from cdc_assets import names
 from cdc_assets.assets.columns import source_columns
@@ -47,6 +47,7 @@ def refuse_inexact(
     findings = []
     for table in source.tables:
         columns = source_columns(source, table, found[table.id])
+        findings += [f"{table.name} {twins}" for twins in _differ_by_case([column.name for column in found[table.id].columns])]
         for column in columns:
             try:
                 lake_type(column)
@@ -59,3 +60,12 @@ def refuse_inexact(
         ]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))
+
+
+def _differ_by_case(columns: Sequence[str]) -> Iterator[str]:
+    """Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7)."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(column.lower(), column)
+        if other != column:
+            yield f"columns {other!r} and {column!r} differ only by case, which Debezium does not take: rename one at the source"

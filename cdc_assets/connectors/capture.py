@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from cdc_assets import names
 from cdc_assets.connectors import mariadb, mongodb, mysql, oracle, postgresql, sqlserver
 from cdc_assets.connectors.records import table_pattern
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 
 CONFIGS: Mapping[str, Callable[[CapturedSource], dict[str, str]]] = {
     "postgresql": postgresql.capture_config,
@@ -42,13 +44,22 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
     return config
 
 
-def listed(source: CapturedSource, running: Mapping[str, str]) -> list[str]:
-    """The declared tables that a running connector's list has."""
-    patterns = running.get("table.include.list", running.get("collection.include.list", "")).split(",")
-    return [table.name for table in source.tables if table_pattern(*table.id) in patterns]
+def listed(source: BaseSource, running: Mapping[str, str]) -> list[str]:
+    """The declared tables that a running connector's list has, however it is written."""
+    patterns = _patterns(running.get("table.include.list", running.get("collection.include.list", "")))
+    return [table.name for table in source.tables if any(pattern.fullmatch(".".join(table.id)) for pattern in patterns)]
 
 
-def not_listed(source: CapturedSource, running: Mapping[str, str] | None) -> str:
+def _patterns(include_list: str) -> list[re.Pattern[str]]:
+    """A pattern that Python cannot read is none of ours, and matches nothing here."""
+    found = []
+    for text in include_list.split(","):
+        with suppress(re.error):
+            found.append(re.compile(text))
+    return found
+
+
+def not_listed(source: BaseSource, running: Mapping[str, str] | None) -> str:
     """The declared tables that a running connector's list does not have, as `cdc onboard` takes them; empty without one."""
     if running is None:
         return ""

@@ -66,16 +66,26 @@ def server_id_of(name: str) -> int:
 
 
 def _message_keys(source: BaseSource) -> dict[str, str]:
-    """Declared keys of tables become the record key, so that all events of a row share a partition."""
-    declared = [
-        f"{table_pattern(t.id.schema, t.id.table)}:{','.join(re.escape(key) for key in t.keys)}" for t in source.tables if t.keys
+    """Declared keys of tables become the record key, so that all events of a row share a partition.
+
+    Debezium ignores case in these patterns: without `(?-i)` the entry of table City is also that of table city.
+    https://github.com/debezium/debezium, io.debezium.relational.Key.CustomKeyMapper
+    """
+    entries = [
+        f"(?-i){table_pattern(*table.id)}:{','.join(_literal(key) for key in table.keys)}"
+        for table in source.tables
+        if table.keys
     ]
-    return {"message.key.columns": ";".join(declared)} if declared else {}
+    return {"message.key.columns": ";".join(entries)} if entries else {}
 
 
 def table_pattern(*parts: str) -> str:
-    """A name as Debezium's include lists want it: a regular expression anchored to the whole name.
+    """A name as Debezium's include lists want it: a regular expression anchored to the whole name."""
+    return r"\.".join(_literal(part) for part in parts)
 
-    The list is split at commas, so a comma in a name is written as a character code.
-    """
-    return r"\.".join(re.escape(part).replace(",", r"\x2C") for part in parts)
+
+def _literal(name: str) -> str:
+    """A regular expression for this name alone, without a character that Debezium splits its lists at, or trims."""
+    stem = name.rstrip(" ")
+    coded = [f"\\x{ord(char):02X}" if char in ",;:" or char < " " else re.escape(char) for char in stem]
+    return "".join(coded) + r"\x20" * (len(name) - len(stem))

@@ -24,6 +24,7 @@ from cdc_assets.registry.plain_words import plain_words
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.registry.unasked_source import KINDS as UNASKED
 from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.registry.unquotable import find_unquotable
 
 Loc = tuple[int | str, ...]
 _KINDS: dict[str, type[BaseSource]] = {"database": Source, "topics": TopicSource}
@@ -84,7 +85,9 @@ def load_source(file: Path) -> BaseSource:
     except ValidationError as error:
         raise RegistryError(_explain(file, document, error)) from None
     twice = list(_declared_twice(file, document, source))
-    if findings := twice or [_finding(file, collision) for collision in find_collisions([source])]:
+    findings = twice or [_finding(file, collision) for collision in find_collisions([source])]
+    findings += [_of_table(file, document, index, message) for index, message in find_unquotable(source)]
+    if findings:
         raise RegistryError(findings)
     return source
 
@@ -191,9 +194,12 @@ def _declared_twice(file: Path, document: Any, source: BaseSource) -> Iterable[F
     seen: set[TableId] = set()
     for index, table in enumerate(source.tables):
         if table.id in seen:
-            line = _line_of(document, ("tables", index, "name"))
-            yield Finding(file, line, f"tables.{index}.name", f"table {table.name} is declared twice")
+            yield _of_table(file, document, index, f"table {table.name} is declared twice")
         seen.add(table.id)
+
+
+def _of_table(file: Path, document: Any, index: int, message: str) -> Finding:
+    return Finding(file, _line_of(document, ("tables", index, "name")), f"tables.{index}.name", message)
 
 
 def _finding(file: Path, collision: Collision) -> Finding:

@@ -17,7 +17,7 @@ from cdc_assets.connectors.difference import difference
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import ConnectError, ConnectorFailedError, OffsetsRemainError
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.states import ConnectorStatus
 from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
@@ -56,9 +56,24 @@ def test_tables_that_a_running_connector_does_not_list_are_told(source: Source) 
 
 
 def test_declared_keys_become_the_record_key(source: Source) -> None:
-    table, columns = capture_config(source)["message.key.columns"].rsplit(":", 1)
+    table, columns = capture_config(source)["message.key.columns"].removeprefix("(?-i)").rsplit(":", 1)
     assert re.fullmatch(table, "odd.we.ird,name(x)")
     assert columns == "a,b"
+
+
+def test_no_name_has_what_debezium_splits_or_trims_its_lists_at(source: Source) -> None:
+    odd = source.model_copy(update={"tables": (Table(name='public."keys;odd:name, x "', keys=("k,2", " a\t", "b:c ")),)})
+    config = capture_config(odd)
+    (pattern, _) = config["table.include.list"].split(",")
+    assert re.fullmatch(pattern, "public.keys;odd:name, x ")
+    assert pattern == pattern.strip()
+    table, columns = config["message.key.columns"].removeprefix("(?-i)").split(":")
+    assert ";" not in config["message.key.columns"]
+    assert re.fullmatch(table, "public.keys;odd:name, x ")
+    for column, key in zip(columns.split(","), ("k,2", " a\t", "b:c "), strict=True):
+        assert re.fullmatch(column, key)
+        assert column == column.strip()
+    assert not_listed(odd, {"table.include.list": re.escape("public.keys;odd:name") + r"\x2C\ x\ "}) == ""
 
 
 def test_silver_looks_for_the_placeholder_that_the_connector_sends(source: Source) -> None:

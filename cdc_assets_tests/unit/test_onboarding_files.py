@@ -98,7 +98,7 @@ def test_a_list_in_a_row_and_a_last_line_without_an_end(file: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ['public."a.b"', 'public."sp ace"', "public.$x", "public.naïve", "public.null", 'public."say ""hi"""', 'p."a: b"', "p.#a"],
+    ['public."a.b"', 'public."sp ace"', "public.$x", "public.naïve", "public.null", 'public."say ""hi"" so"', 'p."a: b"', "p.#a"],
 )
 def test_a_name_is_what_was_asked_for(file: Path, name: str) -> None:
     file.write_text(FLUSH)

@@ -1,0 +1,94 @@
+"""Tables and columns of hostile names in one source: each reaches its topic under its own key, or is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from psycopg import sql
+
+from cdc_assets.names import topic
+from cdc_assets.registry.loader import load_source
+from cdc_assets_tests.control.conftest import Cdc
+from cdc_assets_tests.live_source import NAME
+
+SCHEMA = 'odd,sch;e:ma."x'
+# Name, and key columns that are declared: whatever Debezium's lists split at, trim, or take for a part of a pattern.
+ODD: dict[str, tuple[str, ...]] = {
+    "keys;odd:name,x": ("k,2",),
+    "semi;colon": ("a;b", "c:d"),
+    "trailing ": (" k ", "tab\t"),
+    " leading": ("line\nbreak",),
+    "dots.in.it": ("p.q",),
+    "back\\slash": ("d\\",),
+    'quo"te': ('q"', '"b'),
+    "apo'strophe": ("'",),
+    "place${dir:/a:b}holder": ("${env:PATH}",),
+    "per%cent%s": ("100%",),
+    "(?i)reg[ex]*+?|^${1}": (".*",),
+    "quest?ion{fn now()}": ("?",),
+    "ünï😀": ("ключ",),
+    "Case": ("v",),
+    "case": (),
+    "plain": (),
+}
+
+
+def quoted(*parts: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+@pytest.fixture
+def cdc(make_cdc: Callable[[str], Cdc]) -> Iterator[Cdc]:
+    cdc = make_cdc("odd")
+    yield cdc
+    cdc.live.connect.delete("odd-capture")
+    cdc.lake.connect.delete("odd-mirror")
+    (cdc.folder / "odd.yaml").unlink()
+
+
+def declare(cdc: Cdc, tables: dict[str, tuple[str, ...]]) -> None:
+    port = cdc.live.postgres.site.ports["postgres"]
+    database = {"kind": "postgresql", "host": "127.0.0.1", "port": port, "dbname": NAME, "user": NAME}
+    declared = [{"name": quoted(SCHEMA, name), **({"keys": [*keys]} if keys else {})} for name, keys in tables.items()]
+    lines = ",\n  ".join(json.dumps(table, ensure_ascii=False) for table in declared)
+    text = f"source: odd\ndatabase: {json.dumps({**database, 'password': {'secret': NAME}})}\ntables: [\n  {lines}]\n"
+    (cdc.folder / "odd.yaml").write_text(text)
+
+
+def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc) -> None:
+    columns = {name: [*dict.fromkeys((*keys, "id", "v"))] for name, keys in ODD.items()}
+    with cdc.live.connection() as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
+        for name, listed in columns.items():
+            made = sql.SQL(", ").join(sql.SQL("{} int NOT NULL").format(sql.Identifier(column)) for column in listed)
+            table = sql.Identifier(SCHEMA, name)
+            connection.execute(sql.SQL("CREATE TABLE {} ({}, PRIMARY KEY (id))").format(table, made))
+            connection.execute(
+                sql.SQL("INSERT INTO {} VALUES ({})").format(table, sql.SQL(", ").join([sql.SQL("1")] * len(listed)))
+            )
+    declare(cdc, ODD)
+    cdc("validate", str(cdc.folder))
+    assert [row["summary"] for row in cdc.json("apply", "odd")] == ["created", "created"]
+    with cdc.live.connection() as connection:
+        for name, listed in columns.items():
+            table = sql.Identifier(SCHEMA, name)
+            connection.execute(
+                sql.SQL("INSERT INTO {} VALUES ({})").format(table, sql.SQL(", ").join([sql.SQL("2")] * len(listed)))
+            )
+    found = cdc.live.delivered()
+    source = load_source(cdc.folder / "odd.yaml")
+    keys = {
+        table.id.table: [json.loads(r.key) for r in found.get(topic(source, table), {}).get(0, [])] for table in source.tables
+    }
+    assert keys == {name: [dict.fromkeys(key or ("id",), n) for n in (1, 2)] for name, key in ODD.items()}
+    cdc("diff", "odd")
+
+
+def test_a_table_that_debezium_cannot_name_is_refused_by_file_and_line(cdc: Cdc) -> None:
+    declare(cdc, {"plain": (), '"begins': (), 'ends"': ()})
+    (first, last) = cdc.json("validate", str(cdc.folder), code=1)["findings"]
+    assert [(each["line"], each["path"]) for each in (first, last)] == [(5, "tables.1.name"), (6, "tables.2.name")]
+    assert all("begins or ends with a double quote" in each["message"] for each in (first, last))
+    assert '"""begins"' in first["message"]
