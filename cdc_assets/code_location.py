@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import dagster as dg
 
@@ -13,10 +14,10 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 
-def build_code_location(sources: Iterable[BaseSource]) -> dg.Definitions:
+def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None = None) -> dg.Definitions:
     """The chains of the sources; a run works step after step in one process: its steps wait for Spark, Kafka and Connect."""
     return dg.Definitions.merge(
-        *(build_source_defs(source) for source in sources),
+        *(build_source_defs(source, declared_in) for source in sources),
         dg.Definitions(
             jobs=[*build_overall_jobs(), *build_onboarding_jobs()],
             resources={"platform": Platform()},

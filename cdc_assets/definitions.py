@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cdc_assets import settings
 from cdc_assets.code_location import build_code_location
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.kept import sources_to_define
 from cdc_assets.user_definitions import add_user_definitions
 
-SOURCES = load_sources(settings.sources_folder())
+SOURCES = sources_to_define()
 
-defs = add_user_definitions(build_code_location(SOURCES))
+defs = add_user_definitions(build_code_location(SOURCES, settings.sources_folder()))

@@ -106,6 +106,10 @@ class OnboardingError(CdcAssetsError):
     """Tables cannot be taken into (or out of) a running connector, or a step of it did not come to its end."""
 
 
+class DefinitionsError(CdcAssetsError):
+    """The running Dagster does not have what the registry declares, or cannot be asked."""
+
+
 class LedgerEmptyError(CdcAssetsError):
     """A table has no ledger yet."""
 

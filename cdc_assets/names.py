@@ -18,6 +18,9 @@ CORE_ALIAS = "core"
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
 MARKER_PREFIX = "cdc_assets"
 SIGNAL_SCHEMA = "cdc_assets"
+SOURCE_TAG = "cdc/source"
+DIGEST_TAG = "cdc/registry"
+"""On each source's offsets sensor: the digest of the declaration that the loaded definitions were made of."""
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:

@@ -45,8 +45,9 @@ def home() -> Path:
 
 
 def sources_folder() -> Path:
-    """The folder of the registry's YAML files: `CDC_SOURCES`, else that of the examples, or of none (`cdc up --no-examples`)."""
-    override = os.environ.get("CDC_SOURCES")
+    """The folder of the registry's YAML files: `CDC_SOURCES`, else what the stack was last brought up with, else that of the
+    examples, or of none (`cdc up --no-examples`)."""
+    override = os.environ.get("CDC_SOURCES") or _stack_environment().get("CDC_SOURCES")
     if override:
         return Path(override)
     return without_examples() if without_examples().is_dir() else example_sources()

@@ -6,6 +6,8 @@ where its topics are on the lake's own cluster; one whose database is not asked 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dagster as dg
 
 from cdc_assets import names
@@ -32,8 +34,8 @@ from cdc_assets.sensors.rows_schedule import build_rows_job, build_rows_schedule
 from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
 
 
-def build_source_defs(source: BaseSource) -> dg.Definitions:
-    """The asset chains, checks, sensor and schedule of one source."""
+def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg.Definitions:
+    """The asset chains, checks, sensor and schedule of one source; `declared_in` is the file or folder that declares it."""
     chain = [build_connector_asset(source)] if isinstance(source, CapturedSource) else []
     chain.append(build_topic_assets(source))
     if names.is_mirrored(source):
@@ -42,7 +44,7 @@ def build_source_defs(source: BaseSource) -> dg.Definitions:
     if source.backup is not None:
         chain.append(build_backup_assets(source))
     checks = [*build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
-    sensors = [build_offsets_sensor(source)]
+    sensors = [build_offsets_sensor(source, declared_in)]
     if isinstance(source, CapturedSource):
         checks.append(build_preflight_check(source))
     if declared_names([source]):

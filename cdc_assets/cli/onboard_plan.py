@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.cli.rows import is_data, print_document
-from cdc_assets.errors import RenderError
+from cdc_assets.errors import CdcAssetsError, OnboardingError, RenderError
 from cdc_assets.onboarding.state import Journal, Route
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, wait
 
 
 def print_plan(asked: Asked, output: str) -> None:
-    """Nothing is begun, written or asked of a service."""
+    """Nothing is begun or written; the source is asked what the first step would ask it.
+
+    Raises:
+        OnboardingError: what the first step would refuse, such as a table that does not exist.
+    """
     from cdc_assets.onboarding import run
 
     running = Journal.of(asked.source).running if not asked.tables else None
@@ -62,6 +67,8 @@ def print_plan(asked: Asked, output: str) -> None:
         asked = replace(asked, tables=[*running.tables], route=running.route, watch=running.watched)
     tables = asked.tables or []
     steps = run.plan(asked.source, tables, asked.route, watched=asked.watch)
+    if tables and not running:
+        _judge(asked, tables)
     anchor = done["stop"].get("anchor") if "stop" in done else None
     found = {each.step: each for each in commits(asked, tables, anchor=anchor, waited=False)} if asked.watch and tables else {}
     if is_data(output):
@@ -76,6 +83,19 @@ def print_plan(asked: Asked, output: str) -> None:
         if each.later:
             print(f"# not to be applied as it is: {each.later}, and printed then")
         print(each.patch, end="")
+
+
+def _judge(asked: Asked, tables: list[str]) -> None:
+    from cdc_assets.onboarding import run
+    from cdc_assets.resources.platform import Platform
+
+    try:
+        run.judge(Platform(), asked.source, tables, asked.route)
+    except OnboardingError:
+        raise
+    except CdcAssetsError as error:
+        # A plan is written for git where nothing of the platform can be reached, too; what it does not know is said.
+        print(f"cdc: whether {', '.join(tables)} can be taken in was not asked: {error}", file=sys.stderr)
 
 
 def _commit(commit: Commit | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdc_assets import settings
+from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.start import resident_bytes
@@ -32,12 +33,15 @@ def status(
         "addresses": _addresses(home),
         "components": components,
         "rss_bytes": sum(c["rss_bytes"] or 0 for c in components) + (resident_bytes(pid) if pid and not components else 0),
-        "tables": _tables() if pid and tables else [],
+        "registry": news.to_json() if (news := dagster_news() if pid else None) else None,
+        "tables": _tables() if pid and tables and not (news and news.broken) else [],
     }
     if is_data(output):
         print_document(answer, output)
     else:
         _print(answer)
+        if news:
+            Console(highlight=False, markup=False, soft_wrap=True).print(str(news), style="yellow")
     if not answer["healthy"]:
         raise typer.Exit(1 if pid else 3)
 

@@ -61,6 +61,8 @@ def up(
 
     def stands(seen: Callable[[StackState], None]) -> None:
         start.wait_healthy(home, seen=seen)
+        if not started:
+            _take_in_news()
         what = "started" if started else "was running already"
         console.print(f"[green]stack {what}[/green], healthy after {time.monotonic() - began:.1f} s; state in {home.root}")
 
@@ -102,6 +104,20 @@ def _check_user_definitions() -> None:
         from cdc_assets.user_definitions import merge_user_definitions
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
+
+
+def _take_in_news() -> None:
+    """What was declared while the stack ran: Dagster has it afterwards."""
+    from cdc_assets.registry.loader import load_sources
+    from cdc_assets.running_dagster.news import registry_news
+    from cdc_assets.running_dagster.take_in import take_in
+
+    url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()
+    sources = load_sources(folder)
+    if news := registry_news(url, folder):
+        told = ", ".join((*news.new, *news.changed, *news.gone))
+        console.print(f"Dagster takes in {told}, of {folder}", soft_wrap=True)
+        take_in(url, sources, gone=news.gone)
 
 
 def _load_definitions() -> None:

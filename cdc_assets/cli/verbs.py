@@ -37,6 +37,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "Sources and tables": {
         "validate": Verb("validate:validate", "Check the registry's files; no service is asked."),
         "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),
+        "reload": Verb("reload:reload", "Take the registry as it is now into the running Dagster."),
         "onboard": Verb("onboard:onboard", "Take tables into a running connector; no change is lost."),
         "offboard": Verb("onboard:offboard", "Take tables out of a running connector; the data stays."),
         "remove": Verb("remove:remove", "Remove a source; its data stays unless it is named."),

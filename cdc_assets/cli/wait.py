@@ -10,6 +10,7 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import complete_source
+from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.progress import status
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CaughtUpTimeoutError
@@ -35,6 +36,9 @@ def wait(
     from cdc_assets.resources.platform_clients import CommandPlatform
 
     chosen = choose(load_sources(settings.sources_folder()), sources)
+    if news := dagster_news():
+        # What Dagster does not know is never carried: said now, and not when the time is over.
+        print(f"cdc: {news}", file=sys.stderr, flush=True)
     platform, started = CommandPlatform(), time.monotonic()
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 

@@ -24,7 +24,8 @@ class CdcSource(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Load the file and build its chains; the `platform` resource comes along unless told not to."""
-        source_defs = build_source_defs(load_source(context.path / self.registry_file))
+        file = context.path / self.registry_file
+        source_defs = build_source_defs(load_source(file), declared_in=file)
         if not self.with_platform:
             return source_defs
         return dg.Definitions.merge(source_defs, dg.Definitions(resources={"platform": Platform()}))

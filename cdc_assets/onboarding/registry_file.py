@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.yaml_entries import put_in, take_out
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.loader import load_source, registry_files
 
 _TABLES = "tables"
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_$]*")
@@ -26,7 +26,7 @@ def file_of(folder: Path, source: str) -> Path:
     Raises:
         OnboardingError: when none does.
     """
-    for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+    for file in registry_files(folder):
         if load_source(file).name == source:
             return file
     raise OnboardingError(f"no file in {folder} declares source {source}")

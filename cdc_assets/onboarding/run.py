@@ -75,6 +75,18 @@ def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = Fa
     return steps_of(route, watched=watched)
 
 
+def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) -> None:
+    """What the first step would find, asked now; it changes nothing.
+
+    Raises:
+        OnboardingError: with every finding, such as a table that does not exist; CdcAssetsError: whom it could not ask.
+    """
+    names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
+    at = dt.datetime.now(dt.timezone.utc).isoformat()
+    asked = Onboarding(f"judge-{source}", source, route, names, at)
+    steps_of(route)[0].run(Work(platform, asked, declared_source(source, route), lambda _: None))
+
+
 def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None) -> Outcome:
     """Run every step that is not done yet; `before` is told the name of each.
 

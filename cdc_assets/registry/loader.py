@@ -41,7 +41,7 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
     """
     if not folder.is_dir():
         raise RegistryError([Finding(folder, None, "", "no such folder; set CDC_SOURCES to the folder of your sources")])
-    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    files = registry_files(folder)
     if not files and not any(folder.glob(f"*{REMOVED}")):
         raise RegistryError([Finding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])
     sources: list[BaseSource] = []
@@ -67,6 +67,11 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
 def _one_of_each(sources: Sequence[BaseSource]) -> list[BaseSource]:
     # Two files of one source are told as that, and not by each of their names.
     return list({source.name: source for source in reversed(sources)}.values())[::-1]
+
+
+def registry_files(folder: Path) -> list[Path]:
+    """The files that declare a source each, by name."""
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
 
 
 def load_source(file: Path) -> BaseSource:

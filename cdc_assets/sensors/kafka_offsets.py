@@ -7,13 +7,17 @@ After failed runs the sensor waits longer each time, so that a lasting fault doe
 
 import json
 import time
+from pathlib import Path
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.assets.bronze_ranges import pending_ranges, width
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.changed import change_of
+from cdc_assets.registry.digest import digest
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
@@ -22,7 +26,6 @@ from cdc_assets.sensors.news import TableNews, Waiting, decide
 from cdc_assets.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
 
 _TICK_SECONDS = 5
-SOURCE_TAG = "cdc/source"
 TABLES_TAG = "cdc/tables"
 
 
@@ -31,8 +34,9 @@ def sensor_name(source: BaseSource) -> str:
     return f"offsets_{source.name}"
 
 
-def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
-    """Requests bronze, silver and backup of the tables that have news."""
+def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) -> dg.SensorDefinition:
+    """Requests bronze, silver and backup of the tables that have news; tells when `declared_in` says something else by now."""
+    loaded = digest(source)
     layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
     targets = dg.AssetSelection.assets(
         *(dg.AssetKey(names.asset_key(layer, source, table)) for layer in layers for table in source.tables)
@@ -43,6 +47,7 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         target=targets,
         minimum_interval_seconds=_TICK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
+        tags={SOURCE_TAG: source.name, DIGEST_TAG: loaded},
         description=f"Last stable offsets of {len(source.tables)} mirrored topics against what the lake has committed.",
     )
     def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
@@ -56,6 +61,7 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         busy = busy_tables(context.instance, source)
         pauses = failure_pauses(context.instance, source, now=now)
         paused = {table: pause for table, pause in pauses.items() if pause > 0}
+        changed = change_of(source.name, loaded, declared_in) if declared_in else ""
         requests, waiting = decide(
             news,
             busy=busy | paused.keys(),
@@ -81,7 +87,7 @@ def build_offsets_sensor(source: BaseSource) -> dg.SensorDefinition:
         return dg.SensorResult(
             run_requests=run_requests,
             asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
-            skip_reason=None if run_requests else _why_nothing(news, busy, paused, problems),
+            skip_reason=None if run_requests else "; ".join(filter(None, (_why_nothing(news, busy, paused, problems), changed))),
             cursor=json.dumps({"waiting_since": dict(waiting.since)}),
         )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from cdc_assets import settings
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.stack.home import Home, read_json
 
 # Their licences are the vendors' own: who uses them fetches them.
 VENDORS_DRIVER = ("mysql", "oracle")
@@ -28,6 +31,12 @@ def buckets() -> Mapping[str, tuple[str, ...]]:
     stores = [source.backup.store for source in _sources() if source.backup]
     ours = sorted({(store.kind, store.bucket) for store in stores if not store.endpoint})
     return {kind: tuple(bucket for k, bucket in ours if k == kind) for kind, _ in ours}
+
+
+def sources_named(home: Home) -> str | None:
+    """The folder that CDC_SOURCES names, else the one that the stack was brought up with before; None: the examples'."""
+    named = os.environ.get("CDC_SOURCES")
+    return str(Path(named).absolute()) if named else read_json(home.stack).get("environment", {}).get("CDC_SOURCES")
 
 
 def _sources() -> tuple[BaseSource, ...]:

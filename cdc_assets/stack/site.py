@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cdc_assets.stack.home import Home
+from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.jars.download import cache_folder
 from cdc_assets.stack.jars.lockfile import read_lock
 from cdc_assets.stack.ports import HOST
@@ -35,6 +35,11 @@ class Site:
         """Bootstrap servers of the cluster `core` or `lake`."""
         given = self.external.get(f"CDC_{cluster.upper()}_BOOTSTRAP")
         return given or ",".join(self.address(name) for name in broker_names(cluster, self.brokers))
+
+    def wanted_buckets(self, store: str) -> list[str]:
+        """Those chosen at the start, and those that `cdc up` has added since."""
+        added = read_json(self.home.config).get("buckets", {})
+        return sorted({*self.buckets.get(store, ()), *added.get(store, ())})
 
     @staticmethod
     def jars(name: str) -> list[Path]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from cdc_assets.stack import orphans, plan
+from cdc_assets.stack.adopted import adopt_sources
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars import at_hand, download
@@ -47,6 +48,7 @@ def start(home: Home, *, brokers: int | None = None) -> bool:
     """A supervisor runs for this home afterwards; False when one did already."""
     home.create()
     if pid := running(home):
+        adopt_sources(home, pid)
         _forgive(home, pid)
         return False
     orphans.end(home)

@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc_assets.stack import orphans, plan
+from cdc_assets.stack.declared import sources_named
+from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import Home, write_json
 from cdc_assets.stack.logs import rotate
 from cdc_assets.stack.site import Site
@@ -24,6 +26,7 @@ from cdc_assets.stack.state import FAILED, StackState, write_state
 from cdc_assets.stack.watch import Watched
 
 _ROTATE_EVERY = 30.0
+_HOLD_BUCKETS = ("s3", "gcs")
 
 
 def running(home: Home) -> int | None:
@@ -48,6 +51,7 @@ class Supervisor:
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._dirty = asyncio.Event()
         self._discard = False
+        self._settling: set[asyncio.Task[None]] = set()
 
     def _changed(self) -> None:
         self._dirty.set()
@@ -82,11 +86,21 @@ class Supervisor:
         self._lives[name] = asyncio.create_task(self.watched[name].live(self.watched), name=name)
 
     def _again(self) -> None:
-        """SIGHUP: one more try for those that were given up."""
+        """SIGHUP: one more try for those that were given up, and the buckets of sources that were declared meanwhile."""
         for name, watched in self.watched.items():
+            if name in _HOLD_BUCKETS and watched.healthy.is_set():
+                self._settling.add(task := asyncio.create_task(self._settle(watched)))
+                task.add_done_callback(self._settling.discard)
             if watched.state.health == FAILED and self._lives[name].done():
                 watched.forgive()
                 self._live(name)
+
+    async def _settle(self, watched: Watched) -> None:
+        try:
+            await asyncio.to_thread(watched.component.settle)
+        except (NotReadyError, StackError) as error:
+            # Its probes go on; a run that misses a bucket names it.
+            print(f"{watched.component.name}: {error}", file=sys.stderr, flush=True)
 
     async def _stop_all(self) -> None:
         """Those that nobody running needs any more, again and again."""
@@ -105,6 +119,8 @@ class Supervisor:
         home = self.site.home
         environment = {"CDC_HOME": str(home.root), "CDC_LAKE": os.environ.get("CDC_LAKE") or str(home.lake)}
         environment["CDC_CONNECT_SECRETS"] = str(home.secrets)
+        if sources := sources_named(home):
+            environment["CDC_SOURCES"] = sources
         if "CDC_POSTGRES_HOST" in self.site.external and os.environ.get("CDC_POSTGRES_PORT"):
             environment["CDC_POSTGRES_PORT"] = os.environ["CDC_POSTGRES_PORT"]
         for watched in self.watched.values():

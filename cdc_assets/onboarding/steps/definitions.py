@@ -1,30 +1,27 @@
-"""Dagster learns of the registry's change: bronze, silver and the sensor know the tables once the code location is reloaded."""
+"""Dagster learns of the registry's change and is looked at afterwards: assets, checks and the sensor are there, or gone."""
 
 from __future__ import annotations
 
-import httpx
-
 from cdc_assets import settings
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work
-
-LOCATION = "cdc_assets"
-_RELOAD = "mutation($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"
+from cdc_assets.onboarding.work import Step, Work, declared_source
+from cdc_assets.running_dagster.take_in import take_in
 
 
 def run(work: Work) -> Facts:
-    """Ask the webserver, where one is known. The daemon looks by itself once a minute, so a refusal stops nothing."""
+    """Ask the webserver, where one is known.
+
+    Raises:
+        DefinitionsError: Dagster does not have the definitions; `--resume` repeats this step alone.
+    """
     url = settings.lookup("CDC_DAGSTER_URL")
     if url is None:
-        return {"reloaded": False, "why": "CDC_DAGSTER_URL is not set: reload the code location in Dagster"}
-    body = {"query": _RELOAD, "variables": {"name": LOCATION}}
-    try:
-        answer = httpx.post(f"{url.rstrip('/')}/graphql", json=body, timeout=60.0, trust_env=False)
-        kind = answer.raise_for_status().json()["data"]["reloadRepositoryLocation"]["__typename"]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        work.say(f"Dagster at {url} did not reload {LOCATION} ({type(error).__name__}): reload it in the UI")
-        return {"reloaded": False, "why": f"{url}: {type(error).__name__}"}
-    return {"reloaded": kind == "WorkspaceLocationEntry", "answer": kind}
+        why = "CDC_DAGSTER_URL is not set, so no Dagster was told: set it, then cdc reload"
+        work.say(f"definitions: {why}")
+        return {"verified": False, "why": why}
+    # As the file declares it now: an earlier step has edited it.
+    taken = take_in(url, [declared_source(work.declared.name)], say=work.say)
+    return {"verified": True, **taken.to_json()}
 
 
-STEP = Step("definitions", "Dagster reloads its definitions: bronze, silver and the sensor know the tables", run)
+STEP = Step("definitions", "Dagster has the definitions: the webserver is asked to reload, then what it has is compared", run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from typing_extensions import override
 
+from cdc_assets.registry.kept import KEPT
 from cdc_assets.stack.components import postgres
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
-from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.ports import HOST
 
@@ -30,6 +32,9 @@ MODULE = "cdc_assets.definitions"
 # machine at load 30 takes longer, and what is cut off is asked again from the beginning.
 _SLOW_MACHINE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "300", "DAGSTER_REPOSITORY_GRPC_TIMEOUT_SECONDS": "600"}
 _CODE, WEBSERVER, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
+_ASKED = 3
+# The server below ends when its proxy is gone for so long; the default of 30 s is little on a machine that is busy.
+_HEARTBEAT_SECONDS = "120"
 
 
 class _DagsterProcess(Component):
@@ -60,18 +65,9 @@ class _DagsterProcess(Component):
         return {"load_from": [{"grpc_server": server}]}
 
     def _instance(self) -> dict[str, Any]:
-        storage = {
-            "storage": {
-                "custom": {
-                    "module": "cdc_assets.stack.dagster_storage",
-                    "class": "PooledPostgresStorage",
-                    "config": {"postgres_db": self._database()},
-                }
-            }
-        }
         days = {"skipped": 1, "failure": 14, "success": 14}
         return {
-            **(storage if self._own_postgres else {}),
+            **(self._storage() if self._own_postgres else {}),
             "telemetry": {"enabled": False},
             "nux": {"enabled": False},  # no invitation dialog in front of the lineage
             "run_launcher": {"module": "dagster", "class": "DefaultRunLauncher"},
@@ -92,6 +88,11 @@ class _DagsterProcess(Component):
                 "config": {"base_dir": str(self.dagster_home / "compute_logs")},
             },
         }
+
+    def _storage(self) -> dict[str, Any]:
+        config = {"postgres_db": self._database()}
+        kind = {"module": "cdc_assets.stack.dagster_storage", "class": "PooledPostgresStorage", "config": config}
+        return {"storage": {"custom": kind}}
 
     def _database(self) -> dict[str, Any]:
         return {
@@ -130,7 +131,10 @@ class _DagsterProcess(Component):
 
 
 class DagsterCode(_DagsterProcess):
-    """The code location; runs are its child processes."""
+    """The code location: a proxy, and below it the server that has loaded the definitions, whose child processes are the runs.
+
+    A reload starts a new server and lets the old one end its runs; `dagster api grpc` alone cannot reload (ADR 0050).
+    """
 
     stop_timeout = 30
 
@@ -143,7 +147,14 @@ class DagsterCode(_DagsterProcess):
     def command(self) -> list[str]:
         port = str(self.site.ports[_CODE])
         options = ["--module-name", MODULE, "--host", HOST, "--port", port, "--location-name", "cdc_assets"]
-        return [sys.executable, "-m", "dagster", "api", "grpc", *options]
+        return [sys.executable, "-m", "dagster", "code-server", "start", *options]
+
+    @override
+    def environment(self) -> dict[str, str]:
+        found = {**super().environment(), KEPT: str(self.run / "registry")}
+        # Read from stack.json at each load instead: `CDC_SOURCES=… ./cdc up` may name another folder while it runs.
+        found.pop("CDC_SOURCES", None)
+        return {**found, "DAGSTER_GRPC_PROXY_HEARTBEAT_TTL_SECONDS": _HEARTBEAT_SECONDS}
 
     @cached_property
     def _channel(self) -> grpc.Channel:
@@ -151,16 +162,21 @@ class DagsterCode(_DagsterProcess):
 
     @override
     def probe(self) -> None:
+        """The proxy passes this question on, so that the server below it must answer: whether the proxy serves says nothing."""
         import grpc
 
-        # grpc.health.v1: an empty request asks about the server, status 1 (field 1, varint) is SERVING.
-        call = self._channel.unary_unary("/grpc.health.v1.Health/Check")
-        try:
-            answer = call(b"\x0a\x0aDagsterApi", timeout=self.answer_within)
-        except grpc.RpcError as error:
-            raise NotReadyError(f"{self.address}: {error.code().name} {error.details()}") from error
-        if answer != b"\x08\x01":
-            raise NotReadyError(f"{self.address}: the code server is not serving")
+        call = self._channel.unary_unary("/api.DagsterApi/GetServerId")
+        for _ in range(_ASKED):
+            try:
+                call(b"", timeout=self.answer_within)
+                return
+            except grpc.RpcError as error:
+                refused = error
+            if refused.code() is not grpc.StatusCode.UNKNOWN:
+                raise NotReadyError(f"{self.address}: {refused.code().name} {refused.details()}") from refused
+            # In the moment of a reload the server that is asked may be the one that goes.
+            time.sleep(1)
+        raise StackError(self.name, f"has no definitions: {refused.details()}", f"./cdc logs {self.name}", log=self.log)
 
 
 class DagsterWebserver(_DagsterProcess):

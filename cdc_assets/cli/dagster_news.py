@@ -1,0 +1,24 @@
+"""What the verbs that look at the lake say first: that Dagster does not have the registry as it is now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdc_assets import settings
+from cdc_assets.errors import DefinitionsError
+
+if TYPE_CHECKING:
+    from cdc_assets.running_dagster.news import RegistryNews
+
+
+def dagster_news() -> RegistryNews | None:
+    """None: no Dagster is known, or its webserver does not answer, which `cdc status` shows by its health."""
+    from cdc_assets.running_dagster.news import registry_news
+
+    url = settings.lookup("CDC_DAGSTER_URL")
+    if url is None:
+        return None
+    try:
+        return registry_news(url, settings.sources_folder())
+    except DefinitionsError:
+        return None

@@ -1,0 +1,55 @@
+"""`cdc reload`: the running Dagster takes in the registry as it is now, and is looked at afterwards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cdc_assets import settings
+from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.registry.loader import load_sources
+
+
+def reload(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come and go, and do nothing.")] = False,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for Dagster to have it.")] = 120.0,
+    output: Output = Format.text,
+) -> None:
+    """Take new, changed and removed registry files into Dagster; exit 1 when one is broken, and nothing has changed then."""
+    from cdc_assets.running_dagster.expected import definitions_of
+    from cdc_assets.running_dagster.news import compare
+    from cdc_assets.running_dagster.take_in import take_in
+    from cdc_assets.running_dagster.webserver import Webserver
+
+    url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()
+    say = Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print
+    sources = load_sources(folder)
+    locations = Webserver(url, seconds=timeout).locations()
+    news = compare(folder, locations)
+    answer: dict[str, Any] = {"folder": str(folder), **news.to_json()}
+    if dry_run:
+        expected = definitions_of(sources, news.gone)
+        answer |= expected.difference(locations)
+    else:
+        answer |= take_in(url, sources, gone=news.gone, timeout=timeout, say=lambda text: say(text)).to_json()
+    if is_data(output):
+        print_document(answer, output)
+        return
+    for word in ("new", "changed", "gone"):
+        if answer[word]:
+            print(f"{word}: {', '.join(answer[word])}")
+    if dry_run:
+        _print_plan(answer)
+        return
+    counted = f"{answer['assets']} assets, {answer['checks']} checks and {answer['jobs']} jobs of {len(sources)} sources"
+    print(f"{', '.join(answer['locations'])} at {url} has {counted}; their sensors run; {answer['seconds']} s")
+
+
+def _print_plan(answer: dict[str, Any]) -> None:
+    for word in ("to_come", "to_go"):
+        for text in answer[word]:
+            print(f"{word.replace('_', ' ')}: {text}")
+    if not answer["to_come"] and not answer["to_go"]:
+        print(f"Dagster has all that {answer['folder']} declares")

@@ -1,0 +1,90 @@
+"""What Dagster must have of a source: exactly what is built of its declaration."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.registry.digest import digest
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.running_dagster.webserver import Key, Location
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Of some sources, by name; `digests` of their declarations. A source without a digest is to be gone."""
+
+    digests: dict[str, str]
+    assets: frozenset[Key]
+    checks: frozenset[tuple[Key, str]]
+    jobs: frozenset[str]
+    schedules: frozenset[str]
+    sensors: frozenset[str]
+
+    def missing(self, location: Location) -> Iterator[str]:
+        """What the location does not have, or has of an older declaration."""
+        yield from (f"asset {'/'.join(key)}" for key in sorted(self.assets - location.assets))
+        yield from (f"check {name} of {'/'.join(key)}" for key, name in sorted(self.checks - location.checks))
+        yield from (f"job {name}" for name in sorted(self.jobs - location.jobs))
+        yield from (f"schedule {name}" for name in sorted(self.schedules - location.schedules))
+        yield from (f"sensor {name}" for name in sorted(self.sensors - location.sensors.keys()))
+        for name, sensor in sorted(location.sensors.items()):
+            if self.digests.get(sensor.source, sensor.digest) not in (sensor.digest, ""):
+                yield f"the settings of {sensor.source} as they are now (sensor {name} was made of older ones)"
+
+    def left_over(self, location: Location) -> Iterator[str]:
+        """What the location still has of these sources, though it is no longer declared."""
+        ours = {key for key in location.assets if len(key) > 1 and key[0] in names.LAYERS and key[1] in self.digests}
+        yield from (f"asset {'/'.join(key)}" for key in sorted(ours - self.assets))
+        checks = {(key, name) for key, name in location.checks if key in self.assets}
+        yield from (f"check {name} of {'/'.join(key)}" for key, name in sorted(checks - self.checks))
+        yield from (
+            f"sensor {name}"
+            for name, sensor in sorted(location.sensors.items())
+            if sensor.source and self.digests.get(sensor.source) == ""
+        )
+
+    def difference(self, locations: Iterable[Location]) -> dict[str, list[str]]:
+        """`to_come` and `to_go`, for a plan."""
+        now = union(locations)
+        return {"to_come": [*self.missing(now)], "to_go": [*self.left_over(now)]}
+
+    def stopped(self, location: Location) -> list[str]:
+        """Sensors of these sources that do not run; nothing carries their records."""
+        ours = ((name, sensor) for name, sensor in location.sensors.items() if self.digests.get(sensor.source))
+        return sorted(name for name, sensor in ours if not sensor.running)
+
+
+def union(locations: Iterable[Location]) -> Location:
+    """What several locations hold together; its name and server are the first one's."""
+    first, *others = [*locations] or [Location("")]
+    found = copy.deepcopy(first)
+    for other in others:
+        found.assets |= other.assets
+        found.checks |= other.checks
+        found.jobs |= other.jobs
+        found.schedules |= other.schedules
+        found.sensors |= other.sensors
+    return found
+
+
+def definitions_of(sources: Iterable[BaseSource], gone: Iterable[str] = ()) -> Expected:
+    """Of these sources everything, of those called `gone` nothing."""
+    import dagster as dg
+
+    from cdc_assets.assets.chain import build_source_defs
+    from cdc_assets.resources.platform import Platform
+
+    declared = list(sources)
+    built = [build_source_defs(source) for source in declared]
+    graph = dg.Definitions.merge(*built, dg.Definitions(resources={"platform": Platform()})).resolve_asset_graph()
+    return Expected(
+        digests={**dict.fromkeys(gone, ""), **{source.name: digest(source) for source in declared}},
+        assets=frozenset(tuple(key.path) for key in graph.get_all_asset_keys()),
+        checks=frozenset((tuple(key.asset_key.path), key.name) for key in graph.asset_check_keys),
+        jobs=frozenset(str(job.name) for defs in built for job in defs.jobs or ()),
+        schedules=frozenset(str(schedule.name) for defs in built for schedule in defs.schedules or ()),
+        sensors=frozenset(str(sensor.name) for defs in built for sensor in defs.sensors or ()),
+    )

@@ -1,0 +1,112 @@
+"""What Dagster's webserver has loaded, asked by GraphQL: the same answer that its pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from cdc_assets.errors import DefinitionsError
+from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
+
+Key = tuple[str, ...]
+_ENTRIES = """
+query { workspaceOrError { __typename ... on PythonError { message } ... on Workspace { locationEntries {
+  name locationOrLoadError { __typename ... on PythonError { message } ... on RepositoryLocation { serverId repositories {
+    %s
+  } } } } } } }
+"""
+_SENSORS = "sensors { name tags { key value } sensorState { status } }"
+_ASSETS = "assetNodes { assetKey { path } assetChecksOrError { ... on AssetChecks { checks { name } } } }"
+_EVERYTHING = f"jobs {{ name }} schedules {{ name }} {_SENSORS} {_ASSETS}"
+_RELOAD = """
+mutation($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename
+  ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } }
+  ... on ReloadNotSupported { message } ... on RepositoryLocationNotFound { message }
+  ... on UnauthorizedError { message } ... on PythonError { message }
+} }
+"""
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """`source` and `digest` are what our own sensors are tagged with; empty for others."""
+
+    running: bool
+    source: str = ""
+    digest: str = ""
+
+
+@dataclass
+class Location:
+    """One code location as it is loaded; `error` where it could not be, and then it holds nothing."""
+
+    name: str
+    server: str = ""
+    error: str = ""
+    assets: set[Key] = field(default_factory=set)
+    checks: set[tuple[Key, str]] = field(default_factory=set)
+    jobs: set[str] = field(default_factory=set)
+    schedules: set[str] = field(default_factory=set)
+    sensors: dict[str, Sensor] = field(default_factory=dict)
+
+
+class Webserver:
+    """A webserver at `url`; each call answers within `seconds`.
+
+    Raises:
+        DefinitionsError: from every method, when it does not answer, or not with what was asked for.
+    """
+
+    def __init__(self, url: str, *, seconds: float = 120.0) -> None:
+        self.url, self._seconds = url.rstrip("/"), seconds
+
+    def locations(self, *, sensors_only: bool = False) -> list[Location]:
+        """All code locations. `sensors_only`: quick also with hundreds of tables; assets, checks and jobs stay empty."""
+        answer = self.ask(_ENTRIES % (_SENSORS if sensors_only else _EVERYTHING))["workspaceOrError"]
+        if answer["__typename"] != "Workspace":
+            raise DefinitionsError(f"{self.url} cannot read its workspace: {answer.get('message', answer['__typename'])}")
+        return [_location(entry) for entry in answer["locationEntries"]]
+
+    def reload(self, location: str) -> None:
+        """Ask for a reload, and wait for the answer. That it says yes proves nothing: look at `locations` afterwards."""
+        answer = self.ask(_RELOAD, name=location)["reloadRepositoryLocation"]
+        loaded = answer.get("locationOrLoadError") or {}
+        message = answer.get("message") or loaded.get("message")
+        if answer["__typename"] != "WorkspaceLocationEntry" or message:
+            raise DefinitionsError(f"{self.url}: the code location {location} does not load: {(message or str(answer)).strip()}")
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        """The `data` of the answer; errors in it are raised."""
+        body = {"query": query, "variables": variables}
+        try:
+            answer = httpx.post(f"{self.url}/graphql", json=body, timeout=self._seconds, trust_env=False)
+            document = answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise DefinitionsError(
+                f"Dagster's webserver at {self.url} does not answer ({type(error).__name__}: {error}): "
+                "is it running, and CDC_DAGSTER_URL its address? ./cdc status"
+            ) from error
+        if not document.get("data") or document.get("errors"):
+            told = "; ".join(str(error.get("message")) for error in document.get("errors", [])) or f"HTTP {answer.status_code}"
+            raise DefinitionsError(f"Dagster's webserver at {self.url} refuses the question: {told}")
+        return dict(document["data"])
+
+
+def _location(entry: Mapping[str, Any]) -> Location:
+    loaded = entry["locationOrLoadError"] or {}
+    found = Location(entry["name"], str(loaded.get("serverId") or ""), str(loaded.get("message") or "").strip())
+    for repository in loaded.get("repositories", ()):
+        found.jobs |= {job["name"] for job in repository.get("jobs", ())}
+        found.schedules |= {schedule["name"] for schedule in repository.get("schedules", ())}
+        for sensor in repository["sensors"]:
+            tags = {tag["key"]: tag["value"] for tag in sensor["tags"]}
+            running = sensor["sensorState"]["status"] == "RUNNING"
+            found.sensors[sensor["name"]] = Sensor(running, tags.get(SOURCE_TAG, ""), tags.get(DIGEST_TAG, ""))
+        for node in repository.get("assetNodes", ()):
+            key = tuple(node["assetKey"]["path"])
+            found.assets.add(key)
+            found.checks |= {(key, check["name"]) for check in node["assetChecksOrError"].get("checks", ())}
+    return found

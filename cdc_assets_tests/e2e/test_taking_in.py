@@ -1,0 +1,159 @@
+"""What is declared while the stack runs reaches silver by the sensor: onboarded, by hand, as a new source; and leaves again.
+
+Nothing here materializes an asset: only what Dagster itself has learned can carry a row.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
+from cdc_assets_tests.e2e.webserver import Graphql
+
+pytestmark = pytest.mark.e2e
+
+ROUTES = ("incremental", "temporary", "blocking")
+_COLUMNS = "(id bigint PRIMARY KEY, note text, price numeric(30,10), at timestamptz)"
+_ROWS = (
+    "SELECT n, 'note ' || n, n / 7.0, timestamptz '2026-01-01 00:00Z' + n * interval '1 second' FROM generate_series(1, 300) n"
+)
+
+
+@pytest.fixture(scope="module")
+def graphql(lakehouse: Lakehouse) -> Graphql:
+    return Graphql(lakehouse.addresses["CDC_DAGSTER_URL"])
+
+
+def until(condition: Callable[[], bool], what: str, *, seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.3)
+
+
+def news(lakehouse: Lakehouse) -> dict[str, list[str]]:
+    """What `cdc status` says that Dagster does not have yet."""
+    told = json.loads(lakehouse.cdc("status", "-o", "json", check=False).stdout)["registry"]
+    assert told is not None, "the webserver did not answer"
+    return dict(told)
+
+
+def create(lakehouse: Lakehouse, table: str) -> None:
+    with lakehouse.connect("world") as world:
+        world.execute(f"CREATE TABLE {table} {_COLUMNS}")
+        world.execute(f"INSERT INTO {table} {_ROWS}")
+
+
+def is_equal(lakehouse: Lakehouse, source: str, table: str) -> bool:
+    """Silver, read by delta-rs, has the source's rows, read by SQL."""
+    from deltalake.exceptions import TableNotFoundError
+
+    with lakehouse.connect("world") as world:
+        columns, expected = source_rows(world, table)
+    try:
+        return silver_rows(lakehouse.silver(source, table), columns) == expected
+    except TableNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_plan_for_a_table_that_does_not_exist_is_refused(lakehouse: Lakehouse, route: str) -> None:
+    refused = lakehouse.cdc("onboard", "world", "public.nope", "--dry-run", "--route", route, check=False)
+    assert refused.returncode == 1, refused.stdout
+    assert "there is no table public.nope" in refused.stderr
+
+
+def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
+    for route in ROUTES:
+        create(lakehouse, f"route_{route}")
+        planned = lakehouse.cdc("onboard", "world", f"public.route_{route}", "--dry-run", "--route", route)
+        assert "definitions" in planned.stdout
+        done = json.loads(lakehouse.cdc("onboard", "world", f"public.route_{route}", "--route", route, "-o", "json").stdout)
+        assert f"silver/world/route_{route}" in graphql.assets()
+        assert done["steps"]["definitions"]["verified"] is True
+    with lakehouse.connect("world") as world:
+        for route in ROUTES:
+            world.execute(f"UPDATE route_{route} SET price = price + 0.0000000001 WHERE id % 50 = 0")
+            world.execute(f"UPDATE route_{route} SET id = id + 1000 WHERE id = 7")
+            world.execute(f"DELETE FROM route_{route} WHERE id % 100 = 3")
+            world.execute(f"INSERT INTO route_{route} VALUES (-1, 'Añb''\"\\ 中', NULL, NULL)")
+    lakehouse.cdc("wait", "world", "--timeout", "300")
+    checked = []
+    for route in ROUTES:
+        assert is_equal(lakehouse, "world", f"route_{route}")
+        assert graphql.sensor_that_made(f"silver/world/route_{route}") == "offsets_world"
+        checked += [(f"bronze/world/route_{route}", "record_parity"), (f"silver/world/route_{route}", "reconciled")]
+    graphql.execute_checks(checked)
+    assert {(asset, name): graphql.checks(asset).get(name) for asset, name in checked} == dict.fromkeys(checked, "SUCCEEDED")
+
+
+def test_a_file_edited_by_hand_is_noticed_and_taken_in_and_a_broken_one_stops_nothing(
+    lakehouse: Lakehouse, graphql: Graphql
+) -> None:
+    file = lakehouse.sources / "world.yaml"
+    before = file.read_text()
+    try:
+        break_and_edit(lakehouse, graphql, file, before)
+    finally:
+        file.write_text(before)
+        lakehouse.cdc("reload")
+
+
+def break_and_edit(lakehouse: Lakehouse, graphql: Graphql, file: Path, before: str) -> None:
+    file.write_text(before + "\nlabels: broken\n")
+    line = len(before.splitlines()) + 2
+    told = lakehouse.cdc("status", check=False)
+    assert f"{file}:{line}: labels: unknown key" in told.stdout
+    refused = lakehouse.cdc("reload", check=False)
+    assert refused.returncode == 1
+    assert f"{file}:{line}: labels: unknown key" in refused.stderr
+    until(lambda: f"{file}:{line}" in graphql.sensor("offsets_world")[1], "the sensor does not tell of the broken file")
+    with lakehouse.connect("world") as world:
+        world.execute("INSERT INTO route_incremental VALUES (-2, 'while the file is broken', 1, NULL)")
+    until(lambda: is_equal(lakehouse, "world", "route_incremental"), "a broken file has stopped the sensor's runs")
+
+    edited = before.replace("public.route_incremental", "public.route_incremental, description: by hand")
+    assert edited != before
+    file.write_text(edited)
+    assert news(lakehouse)["changed"] == ["world"]
+    assert "world changed: cdc reload" in lakehouse.cdc("wait", "world").stderr
+    until(lambda: "cdc reload" in graphql.sensor("offsets_world")[1], "the sensor does not tell of the edited file")
+    assert json.loads(lakehouse.cdc("reload", "--dry-run", "-o", "json").stdout)["changed"] == ["world"]
+    lakehouse.cdc("reload")
+    assert not any(news(lakehouse).values())
+    until(lambda: "cdc reload" not in graphql.sensor("offsets_world")[1], "the sensor still tells of a file that was taken in")
+
+
+def test_a_new_source_file_and_up(lakehouse: Lakehouse, graphql: Graphql) -> None:
+    create(lakehouse, "annex_rows")
+    declared = yaml.safe_load((lakehouse.sources / "world.yaml").read_text())
+    annex = {
+        **{key: declared[key] for key in ("owners", "database")},
+        "source": "annex",
+        "backup": {"store": {"kind": "s3", "bucket": "cdc-backup-annex", "prefix": "lake"}},
+        "tables": [{"name": "public.annex_rows"}],
+    }
+    (lakehouse.sources / "annex.yaml").write_text(yaml.safe_dump(annex))
+    assert news(lakehouse)["new"] == ["annex"]
+    up = lakehouse.cdc("up", timeout=1200)
+    assert "annex_rows" in up.stdout
+    assert "failed" not in up.stdout + up.stderr
+    assert is_equal(lakehouse, "annex", "annex_rows")
+    assert graphql.sensor("offsets_annex")[0] == "RUNNING"
+    assert graphql.sensor_that_made("silver/annex/annex_rows") == "offsets_annex"
+
+
+def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
+    unknown = lakehouse.cdc("offboard", "world", "public.nope", "--dry-run", check=False)
+    assert (unknown.returncode, "has no table public.nope" in unknown.stderr) == (1, True)
+    done = json.loads(lakehouse.cdc("offboard", "world", "public.route_blocking", "-o", "json").stdout)
+    assert not [key for key in graphql.assets() if key.endswith("/route_blocking")]
+    assert done["steps"]["definitions"]["verified"] is True
+    assert "silver/world/route_temporary" in graphql.assets()
