@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -41,9 +42,12 @@ def test_a_process_that_spins_asks_for_cpu_with_its_children_and_one_that_sleeps
                 asked = sum(demand_of(spinning.pid).values())
             assert sum(demand_of(sleeping.pid).values()) < 0.25
         finally:
-            for child in psutil.Process(spinning.pid).children():
-                child.kill()
-            spinning.wait()
+            # On a busy machine the start of its interpreter may ask for as much: its child is ended whenever it comes.
+            while spinning.poll() is None:
+                for child in psutil.Process(spinning.pid).children():
+                    child.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    spinning.wait(0.1)
             sleeping.kill()
     assert demand_of(spinning.pid) == {}
 
