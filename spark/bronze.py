@@ -1,9 +1,13 @@
 """Bronze: the committed records of offset ranges of many topics, appended to one change log by one commit.
 
 One Kafka read, kept in memory, counted, then written: the counts are part of the commit, so that no reader ever has
-to guess what a commit holds. What can go wrong: the job dies before the commit (orphan files, nothing else) or after
-it (the next run finds the ranges committed and adds nothing); records are gone from Kafka (RangeLostError, nothing
-committed); a range does not continue what is committed (RangeGapError) or comes from another topic (TopicChangedError).
+to guess what a commit holds. The append is conditional: each carries the number of its turn (Committed.turn) as a Delta
+transaction, so of two that have seen the same log the second is refused. It looks at the log again, and appends what it has
+read where the other one concerned other topics, else begins anew.
+
+What can go wrong: the job dies before the commit (orphan files, nothing else) or after it (the next run finds the ranges
+committed and adds nothing); records are gone from Kafka (RangeLostError, nothing committed); a range does not continue what
+is committed (RangeGapError) or comes from another topic (TopicChangedError).
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges, plans
 from spark.bronze_counts import counted
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
-from spark.conflicts import retried
+from spark.conflicts import MAY_PASS, is_conflict, run_again
 from spark.delta_log import commit_of, folded_history, refuse_foreign
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
@@ -44,7 +48,7 @@ def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
         return kafka_ranges.read(session, spec, topics)
 
     with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
-        return retried(lambda: append(session, spec, read))
+        return run_again(lambda: append(session, spec, read))
 
 
 def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
@@ -110,17 +114,39 @@ def _commit(
     todo: Sequence[TopicRange],
     started: float,
 ) -> JobResult:
+    while True:
+        try:
+            version = _write(session, spec, committed, events, shares)
+        except MAY_PASS as error:
+            newer = _newer(session, spec.path, committed, shares) if is_conflict(error) else None
+            if newer is None:
+                raise
+            committed = newer
+        else:
+            return _result(version, shares, todo, started)
+
+
+def _newer(session: SparkSession, path: str, committed: Committed, shares: Mapping[str, TopicCommit]) -> Committed | None:
+    """The log as it is now, where others have appended since, but nothing of our topics; else None."""
+    found = folded_history(session, path, fold)
+    same = all(found.topics.get(topic) == committed.topics.get(topic) for topic in shares)
+    return found if same and not found.overlaps and found.turn > committed.turn else None
+
+
+def _write(
+    session: SparkSession, spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]
+) -> int:
     records = sum(share.records for share in shares.values())
     rows = events.select(*COLUMNS)
     if records <= ONE_FILE_UP_TO:
         rows = rows.coalesce(1)
     writer = rows.sortWithinPartitions("table", "partition", "offset").write.format("delta").mode("append")
     writer = writer.option("userMetadata", bronze_metadata(spec.operation_id, committed, shares))
+    writer = writer.option("txnAppId", bronze_overlap.APP).option("txnVersion", committed.turn)
     # A log that was begun without the column `epoch` gets it.
     writer = writer.options(**TABLE_PROPERTIES) if committed.version < 0 else writer.option("mergeSchema", "true")
     writer.save(spec.path)
-    commit = commit_of(session, spec.path, spec.operation_id, rows=records)
-    return _result(commit.version, shares, todo, started)
+    return commit_of(session, spec.path, spec.operation_id, rows=records).version
 
 
 def _result(version: int | None, shares: Mapping[str, TopicCommit], todo: Sequence[TopicRange], started: float) -> JobResult:

@@ -1,9 +1,9 @@
 """Takes out of bronze what two appends hold both.
 
-A killed job leaves its last write running in the Spark server, where it may be committed after the next job has
-appended the same ranges: Delta lets appends pass each other. Both commits say what they hold, so the fold sees the
-overlap; the next job removes the second copies (rows equal in every column) in one commit of its own, before
-anything else. Until then the copies harm no reader of ours: silver orders by position and takes each offset once.
+Of two appends that have seen the same log, Delta refuses one (spark.bronze). Earlier versions' appends passed each other.
+Both commits say what they hold, so the fold sees the overlap. Whoever meets it (the next append, the check, silver, the
+backup) removes the second copies (rows equal in every column) in one commit of its own. Until then they harm no fold:
+silver orders by position and takes each offset once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,26 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.commits import Committed, Overlap, bronze_metadata
-from spark.delta_log import commit_of
+from spark.commits import Committed, Overlap, bronze_metadata, fold
+from spark.conflicts import run_again
+from spark.delta_log import commit_of, folded_history
 from spark.envelopes.envelope import kind
 from spark.identifiers import literal
 
+APP = "cdc_assets.bronze"
 IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "value", "epoch")
+
+
+def run(session: SparkSession, path: str) -> tuple[Overlap, ...]:
+    """Take out all copies; which ranges were there twice."""
+
+    def healed() -> tuple[Overlap, ...]:
+        committed = folded_history(session, path, fold)
+        if committed.overlaps:
+            heal(session, path, committed)
+        return committed.overlaps
+
+    return run_again(healed)
 
 
 def heal(session: SparkSession, path: str, committed: Committed) -> Committed:
@@ -42,9 +56,10 @@ def heal(session: SparkSession, path: str, committed: Committed) -> Committed:
     operation_id = f"overlap-{uuid.uuid4().hex}"
     kept = rows.dropDuplicates(list(IDENTITY)).coalesce(1).sortWithinPartitions("table", "partition", "offset")
     writer = kept.write.format("delta").mode("overwrite").option("replaceWhere", _span(committed.overlaps))
+    writer = writer.option("txnAppId", APP).option("txnVersion", committed.turn)
     writer.option("userMetadata", bronze_metadata(operation_id, clean, {})).save(path)
     commit = commit_of(session, path, operation_id)
-    return replace(clean, version=commit.version)
+    return replace(clean, version=commit.version, turn=commit.version + 1)
 
 
 def _span(overlaps: Sequence[Overlap]) -> str:

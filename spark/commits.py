@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+RESTORED = '{"cdc_assets":1,"kind":"restore"}'
+"""What `surviving` gives as the metadata of a RESTORE."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,13 @@ class Committed:
     appends: tuple[tuple[int, dict[str, TopicCommit]], ...] = ()
     """The appends that were read, newest first: `(version, {topic: share})`."""
     overlaps: tuple[Overlap, ...] = ()
-    """What is in the table twice, until the next bronze job takes it out."""
+    """What is in the table twice, until whoever meets it first takes it out (spark.bronze_overlap)."""
+    turn: int = 0
+    """The number of the next append as a transaction of Delta's: of two with one number, one is refused or left out.
+
+    One above the version of our newest commit. A RESTORE counts as one: Delta keeps the numbers through it, and would leave
+    out all that follows.
+    """
 
     def position(self, topic: str, partition: int) -> int | None:
         """The next offset to commit, None when nothing of the topic is committed."""
@@ -96,11 +104,12 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
     if not seen:
         return Committed(version=-1, topics={})
     ours = [(v, data) for v, text in seen if (data := parse(text, "bronze", v)) is not None]
+    turn = max([v + 1 for v, text in seen if text == RESTORED] + [v + 1 for v, _ in ours], default=0)
     tip, oldest = seen[0][0], seen[-1][0]
     if not ours:
         if oldest > 0:
             raise HistoryTooShortError(f"no bronze commit among versions {oldest}..{tip}; read further back")
-        return Committed(version=tip, topics={}, oldest_seen=oldest)
+        return Committed(version=tip, topics={}, oldest_seen=oldest, turn=turn)
     newest_version, newest = ours[0]
     base = newest["base_version"]
     if oldest > base + 1:
@@ -114,7 +123,7 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
             for topic, share in shares.items():
                 overlaps += _overlaps(topic, share, topics.get(topic), own.get(topic))
                 topics[topic] = share.after(topics.get(topic))
-    return Committed(tip, topics, oldest_seen=oldest, appends=appends, overlaps=tuple(overlaps))
+    return Committed(tip, topics, oldest_seen=oldest, appends=appends, overlaps=tuple(overlaps), turn=turn)
 
 
 def _overlaps(topic: str, share: TopicCommit, state: TopicState | None, newest: TopicCommit | None) -> list[Overlap]:
@@ -205,7 +214,7 @@ def surviving(entries: Iterable[Mapping[str, Any]]) -> list[tuple[int, str | Non
     """`(version, userMetadata)` of the history entries that a RESTORE has not undone.
 
     An entry is a commit as Delta reports it: version, operation, operationParameters, userMetadata. After a RESTORE the
-    table is as it was at the version restored, so what later commits said about it no longer holds.
+    table is as it was at the version restored, so what later commits said about it no longer holds. Its own text is RESTORED.
     """
     kept: list[tuple[int, str | None]] = []
     ceiling: int | None = None
@@ -216,6 +225,8 @@ def surviving(entries: Iterable[Mapping[str, Any]]) -> list[tuple[int, str | Non
             continue
         if entry.get("operation") == "RESTORE":
             ceiling = _restored_version(version, entry.get("operationParameters") or {})
+            kept.append((version, RESTORED))
+            continue
         kept.append((version, entry.get("userMetadata")))
     return kept
 

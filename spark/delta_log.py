@@ -13,7 +13,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from spark.commits import Folded, fold_silver, surviving
-from spark.errors import CommitNotFoundError, ForeignTableError, HistoryTooShortError
+from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError
 from spark.failures import SPARK_FAILURES, described
 from spark.identifiers import table_at
 
@@ -99,7 +99,7 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
                         "do not run it again before the difference is understood"
                     )
                 return commit
-    raise CommitNotFoundError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
+    raise CommitLeftOutError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
 
 
 def refuse_foreign(path: str) -> None:

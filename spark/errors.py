@@ -43,6 +43,10 @@ class CommitNotFoundError(SparkJobError):
     """The write returned, but its commit is not in the Delta log or holds another number of rows."""
 
 
+class CommitLeftOutError(CommitNotFoundError):
+    """The write returned, and Delta has no commit of it: another one has come before, or it got lost on the way."""
+
+
 class UnsupportedEventError(SparkJobError):
     """An event is well formed, but the table's declaration says to stop at it."""
 

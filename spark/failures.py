@@ -1,14 +1,48 @@
-"""What Spark raises, in both kinds of session: a classic one lets some Java exceptions through as py4j's own."""
+"""What Spark raises, in both kinds of session: a classic one lets some Java exceptions through as py4j's own.
+
+A failed stage is reported as one text: its cause keeps no condition of its own there, but stands in it by its condition in
+brackets or by the name of Spark's own reason for a task's end (org.apache.spark.TaskEndReason).
+"""
 
 from __future__ import annotations
+
+import re
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
+_NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
+_LOST_CONDITIONS = frozenset({"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"})
+# By the names of the case classes TaskEndReason, as toErrorString writes them, and of the exceptions behind a lost block.
+_LOST_REASONS = re.compile(
+    r"\b(ExecutorLostFailure \(|FetchFailed\(|TaskResultLost|MetadataFetchFailedException|BlockNotFoundException"
+    r"|Could not compute split, block rdd_|ResultStage \d+ .* has failed the maximum allowable number of times)"
+)
+_GONE_CONDITIONS = frozenset(
+    f"INVALID_HANDLE.{name}" for name in ("SESSION_CHANGED", "SESSION_CLOSED", "SESSION_NOT_FOUND", "OPERATION_NOT_FOUND")
+) | {"RETRIES_EXCEEDED", "INVALID_HANDLE.OPERATION_ABANDONED"}
 
 
 def described(error: Exception) -> str:
     """The error's condition and message; what callers look for stands in the first part of it."""
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     return f"{condition or ''} {error}"[:20_000]
+
+
+def conditions(error: Exception) -> frozenset[str]:
+    """Spark's conditions of an error and of the causes that it names."""
+    own = error.getCondition() if isinstance(error, PySparkException) else None
+    return frozenset(_NAMED.findall(described(error))) | ({own} if own else frozenset())
+
+
+def is_lost_work(error: Exception) -> bool:
+    """Whether Spark has lost what it had computed: an executor, a task, a shuffled or a checkpointed block."""
+    if not isinstance(error, SPARK_FAILURES):
+        return False
+    return bool(conditions(error) & _LOST_CONDITIONS) or _LOST_REASONS.search(described(error)) is not None
+
+
+def is_lost_session(error: Exception) -> bool:
+    """Whether the server no longer knows the session: it was restarted, or is away."""
+    return isinstance(error, PySparkException) and bool(conditions(error) & _GONE_CONDITIONS)

@@ -26,7 +26,7 @@ from spark import history_tail, plans, quarantine, silver_table
 from spark.batch import Work
 from spark.changes import META, key_slots, slot
 from spark.commits import Folded, TopicState, fold, silver_metadata
-from spark.conflicts import retried
+from spark.conflicts import run_again
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.fold import not_of_keys, of_keys
 from spark.identifiers import literal, quoted, table_at
@@ -42,7 +42,7 @@ from spark.versions import versions
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
     """Bring the history up to what bronze has committed; `spec.path` is the history's own."""
-    return retried(lambda: _run(session, spec))
+    return run_again(lambda: _run(session, spec))
 
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:

@@ -18,7 +18,7 @@ from spark import merge, multiset, quarantine, silver_table
 from spark.bronze_slice import table_events
 from spark.changes import decoded
 from spark.commits import Folded, silver_metadata
-from spark.conflicts import retried
+from spark.conflicts import run_again
 from spark.delta_log import commit_of, silver_folded
 from spark.fold import POSITION, after_truncate, carried, judged, of_keys
 from spark.identifiers import literal, table_at
@@ -61,7 +61,7 @@ class Redriven:
 
 def redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
     """Fold the chosen records in their place; those that still cannot be folded stay, with today's reason."""
-    return retried(lambda: _redrive(session, spec, choice))
+    return run_again(lambda: _redrive(session, spec, choice))
 
 
 def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as sf
 
 from spark import batch, keyless, late, merge, multiset, plans, settle, silver_table
 from spark.commits import Folded, TopicState, fold, silver_metadata
-from spark.conflicts import retried
+from spark.conflicts import run_again
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.failures import SPARK_FAILURES
 from spark.schema import generation
@@ -35,7 +35,7 @@ Figures = dict[str, int]
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
     """Bring the table up to what bronze has committed."""
-    return retried(lambda: _run(session, spec))
+    return run_again(lambda: _run(session, spec))
 
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.assets.bronze_copies import take_out_copies
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.registry.models import BaseSource, Table
@@ -29,6 +30,7 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
         from cdc_assets.backup import backup_table
 
         store = platform.store(config)
+        take_out_copies(platform, source, context.log.warning)
 
         def copy(table: Table) -> "BackupResult":
             with table_lock("backup", source.name, names.table_name(table)):

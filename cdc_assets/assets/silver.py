@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.assets.bronze_copies import take_out_copies
 from cdc_assets.assets.columns import source_columns
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.record_form import catalogue_of, record_form
@@ -38,6 +39,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         from spark import silver as silver_job
 
         tables = selected_tables(context, "silver", source)
+        take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
         catalogue = dict(catalogue_of(platform, source, tables))

@@ -61,11 +61,11 @@ class Lake:
     def append(self, *ranges: TopicRange, operation_id: str | None = None, session: SparkSession | None = None) -> JobResult:
         """Bronze up to these offsets, through the job's own code from the point where Kafka has been read."""
         from spark import bronze
-        from spark.conflicts import retried
+        from spark.conflicts import run_again
 
         own = session or self.session
         spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
-        return retried(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
+        return run_again(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
 
     def all_of(self, table: str) -> TopicRange:
         return self.ranges(table, {p: rs[-1].offset + 1 for p, rs in self.log[table].items()})

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.commits import Committed, Folded, TopicCommit, bronze_metadata, fold, fold_silver, silver_metadata, surviving
+from spark.commits import (
+    RESTORED,
+    Committed,
+    Folded,
+    TopicCommit,
+    bronze_metadata,
+    fold,
+    fold_silver,
+    silver_metadata,
+    surviving,
+)
 from spark.errors import CommitMetadataError, HistoryTooShortError
 from spark.topic_state import Past, TopicState
 
@@ -52,6 +62,39 @@ def test_concurrent_appends_all_count(moves: list) -> None:
         except HistoryTooShortError:
             continue
         assert part.topics == whole.topics
+
+
+STEPS = st.sampled_from(["look", "append", "optimize", "restore"])
+
+
+@given(st.lists(st.tuples(STEPS, st.integers(0, 2), st.integers(0, 9)), max_size=40))
+def test_of_writers_that_saw_one_log_one_appends(steps: list[tuple[str, int, int]]) -> None:
+    """Three writers of one topic, as Delta judges them: a number that is not above the last one is left out.
+
+    None appends to what it has not seen, and one that looks again can always append: after foreign commits and a RESTORE too,
+    which takes appends back and keeps their numbers.
+    """
+    log: list[dict[str, object]] = []
+    last, views = -1, {n: fold([]) for n in range(3)}
+    for what, writer, number in steps:
+        now = fold(surviving(log))
+        if what == "look":
+            views[writer] = now
+        elif what == "append" and views[writer].turn > last:
+            start = views[writer].position("a", 0) or 0
+            assert start == (now.position("a", 0) or 0)
+            text = bronze_metadata("x", views[writer], {"a": share("a", start, start + 1)})
+            last = views[writer].turn
+            log.append({"version": len(log), "operation": "WRITE", "userMetadata": text})
+        elif what == "optimize" and log:
+            log.append({"version": len(log), "operation": "OPTIMIZE"})
+        elif what == "restore" and log:
+            said = {"version": str(number % len(log))}
+            log.append({"version": len(log), "operation": "RESTORE", "operationParameters": said})
+            # Who looked before a RESTORE is not refused for it: nobody may restore under running writers.
+            views = {n: fold(surviving(log)) for n in range(3)}
+        assert fold(surviving(log)).turn > last
+        assert fold(surviving(log)).overlaps == ()
 
 
 def test_foreign_commits_do_not_disturb() -> None:
@@ -114,6 +157,6 @@ def test_a_restore_takes_back_what_was_said_after() -> None:
         {"version": 2, "operation": "RESTORE", "operationParameters": {"version": "0", "timestamp": None}},
         {"version": 3, "operation": "WRITE", "userMetadata": "three"},
     ]
-    assert [(v, m) for v, m in surviving(log) if m] == [(3, "three"), (0, "zero")]
+    assert [(v, m) for v, m in surviving(log) if m] == [(3, "three"), (2, RESTORED), (0, "zero")]
     with pytest.raises(CommitMetadataError, match="point in time"):
         surviving([{"version": 9, "operation": "RESTORE", "operationParameters": {"timestamp": "2026-01-01"}}])

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark import plans
-from spark.conflicts import retried
+from spark.conflicts import run_again
 from spark.delta_log import commit_of, folded_history
 from spark.kafka_ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
@@ -57,7 +57,7 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
     kept: dict[str, str] = {}
     while True:
         with refusals_named((spec.lake_bootstrap, spec.lake_login), (spec.core_bootstrap, spec.core_login)):
-            done, found = retried(partial(_step, session, spec))
+            done, found = run_again(partial(_step, session, spec))
         version = done if done is not None else version
         for name in panes.COUNTS:
             totals[name] = totals.get(name, 0) + sum(pc.sum(part.rows[name]).as_py() or 0 for part in found.values())

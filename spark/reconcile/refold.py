@@ -17,7 +17,7 @@ from spark import merge, quarantine
 from spark.bronze_slice import table_events
 from spark.changes import META, decoded, key_slots, slot
 from spark.commits import Folded, silver_metadata
-from spark.conflicts import retried
+from spark.conflicts import run_again
 from spark.delta_log import silver_folded
 from spark.fold import after_truncate, carried, judged
 from spark.identifiers import quoted
@@ -37,7 +37,7 @@ class Refold:
 
 def run(session: SparkSession, asked: Refold) -> int:
     """How many keys silver has been given anew."""
-    return retried(lambda: _run(session, asked))
+    return run_again(lambda: _run(session, asked))
 
 
 def _run(session: SparkSession, asked: Refold) -> int:
