@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark.commits import Committed
 from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
-from spark.failures import SPARK_FAILURES, described
+from spark.failures import SPARK_FAILURES, described, is_lost_work
 from spark.kafka_login import read_login
 from spark.specs import BronzeSpec, TopicRange
 
@@ -126,7 +126,7 @@ def losses_named(topics: Sequence[TopicRange]) -> Iterator[None]:
     try:
         yield
     except SPARK_FAILURES as error:
-        lost = lost_range(error, topics)
+        lost = None if is_lost_work(error) else lost_range(error, topics)
         if lost is None:
             raise
         raise lost from error

@@ -16,17 +16,21 @@ makes that one a warning.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 
 import dagster as dg
 
 from cdc_assets import names, settings
+from cdc_assets.assets.bronze_copies import take_out_copies
 from cdc_assets.checks import evidence
 from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
+from cdc_assets.checks.uncompared import standstill
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import slices, unmended
+from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.reconcile.standby import as_declared
 from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.resources.platform import Platform
@@ -87,13 +91,15 @@ def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) ->
         if layer == "connector":
             yield _connector(platform, source)
         elif layer == "bronze":
+            _without_copies(context, platform, source)
             yield from _bronze(platform, source, tables, _previous(context.instance, source, tables))
         elif layer == "silver":
-            yield from _silver(platform, source, tables)
+            yield from _silver(context.instance, platform, source, tables)
             for table in source.tables:
                 if schema_key(source, table) in wanted:
                     yield schema_result(platform.lake, source, table)
         else:
+            _without_copies(context, platform, source)
             # A store is waited for more than worked with.
             with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
                 yield from pool.map(lambda table: _backup(platform, source, table), tables)
@@ -132,6 +138,14 @@ def _not_running(platform: Platform, connectors: Sequence[str]) -> list[str]:
     return found
 
 
+def _without_copies(context: dg.AssetCheckExecutionContext, platform: Platform, source: BaseSource) -> None:
+    try:
+        take_out_copies(platform, source, context.log.warning)
+    except CdcAssetsError as error:
+        # The check itself tells of the copies then.
+        context.log.warning("%s", error)
+
+
 def _previous(instance: dg.DagsterInstance, source: BaseSource, tables: list[Table]) -> Previous:
     return {
         names.table_name(table): tallies
@@ -145,7 +159,9 @@ def _bronze(platform: Platform, source: BaseSource, tables: list[Table], previou
     return [check_result(check_key("bronze", source, t), *evidence.of_transport(found[names.table_name(t)])) for t in tables]
 
 
-def _silver(platform: Platform, source: BaseSource, tables: list[Table]) -> list[dg.AssetCheckResult]:
+def _silver(
+    instance: dg.DagsterInstance, platform: Platform, source: BaseSource, tables: list[Table]
+) -> list[dg.AssetCheckResult]:
     if not isinstance(source, Source) or not tables:
         return []
     parts = slices.slices_now(platform, source, tables)
@@ -158,12 +174,19 @@ def _silver(platform: Platform, source: BaseSource, tables: list[Table]) -> list
         results,
         lambda name, part: as_declared(platform, source, [by_name[name]], slices={name: part})[name],
     )
-    checks = []
-    for table in tables:
-        severity = dg.AssetCheckSeverity.WARN if _only_warns(source, table) else dg.AssetCheckSeverity.ERROR
-        told = evidence.of_reconciliation(results[names.table_name(table)])
-        checks.append(check_result(check_key("silver", source, table), *told, severity=severity))
-    return checks
+    return [_reconciled(instance, source, table, results[names.table_name(table)]) for table in tables]
+
+
+def _reconciled(instance: dg.DagsterInstance, source: BaseSource, table: Table, result: TableResult) -> dg.AssetCheckResult:
+    key, severity = check_key("silver", source, table), dg.AssetCheckSeverity.ERROR
+    passed, told, metadata = evidence.of_reconciliation(result)
+    if result.verdict == NOT_COMPARED:
+        now = datetime.now(timezone.utc)
+        found = standstill(instance, key, now)
+        told, severity, metadata = found.sentence(result, now), found.severity(now), {**metadata, **found.metadata()}
+    if _only_warns(source, table):
+        severity = dg.AssetCheckSeverity.WARN
+    return check_result(key, passed, told, metadata, severity=severity)
 
 
 def _only_warns(source: BaseSource, table: Table) -> bool:

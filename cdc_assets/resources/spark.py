@@ -6,6 +6,7 @@ the commit metadata of a MERGE can only be set as a session conf, which threads 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
+_SESSIONS = 3
 
 
 class SparkSessions:
@@ -25,16 +27,22 @@ class SparkSessions:
         self.remote = remote
 
     def run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
-        """Run one job in a session of its own.
+        """Run one job in a session of its own; in another one where the server has forgotten that, since it was restarted.
 
         Raises:
             SparkRunError: with the job's own reason, first line.
         """
-        with self.session() as session:
-            try:
-                return job(session, spec)
-            except Exception as error:
-                raise SparkRunError(self._reason(error)) from error
+        from spark.failures import is_lost_session
+
+        for attempt in range(1, _SESSIONS + 1):
+            with self.session() as session:
+                try:
+                    return job(session, spec)
+                except Exception as error:
+                    if attempt == _SESSIONS or not is_lost_session(error):
+                        raise SparkRunError(self._reason(error)) from error
+            time.sleep(attempt)
+        raise AssertionError("unreachable")
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:

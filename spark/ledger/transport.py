@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark import bronze_drafts, kafka_ranges
-from spark.failures import SPARK_FAILURES
+from spark.failures import SPARK_FAILURES, is_lost_work
 from spark.ledger.folds import Slice
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.state import Counted
@@ -70,6 +70,8 @@ def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: 
     try:
         return _counted(session, spec, table, spans, none)
     except SPARK_FAILURES as error:
+        if is_lost_work(error):
+            raise
         lost = kafka_ranges.lost_range(error, [t for t in (table.mirror, table.topic) if t])
         if lost is None:
             raise

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark import plans
 from spark.changes import slot
+from spark.conflicts import restartable
 from spark.identifiers import quoted
 from spark.reconcile.at_cut import AtCut, Base
 from spark.reconcile.cut import AnyCut
@@ -54,6 +55,7 @@ def _at_cut(session: SparkSession, task: Task) -> AtCut:
     return AtCut(session, task.spec, task.base, task.cut, task.without)
 
 
+@restartable
 def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
@@ -75,6 +77,7 @@ def _summed(rows: DataFrame) -> list[Row]:
     return grouped.collect()
 
 
+@restartable
 def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> KeyHashes:
     """Key text and hash of every row in some buckets."""
     at = _at_cut(session, task)
@@ -93,6 +96,7 @@ class Held:
     values: Mapping[str, tuple[str | None, ...]]
 
 
+@restartable
 def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyRange) -> Held:
     """The rows of these keys (texts), and those of a range of keys in the order of their texts."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
@@ -132,6 +136,7 @@ class Next:
     by_text: bool = False
 
 
+@restartable
 def range_end(session: SparkSession, asked: Next) -> Bound | None:
     """The last key of the range; None: it is the last range."""
     text = RowText(asked.spec)
@@ -144,6 +149,7 @@ def range_end(session: SparkSession, asked: Next) -> Bound | None:
     return text.order.end(keys, asked.after, asked.count)
 
 
+@restartable
 def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str, Suspect]:
     """These keys, by bronze and by silver."""
     at = _at_cut(session, task)
