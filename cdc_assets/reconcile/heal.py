@@ -89,9 +89,8 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
     database.ensure_signal_table(signals)
     if isinstance(database, PostgresCapture):
         database.publish(names.publication_name(source), [signals])
-    listed = ", ".join("'" + d.key.replace("'", "''") + "'" for d in differences)
     # In the connection's own settings: the key's text must not depend on them, which times would.
-    condition = {"data-collection": ".".join(table.id), "filter": f"{RowText(spec).key_sql()} IN ({listed})"}
+    condition = {"data-collection": ".".join(table.id), "filter": RowText(spec).one_of_sql([d.key for d in differences])}
     data = {"data-collections": [collection(table.id)], "type": "incremental", "additional-conditions": [condition]}
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 

@@ -60,6 +60,9 @@ class Dialect(Protocol):
     def literal(self, column: Column, text: str) -> str:
         """The value with this text, as a constant that is compared as the column itself is."""
 
+    def text_constant(self, text: str) -> str:
+        """A text whose characters no session takes for SQL, whatever its settings say of a backslash."""
+
 
 class PostgreSql:
     """concat() takes NULL for an empty text, and at most 100 arguments."""
@@ -134,6 +137,10 @@ class PostgreSql:
         """Of no type, so that it becomes the column's, with the column's collation."""
         return "'" + text.replace("'", "''") + "'"
 
+    def text_constant(self, text: str) -> str:
+        """By its bytes: standard_conforming_strings is the session's."""
+        return f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8')"
+
 
 class MariaDb:
     """CONCAT() of a NULL is NULL, and so is a text longer than max_allowed_packet: that must not pass for a NULL."""
@@ -205,6 +212,10 @@ class MariaDb:
             return _hexadecimal(text)
         # Java writes a small decimal as 1E-10, which would be a double here.
         return format(Decimal(text), "f")
+
+    def text_constant(self, text: str) -> str:
+        """By its bytes: NO_BACKSLASH_ESCAPES is the session's."""
+        return _hexadecimal(text)
 
     def _beyond(self, values: Sequence[str], sign: str, bounds: Sequence[str]) -> str:
         strict = sign.rstrip("=")

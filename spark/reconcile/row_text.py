@@ -101,6 +101,10 @@ class RowText:
         """The key's text; the row's own where there is no key."""
         return self.text_sql(self.keys) if self.keys else self.row_sql()
 
+    def one_of_sql(self, keys: Sequence[str]) -> str:
+        """That the row's key is one of these texts: a condition for any session, Debezium's as well."""
+        return f"{self.key_sql()} IN ({', '.join(map(self.dialect.text_constant, keys))})"
+
     def hash_sql(self) -> str:
         """The row's hash."""
         return self.dialect.hash(self.row_sql())
