@@ -14,6 +14,7 @@ made again.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.silver_table import VALID
 from spark.specs import JobResult, SilverSpec
 from spark.statement import execute
-from spark.versions import versions
+from spark.versions import TRACKED, versions
 
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
@@ -70,7 +71,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     writer = _named(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
     writer.option("userMetadata", _metadata(work, truncates, settled, {}, waiting)).save(spec.path)
     commit = commit_of(session, spec.path, work.operation_id)
-    record_birth(session, spec)
+    record_birth(session, spec, {TRACKED: json.dumps(spec.track_history)})
     return _result(spec, commit, before, topics, {}, started)
 
 

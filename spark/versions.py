@@ -12,6 +12,9 @@ from spark.fold import POSITION, judged, rest_slots
 from spark.schema.difference import DROPPED
 from spark.specs import SilverSpec
 
+TRACKED = "cdc.track_history"
+"""The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""
+
 
 def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> DataFrame:
     """The versions that these changes make: all there are of their keys, or those from a row of the history on, which has the

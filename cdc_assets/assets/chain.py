@@ -19,6 +19,7 @@ from cdc_assets.assets.mirrors import build_mirror_assets
 from cdc_assets.assets.silver import build_silver_assets
 from cdc_assets.assets.topics import build_topic_assets
 from cdc_assets.checks.flow import build_flow_check, has_flow_check
+from cdc_assets.checks.history import build_history_checks, tables_with_history
 from cdc_assets.checks.ledger import build_ledger_checks
 from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import build_preflight_check
@@ -53,6 +54,8 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
         checks.append(build_flow_check(source))
     if names.is_mirrored(source):
         checks.append(build_mirror_checks(source))
+    if tables_with_history(source):
+        checks.append(build_history_checks(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
     jobs = [job, ledger]
     schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]

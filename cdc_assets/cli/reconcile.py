@@ -1,4 +1,4 @@
-"""`cdc reconcile`: prove that silver equals its source at an exact position of the source's log."""
+"""`cdc reconcile`: prove that silver equals its source at an exact position of the source's log, and that histories are right."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rich.text import Text
 
 from cdc_assets import names, settings
 from cdc_assets.cli.judged import judged
+from cdc_assets.cli.reconcile_histories import print_history, prove_histories
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
@@ -56,6 +57,7 @@ def reconcile(
 ) -> None:
     """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
 
+    Histories are proven as well: against silver, by their intervals, and folded again from all of bronze.
     Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
     """
     with judged():
@@ -73,12 +75,14 @@ def reconcile(
             found = compared(tables)
             if mend and not dry_run:
                 found |= _healed(platform, source, tables, found, timeout, compared)
-            results += [found[names.table_name(t)] for t in tables]
+            proven = prove_histories(platform, source, tables, part=part, timeout=timeout, mend=mend and not dry_run)
+            short = [names.table_name(t) for t in tables]
+            results += [replace(found[name], history=proven.get(name)) for name in short]
         if is_data(output):
             print_document([r.to_json() for r in results], output)
         else:
             _print(results)
-    verdicts = {r.verdict for r in results}
+    verdicts = {r.verdict for r in results} | {r.history.verdict for r in results if r.history is not None}
     raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
 
 
@@ -159,19 +163,24 @@ def _print(results: list[TableResult]) -> None:
         console.print(f"[{colour}]{result.table}[/]: {sentence}", soft_wrap=True)
         for name, why in result.not_compared.items():
             console.print(f"  not compared: {name}: {why}", markup=False)
-        if not result.differences:
-            continue
-        grid = Grid("key", "what", "damaged", "column", "source", "silver", box=None, pad_edge=False)
-        for difference in result.differences[:_SHOWN]:
-            columns = difference.columns or ("",)
-            for number, name in enumerate(columns):
-                first = (difference.key, difference.kind, difference.where) if number == 0 else ("", "", "")
-                source, silver = ((row or {}).get(name) for row in (difference.source, difference.silver))
-                values = (("NULL" if v is None else v) if name else "" for v in (source, silver))
-                grid.add_row(*(Text(cell) for cell in (*first, name, *values)))
-        console.print(grid)
-        if result.keys_differing > _SHOWN:
-            console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
+        if result.differences:
+            _print_differences(console, result)
+        if result.history is not None:
+            print_history(console, result.history, colour=colours.get(result.history.verdict, "green"), shown=_SHOWN)
+
+
+def _print_differences(console: Console, result: TableResult) -> None:
+    grid = Grid("key", "what", "damaged", "column", "source", "silver", box=None, pad_edge=False)
+    for difference in result.differences[:_SHOWN]:
+        columns = difference.columns or ("",)
+        for number, name in enumerate(columns):
+            first = (difference.key, difference.kind, difference.where) if number == 0 else ("", "", "")
+            source, silver = ((row or {}).get(name) for row in (difference.source, difference.silver))
+            values = (("NULL" if v is None else v) if name else "" for v in (source, silver))
+            grid.add_row(*(Text(cell) for cell in (*first, name, *values)))
+    console.print(grid)
+    if result.keys_differing > _SHOWN:
+        console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
 
 
 def _picked(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:

@@ -6,7 +6,10 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdc_assets.reconcile.history_result import HistoryResult
 
 from cdc_assets.quantity import quantity
 
@@ -42,6 +45,7 @@ class TableResult:
     """One table at one cut. Seconds by phase: source, carry, lake, drill; `lsn`: the place in the log, or of topics, for people.
 
     `looked_up` are the keys of silver that were asked for at the source, beside the rows compared (two ranges, ADR 48).
+    `history` is what the proof of the table's history found, where it has one (cdc reconcile).
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
     neither cleared nor confirmed. `earlier`: an earlier run had found that this part of the table differs.
     """
@@ -67,6 +71,7 @@ class TableResult:
     suspects: int = 0
     in_flight: int = 0
     earlier: bool = False
+    history: HistoryResult | None = None
 
     @property
     def equal(self) -> bool:
@@ -78,6 +83,8 @@ class TableResult:
         data = asdict(self)
         for told, difference in zip(data["differences"], self.differences, strict=True):
             told["columns"] = list(difference.columns)
+        if self.history is None:
+            del data["history"]
         return data
 
     def sentence(self) -> str:

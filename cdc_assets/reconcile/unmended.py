@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import settings
+from cdc_assets.reconcile.history_result import HistoryResult
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.resources.durable_file import replace_json
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import Slice
 
+Result = TypeVar("Result", TableResult, HistoryResult)
 # Of more than these the check is red anyway; the round finds the others again.
 MOST = 8
 
@@ -31,9 +33,9 @@ MOST = 8
 def with_earlier(
     source: str,
     parts: Mapping[str, Slice | TwoRanges],
-    results: Mapping[str, TableResult],
-    compare: Callable[[str, Any], TableResult],
-) -> dict[str, TableResult]:
+    results: Mapping[str, Result],
+    compare: Callable[[str, Any], Result],
+) -> dict[str, Result]:
     """These results, by table; of a table whose part is equal, but in which an earlier one still differs, the earlier one's.
 
     `compare` takes a table and a part.
@@ -45,7 +47,7 @@ def with_earlier(
     found, after = dict(results), dict(kept)
     for name, result in results.items():
         part = parts.get(name)
-        earlier = [p for p in kept.get(name, []) if part is not None and _alike(p, part)]
+        earlier: list[Any] = [p for p in kept.get(name, []) if part is not None and _alike(p, part)]
         if result.verdict == DIFFERENT and part is not None and part not in earlier:
             earlier = [*earlier, part][:MOST]
         while earlier and result.verdict == EQUAL:

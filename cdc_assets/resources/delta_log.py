@@ -99,6 +99,33 @@ def silver_state(path: str) -> SilverState | None:
     return None if table is None else SilverState(_folded(table), int(table.version()), _rows(table))
 
 
+def version_that_folded(path: str, wanted: Folded) -> int | None:
+    """The newest version of a silver table that has folded each topic exactly as far as `wanted`, whoever wrote it; None where
+    the log knows of none."""
+    table = open_table(path)
+    if table is None:
+        return None
+    limit = _PAGE
+    while True:
+        commits, complete = _commits(table, limit)
+        newest = max((version for version, _ in commits), default=-1)
+        for version, text in sorted(commits, reverse=True):
+            folded = fold_silver([(version, text)])
+            if folded is None:
+                continue
+            if _as_far(folded, wanted):
+                return newest
+            newest = version - 1
+        if complete:
+            return None
+        limit *= 4
+
+
+def _as_far(folded: Folded, wanted: Folded) -> bool:
+    now, then = ({t: (s.epoch, s.positions) for t, s in each.topics.items()} for each in (folded, wanted))
+    return now == then
+
+
 def silver_rows(path: str) -> int | None:
     """Rows by the log's own statistics; None when there is no table yet."""
     return unless_changed(_silver_rows, path)

@@ -10,6 +10,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from cdc_assets import names
 from cdc_assets.checks.flow import flow_key, has_flow_check
+from cdc_assets.checks.history import history_key, tables_with_history
 from cdc_assets.checks.mirror import build_mirror_checks
 from cdc_assets.checks.preflight import preflight_key
 from cdc_assets.checks.quarantine import build_quarantine_checks
@@ -39,6 +40,7 @@ def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
     steps = [*build_volumetry_checks(source), build_quarantine_checks(source)]
     keys = {key for step in steps for key in step.check_keys}
+    keys |= {history_key(source, table) for table in tables_with_history(source)}
     if has_flow_check(source):
         keys.add(flow_key(source))
     if isinstance(source, CapturedSource):
@@ -74,7 +76,7 @@ def checks_due(
         and now - latest[key].create_timestamp < (_every(source, table) - shortest / 2).total_seconds()
     ]
     left = {check_key(layer, source, table) for layer in ("bronze", "silver", "backup") for table in resting}
-    left |= {schema_key(source, table) for table in resting}
+    left |= {key(source, table) for table in resting for key in (schema_key, history_key)}
     return [key for key in _keys(source) if key not in left] if left else None
 
 

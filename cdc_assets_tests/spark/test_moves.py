@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
+from cdc_assets_tests.spark.proven import proven
 from spark import history, redrive
 from spark.redrive import Choice
 from spark.specs import Column, SilverSpec
@@ -152,6 +153,7 @@ def test_moved_rows_keep_their_values(session: SparkSession, tmp_path: Path) -> 
     made = [(r["id"], r["v"], r["a"], r["b"] and tuple(r["b"])) for r in rows(versions.path)]
     past = {(k, r["v"], r["a"], r["b"] and tuple(r["b"])) for k, r in table.past if r is not None}
     assert set(made) == past
+    proven(session, versions, spec)
 
 
 def test_by_the_table_alone(session: SparkSession, tmp_path: Path) -> None:

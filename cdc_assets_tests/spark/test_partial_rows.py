@@ -13,6 +13,7 @@ import pytest
 
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
+from cdc_assets_tests.spark.proven import proven
 from spark import history
 from spark.specs import Column
 
@@ -78,6 +79,7 @@ def test_as_one_rule_after_the_other(session: SparkSession, tmp_path: Path, null
     last = {k: next(row for row in reversed(s) if row) for k, s in enumerate(expected) if any(s)}
     assert there == last
     assert {r["id"] for r in rows(soft.path) if r["_cdc_deleted"]} == {k for k, s in enumerate(expected) if s[-1] is None}
+    proven(session, versions, hard)
     made = sorted(rows(versions.path), key=lambda r: r["_valid_from"])
     for key, states in enumerate(expected):
         told = [row for before, row in pairwise(states) if row is not None and row != before]

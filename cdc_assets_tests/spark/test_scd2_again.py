@@ -18,6 +18,7 @@ import pytest
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
+from cdc_assets_tests.spark.proven import proven
 from cdc_assets_tests.spark.test_scd2 import COLUMNS, place, sent
 from cdc_assets_tests.spark.version_oracle import Happened, Oracle
 from spark import history, redrive
@@ -117,6 +118,7 @@ def test_going_on_ends_in_what_happened(session: SparkSession, tmp_path: Path, s
         lake.append(lake.ranges("t", ends))
         lake.fold(silver)
         history.run(session, step)
+    proven(session, step, silver)
     happened = sorted(source.happened, key=lambda one: one.place)
     versions = Oracle(of_v).tell(happened)
     assert told(step.path) == sorted(versions, key=str), f"seed {seed}"
@@ -134,6 +136,7 @@ def test_going_on_ends_in_what_happened(session: SparkSession, tmp_path: Path, s
     fit = [one for one in happened if not one.broken]
     assert told(step.path) == sorted(Oracle(of_v).tell(fit), key=str), f"seed {seed}"
     assert history.run(session, step).version is None
+    proven(session, step, silver)
 
 
 def test_no_bronze_of_old_is_read_where_nothing_is_late(

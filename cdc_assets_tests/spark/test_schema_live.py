@@ -16,6 +16,7 @@ from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.lake import Lake, rows, values
+from cdc_assets_tests.spark.proven import proven
 from spark import history
 from spark.errors import SchemaMismatchError
 from spark.schema.ledger import PROPERTY, Ledger, diff
@@ -107,6 +108,7 @@ def test_silver_follows_the_schema(live: LiveSource, session: SparkSession, tmp_
         past.go_on(catalogue(own))
         assert past.told() == audited(own), what
     assert past.refolded == 0
+    past.proven()
     found = {row["id"]: row for row in values(lake.spec("shape").path)}
     assert {i: (str(row["n"]) if row["n"] is not None else None, row["n__string"]) for i, row in found.items()} == {
         **{1: (None, "1.500 EUR"), 2: ("2.250", None), 3: (None, None), 4: (None, "123456.789")},
@@ -143,6 +145,11 @@ class Past:
         unnumbered = [replace(c, number=None) for c in columns]
         spec = replace(self.lake.spec("shape", unnumbered), path=self.path, renamed={"v": "w", "plain": "bare"})
         self.refolded += history.run(self.session, spec).detail.get("refolded_keys", 0)
+
+    def proven(self) -> None:
+        """Silver met the renames by the columns' numbers, and a column that was dropped and added again as another one."""
+        silver = self.lake.spec("shape")
+        proven(self.session, replace(silver, path=self.path), silver)
 
     def told(self) -> dict[int, list[dict[str, Any] | None]]:
         """Per key what its row was, one after the other; None where it was gone."""

@@ -10,6 +10,7 @@ import pytest
 
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
+from cdc_assets_tests.spark.proven import proven
 from cdc_assets_tests.spark.test_types import event
 from spark import batch, history
 from spark.errors import UnsupportedEventError
@@ -108,3 +109,6 @@ def test_an_epoch_begins_with_the_whole_table(session: SparkSession, tmp_path: P
     current = [(row["id"], row["v"]) for row in rows(past.path) if row["_is_current"]]
     assert sorted(current) == kept
     assert {row["id"] for row in rows(past.path) if row["_valid_to"] == "0001."} == {1, 2, 3, 4}
+    # Rows that are gone stay in `soft`, marked; they have no current version.
+    for one in (spec, soft):
+        assert proven(session, past, one) == (8, 3)

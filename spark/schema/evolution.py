@@ -26,11 +26,10 @@ MAPPING = {"delta.columnMapping.mode": "name"}
 WIDENING = {"delta.enableTypeWidening": "true"}
 
 
-def record_birth(session: SparkSession, spec: SilverSpec) -> None:
-    """Begin the ledger of a table that has just been created."""
-    set_properties(
-        session, spec.path, {PROPERTY: replace(_born(spec.columns), keys=spec.keys, generation=spec.generation).to_text()}
-    )
+def record_birth(session: SparkSession, spec: SilverSpec, facts: Mapping[str, str] | None = None) -> None:
+    """Begin the ledger of a table that has just been created; `facts` are other properties that it keeps from its birth."""
+    born = replace(_born(spec.columns), keys=spec.keys, generation=spec.generation)
+    set_properties(session, spec.path, {PROPERTY: born.to_text(), **(facts or {})})
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:

@@ -1,0 +1,183 @@
+"""A history made a second time, from all of bronze and by another way than the job's: what the history is compared with.
+
+The job (spark.history) goes on from the newest version of each key, and groups events into versions. Here each key's whole
+life is walked in position order: an event that makes or keeps a row is a state, a delete or an end of the table's (TRUNCATE,
+epoch, another table of its name) closes a life, and a version is a run of equal states within one life. What both have
+in common is how a record is read: its columns, the rows that it takes from other keys, whether it can be folded at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from spark import quarantine
+from spark.bronze_slice import table_events
+from spark.changes import META, decoded, key_slots, slot
+from spark.commits import Folded
+from spark.fold import POSITION, judged, rest_slots
+from spark.history_tail import counted, truncate_positions
+from spark.identifiers import quoted, table_at
+from spark.moves import completed
+from spark.positions.layout import epoch_prefix, snapshot_of
+from spark.schema import generation
+from spark.schema.difference import DROPPED
+from spark.schema.evolution import kept
+from spark.schema.ledger import Ledger, place_of
+from spark.schema.policy import EVOLVE, SchemaChanges
+from spark.silver_table import VALID
+from spark.specs import SilverSpec
+from spark.topic_state import all_schema_ids
+from spark.versions import TRACKED
+
+
+@dataclass(frozen=True)
+class Again:
+    """A history to make again: its own spec, what it had folded, and a bronze version that holds that much of the table.
+
+    `parts`: the keys whose hash leaves `part` when divided by it.
+    """
+
+    spec: SilverSpec
+    folded: Folded
+    bronze_version: int
+    part: int = 0
+    parts: int = 1
+
+
+def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, Ledger | None]:
+    """The spec with the columns that the table's ledger has, not those that the source may have by now; nothing is altered."""
+    ledger = kept(session, spec)
+    if ledger is None:
+        return spec, None
+    own = replace(spec, columns=ledger.columns, keys=ledger.keys or spec.keys, generation=ledger.generation)
+    return replace(own, renewed=ledger.renewed or place_of(ledger.generation, epoch_prefix(0)) or ""), ledger
+
+
+def records_lost(session: SparkSession, asked: Again) -> int:
+    """How many of the records that the history has folded bronze does not hold any more."""
+    bronze = session.read.format("delta").option("versionAsOf", asked.bronze_version).load(asked.spec.bronze_path)
+    held = bronze.where(sf.col("table") == asked.spec.table).count()
+    return max(0, sum(state.all_records for state in asked.folded.topics.values()) - held)
+
+
+def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: Ledger | None) -> str:
+    """How the declared columns whose changes make a version differ from those of the history's begin; empty: in nothing.
+
+    Columns that came or went since are left out: of an older version they say nothing.
+    """
+    found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{TRACKED}')").first()
+    if ledger is None or found is None or not found.value.startswith("["):
+        return ""
+    born = {c.column for entry in ledger.history[:1] for c in entry.changes}
+    both = born & {c.name for c in spec.columns if not c.event_field.startswith(DROPPED)} - {*spec.keys}
+    was, now = (sorted(both & {*names} if names else both) for names in (json.loads(found.value), spec.track_history))
+    return "" if was == now else f"were {', '.join(was) or 'none'} when it began, and are {', '.join(now) or 'none'} now"
+
+
+def in_part(spec: SilverSpec, part: int, parts: int) -> Expression:
+    """Whether the row's key belongs to the part."""
+    return sf.lit(True) if parts == 1 else sf.pmod(sf.xxhash64(*key_slots(spec)), sf.lit(parts)) == part
+
+
+def versions_again(session: SparkSession, asked: Again) -> DataFrame:
+    """The versions: c0.., the meta columns, `_valid_from`, `_valid_to`, `_is_current`."""
+    spec = asked.spec
+    ids = all_schema_ids(asked.folded.topics.values())
+    everything = decoded(table_events(session, spec, asked.bronze_version), replace(spec, schema_ids=ids))
+    if quarantine.exists(session, spec):
+        everything = quarantine.without_dropped(session, spec, everything)
+    ends = _ends(session, asked, everything)
+    own = everything.where("_cdc_op IS DISTINCT FROM 't'").where(in_part(spec, asked.part, asked.parts))
+    events = judged(completed(own, everything, spec), spec, from_start=True).where(sf.col("problem").isNull())
+    return _versions(_states(events, spec, ends), spec)
+
+
+def _ends(session: SparkSession, asked: Again, changes: DataFrame) -> list[str]:
+    """The positions at which every row of the table ends, lowest first."""
+    spec, topics = asked.spec, asked.folded.topics
+    ends = {epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)}
+    ends |= {*generation.drops(spec), *_snapshots_of_another(session, asked)}
+    return sorted(ends | {*(truncate_positions(changes) if counted(spec, topics) else ())})
+
+
+def _snapshots_of_another(session: SparkSession, asked: Again) -> list[str]:
+    """Where the catalogue alone tells of another table of this name: the full snapshot that came first after each."""
+    spec, ledger = asked.spec, kept(session, asked.spec)
+    if ledger is None or SchemaChanges.of(spec.schema_changes).drop_table != EVOLVE:
+        return []
+    found = []
+    for renewed in ledger.renewals():
+        if place_of(ledger.generation, renewed):
+            continue
+        rows = table_events(session, spec, asked.bronze_version)
+        whole = (sf.col("op") == "r") & ~sf.col("snapshot").eqNullSafe("incremental") & (sf.col("position") > renewed)
+        begin = rows.where(whole).agg(sf.min(snapshot_of(sf.col("position")))).first()
+        found += [begin[0]] if begin is not None and begin[0] else []
+    return found
+
+
+def _states(events: DataFrame, spec: SilverSpec, ends: Sequence[str]) -> DataFrame:
+    """The events that leave a row, each with the row whole, its `life`, and `over`: where this life ends after it."""
+    keys = key_slots(spec)
+    walk = Window.partitionBy(*keys).orderBy(POSITION)
+    so_far = walk.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    ahead = walk.rowsBetween(1, Window.unboundedFollowing)
+    death = sf.col("_cdc_op") == "d"
+    limits = sf.array(*map(sf.lit, ends)) if ends else sf.lit(None).cast("array<string>")
+    ended = sf.size(sf.filter(limits, lambda end: end < sf.col(POSITION))) if ends else sf.lit(0)
+    over = sf.array_min(sf.filter(limits, lambda end: end > sf.col(POSITION))) if ends else sf.lit(None).cast("string")
+    lives = events.withColumns(
+        {
+            "deaths": sf.count_if(death).over(so_far),
+            "ended": ended,
+            "over": sf.least(over, sf.min(sf.when(death, sf.col(POSITION))).over(ahead)),
+        }
+    ).where(~death)
+    life = Window.partitionBy(*keys, "deaths", "ended").orderBy(POSITION)
+    within = life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return lives.withColumns({name: _newest_said(name).over(within)["value"] for name in rest_slots(spec)})
+
+
+def _newest_said(name: str) -> Expression:
+    """The newest value that an event has said of the column."""
+    unsaid = sf.coalesce(sf.array_contains("absent", int(name[1:])), sf.lit(False))
+    return sf.last(sf.when(~unsaid, sf.struct(sf.col(name).alias("value"))), ignorenulls=True)
+
+
+def _versions(states: DataFrame, spec: SilverSpec) -> DataFrame:
+    keys, rest = key_slots(spec), rest_slots(spec)
+    life = Window.partitionBy(*keys, "deaths", "ended").orderBy(POSITION)
+    now = sf.struct(*[sf.col(name) for name in tracking_slots(spec)]) if tracking_slots(spec) else sf.struct(sf.lit(0))
+    before = sf.lag(now).over(life)
+    same = (sf.row_number().over(life) > 1) & now.eqNullSafe(before)
+    numbered = states.withColumn("begins", ~same)
+    count = life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    numbered = numbered.withColumn("number", sf.count_if("begins").over(count))
+    grouped = numbered.groupBy(*keys, "deaths", "ended", "number").agg(
+        sf.min(POSITION).alias("_valid_from"),
+        sf.max_by(sf.struct(*rest, *META, "over"), POSITION).alias("last"),
+    )
+    follows = Window.partitionBy(*keys, "deaths", "ended").orderBy("number")
+    until = sf.coalesce(sf.lead("_valid_from").over(follows), sf.col("last")["over"])
+    told = grouped.withColumn("_valid_to", until)
+    named = [sf.col("last").getField(name).alias(name) for name in (*rest, *META)]
+    return told.select(*keys, *named, "_valid_from", "_valid_to", sf.col("_valid_to").isNull().alias("_is_current"))
+
+
+def tracking_slots(spec: SilverSpec) -> list[str]:
+    """Internal names of the columns whose changes make a version."""
+    own = key_slots(spec)
+    told = {slot(i): c.name for i, c in enumerate(spec.columns) if slot(i) not in own and not c.event_field.startswith(DROPPED)}
+    return [name for name, column in told.items() if column in spec.track_history] or [*told]
+
+
+def as_slots(rows: DataFrame, spec: SilverSpec) -> DataFrame:
+    """A history's rows under the names that `versions_again` gives."""
+    columns = [sf.col(quoted(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)]
+    return rows.select(*columns, *META, *VALID)

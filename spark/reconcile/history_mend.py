@@ -1,0 +1,70 @@
+"""A damaged history put right: the versions of its damaged keys, from all of bronze, in one commit.
+
+Before the commit nothing has changed, and behind it everything has: killed anywhere, it can be run again. The history's place
+in the log stays as it was. What bronze does not hold any more cannot be made again, so nothing is touched then.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.changes import META, key_slots, slot
+from spark.commits import silver_metadata
+from spark.conflicts import run_again
+from spark.delta_log import silver_folded
+from spark.errors import NotComparableError
+from spark.fold import of_keys
+from spark.identifiers import quoted, table_at
+from spark.reconcile import history_proof
+from spark.reconcile.history_again import Again, as_folded, versions_again
+from spark.silver_table import VALID
+from spark.specs import SilverSpec
+from spark.statement import execute
+
+
+def run(session: SparkSession, asked: Again) -> int:
+    """How many keys were folded again, of all keys; `asked.folded` is what the history was seen to have folded.
+
+    Raises:
+        NotComparableError: bronze does not hold all that the history was made of, or the history has gone on since.
+    """
+    return run_again(lambda: _run(session, replace(asked, part=0, parts=1)))
+
+
+def _run(session: SparkSession, asked: Again) -> int:
+    before = silver_folded(session, asked.spec.path)
+    if before is None or before.topics != asked.folded.topics:
+        raise NotComparableError(f"{asked.spec.path} has gone on since it was looked at: run it again")
+    spec, _ = as_folded(session, asked.spec)
+    again = replace(asked, spec=spec, folded=before)
+    if why := history_proof.why_not_folded(session, again):
+        raise NotComparableError(f"{why}; what is left of the history is kept as it is")
+    newest = session.sql(f"DESCRIBE HISTORY {table_at(spec.path)} LIMIT 1").first()
+    assert newest is not None
+    there = history_proof.versions_there(session, again, newest.version).localCheckpoint()
+    made = versions_again(session, again).localCheckpoint()
+    keys = history_proof.wrong_keys(session, again, there, made).localCheckpoint()
+    count = keys.count()
+    if count:
+        metadata = silver_metadata(uuid.uuid4().hex, before, {"refolded": count})
+        _replace(session, spec, keys, of_keys(made, keys, spec), metadata)
+    return count
+
+
+def _replace(session: SparkSession, spec: SilverSpec, keys: DataFrame, made: DataFrame, metadata: str) -> None:
+    """All that the history has of these keys goes, and what was made comes: one MERGE."""
+    source = made.withColumn("gone", sf.lit(False))
+    source = source.unionByName(keys.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
+    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
+    same = " AND ".join(f"t.{quoted(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
+    names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
+    view = f"cdc_mended_{uuid.uuid4().hex}"
+    sql = (
+        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON s.gone AND {same} "
+        f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+    )
+    execute(session, sql, view=view, rows=source.localCheckpoint(), metadata=metadata)
