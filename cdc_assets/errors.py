@@ -45,6 +45,10 @@ class ConnectorFailedError(ConnectError):
     """A connector, or one of its tasks, is FAILED; carries the first line of each trace."""
 
 
+class OwnerError(ConnectError):
+    """A connector is not ours to write: its source is declared to be managed from git."""
+
+
 class OffsetsRemainError(ConnectError):
     """A connector is created again under a name whose offsets Connect has kept; somebody has to say whether they hold."""
 
@@ -55,6 +59,10 @@ class KafkaError(CdcAssetsError):
 
 class DatabaseError(CdcAssetsError):
     """A source database cannot be reached, or refused what we asked of it."""
+
+
+class PreflightError(CdcAssetsError):
+    """A source does not have what its connector cannot do without."""
 
 
 class DriverMissingError(DatabaseError):

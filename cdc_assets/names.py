@@ -6,6 +6,7 @@ A topic name follows Debezium's default naming (`<prefix>.<schema>.<table>`, cha
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from cdc_assets.registry.identifiers import TableId, parse_table
@@ -15,6 +16,9 @@ from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
+LAKE_ALIAS = "lake"
+SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
+"""As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
 MARKER_PREFIX = "cdc_assets"
 SIGNAL_SCHEMA = "cdc_assets"
@@ -35,27 +39,46 @@ def table_name(table: Table) -> str:
 
 def connector_name(source: BaseSource) -> str:
     """The Debezium connector on the core Connect cluster."""
-    return f"{source.name}-capture"
+    return _connector(source, "capture")
 
 
 def mirror_connector_name(source: BaseSource) -> str:
-    """The MirrorSourceConnector on the lake's Connect cluster."""
-    return f"{source.name}-mirror"
+    """The MirrorSourceConnector on the lake's Connect cluster; a KafkaMirrorMaker2's is one for all sources."""
+    return SHARED_MIRROR if is_shared_mirror(source) else _connector(source, "mirror")
 
 
 def checkpoint_connector_name(source: BaseSource) -> str:
     """The MirrorCheckpointConnector on the lake's Connect cluster."""
-    return f"{source.name}-checkpoints"
+    return _connector(source, "checkpoints")
 
 
 def heartbeat_connector_name(source: BaseSource) -> str:
     """The MirrorHeartbeatConnector on the lake's Connect cluster."""
-    return f"{source.name}-heartbeats"
+    return _connector(source, "heartbeats")
 
 
 def sink_connector_name(source: BaseSource) -> str:
     """The connector on the lake's Connect cluster that writes the source's topics to a bucket."""
-    return f"{source.name}-sink"
+    return _connector(source, "sink")
+
+
+def is_shared_mirror(source: BaseSource) -> bool:
+    """Whether a KafkaMirrorMaker2 carries the source's topics, with those of others."""
+    return source.managed_by == "gitops" and source.mirror.resource == "mirrormaker2"
+
+
+def kubernetes_name(name: str) -> str:
+    """`name` where Kubernetes takes it (RFC 1123), else made so, with a hash that keeps different names different."""
+    if re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name) and ".." not in name:
+        return name
+    readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:200] or "x"
+    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _connector(source: BaseSource, role: str) -> str:
+    """Strimzi calls a connector as its KafkaConnector, so the names of what git deploys are Kubernetes'."""
+    name = f"{source.name}-{role}"
+    return kubernetes_name(name) if source.managed_by == "gitops" else name
 
 
 def slot_name(source: CapturedSource) -> str:

@@ -46,13 +46,29 @@ class Apicurio:
 
 
 class WorkerWithAvro(ConnectWorker):
-    """A worker that finds the converter, which does not say itself that it is one (plugin.discovery is service_load)."""
+    """A worker that finds the converter, which does not say itself that it is one (plugin.discovery is service_load).
+
+    It resolves `${secrets:kafka/cdc-secrets:…}` as Strimzi's provider does, from a folder.
+    """
 
     @override
     def prepare(self) -> None:
         super().prepare()
+        secret = self.run / "kafka" / "cdc-secrets"
+        secret.parent.mkdir(exist_ok=True)
+        secret.unlink(missing_ok=True)
+        secret.symlink_to(self.site.home.secrets)
         with zipfile.ZipFile(self.run / "plugins" / PLUGIN / "services.jar", "w") as jar:
             jar.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", CONVERTER)
+
+    @override
+    def _properties(self) -> dict[str, str]:
+        plain = super()._properties()
+        return {
+            **plain,
+            "config.providers": plain["config.providers"] + ",secrets",
+            "config.providers.secrets.class": plain["config.providers.dir.class"],
+        }
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     sensors = [build_offsets_sensor(source, declared_in)]
     if isinstance(source, CapturedSource):
         checks.append(build_preflight_check(source))
-    if declared_names([source]):
+    if declared_names([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):
         checks.append(build_flow_check(source))

@@ -1,15 +1,19 @@
-"""The connector asset: declared config in, a connector with every task running out; nothing else is touched."""
+"""The connector asset: declared config in, a connector with every task running out; nothing else is touched.
+
+Of a source that git deploys, it is looked at only: absent or not running fails, what differs is told.
+"""
 
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.assets.capturable import refuse_uncapturable
 from cdc_assets.assets.connector_metadata import of_difference, of_status
 from cdc_assets.assets.epochs import as_declared
 from cdc_assets.assets.specs import connector_spec
-from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.assets.whole_source import refuse_source
+from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.capture import capture_config, not_listed
-from cdc_assets.connectors.difference import difference
+from cdc_assets.connectors.difference import difference_of
+from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.platform import Platform
 
@@ -20,16 +24,17 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
     @dg.multi_asset(specs=[connector_spec(source)], name=f"connector_{source.name}", can_subset=False)
     def connector(context: dg.AssetExecutionContext, platform: Platform) -> dg.MaterializeResult:
         connect, config = platform.core_connect(), capture_config(source)
-        lines = difference(connect, config).lines()
+        lines = difference_of(connect, source, config).lines()
         for line in lines:
             context.log.info("%s", line)
         epochs = as_declared(platform, source, context.log.warning) if isinstance(source, Source) else {}
-        if isinstance(source, Source):
-            refuse_uncapturable(platform, source)
+        refuse_source(platform, source)
         late = not_listed(source, connect.config(config["name"]))
-        applied = apply_connector(connect, config)
+        applied = bring_connector(connect, source, config)
         context.log.info("%s: %s", applied.name, applied.summary)
-        if late:
+        if applied.changed_keys and not applied.written:
+            context.log.warning("%s is managed_by: gitops and not written from here: %s", applied.name, COMMIT)
+        if late and applied.written:
             # A running connector takes no snapshot of what is added to its list.
             context.log.warning(
                 "only changes of %s come from now on; for the rows too: cdc onboard %s %s", late, source.name, late
@@ -42,6 +47,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
                 **of_status(connect.url, applied.status),
                 "cdc/tables": len(source.tables),
                 **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
+                "cdc/managed_by": source.managed_by,
                 **names.capture_names(source),
                 "cdc/tables_to_onboard": late or "none",
                 "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,

@@ -6,7 +6,7 @@ complete without sensor or daemon.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
@@ -15,9 +15,10 @@ from cdc_assets.assets.connector_metadata import of_status
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
-from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.assets.whole_source import refuse_source
+from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.mirroring.watch import refuse_one_cluster
+from cdc_assets.errors import MirrorError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
@@ -35,12 +36,12 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         specs=[table_spec("mirror", source, table) for table in source.tables], name=f"mirror_{source.name}", can_subset=True
     )
     def mirror(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        core, lake = platform.core_kafka(), platform.lake_kafka()
-        refuse_one_cluster(core, lake)
-        connect = platform.lake_connect()
-        applied = apply_connector(connect, mirror_config(source))
-        context.log.info("%s: %s", applied.name, applied.summary)
+        lake, connect = platform.lake_kafka(), platform.lake_connect()
         tables = selected_tables(context, "mirror", source)
+        _refuse_absent(platform, source, tables)
+        refuse_source(platform, source)
+        applied = bring_connector(connect, source, mirror_config(source))
+        context.log.info("%s: %s (managed_by: %s)", applied.name, applied.summary, source.managed_by)
 
         def appear(table: Table) -> TopicState:
             return lake.await_state(names.mirrored_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
@@ -58,6 +59,8 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
                     **topic_metadata(state),
                     "cdc/connector": applied.name,
                     "cdc/change": applied.summary,
+                    "cdc/changed_keys": ", ".join(applied.changed_keys) or "none",
+                    "cdc/managed_by": source.managed_by,
                     "cdc/source_lsn_reached": reached.lsn,
                     "cdc/seconds": round(seconds, 3),
                     **of_status(connect.url, applied.status),
@@ -66,3 +69,12 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
             )
 
     return mirror
+
+
+def _refuse_absent(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> None:
+    """MirrorMaker has no task until it finds a topic, and would be waited for in vain."""
+    core, wanted = platform.core_kafka(), {names.topic(source, table): table for table in tables}
+    absent = sorted(wanted.keys() - core.states(list(wanted)).keys())
+    if absent:
+        of = ", ".join("/".join(names.asset_key("topic", source, wanted[topic])) for topic in absent)
+        raise MirrorError(f"topic {', '.join(absent)} is not on the core cluster at {core.bootstrap}: materialize {of} first")

@@ -30,10 +30,12 @@ def of_error(error: CdcAssetsError) -> Evidence:
     return False, f"could not be compared: {error}", {"cdc/error": str(error)}
 
 
-def of_connector(name: str, status: ConnectorStatus | None, url: str = "") -> Evidence:
-    """States of the connector and its tasks."""
+def of_connector(
+    name: str, status: ConnectorStatus | None, url: str = "", *, make: str = "materialize the connector asset"
+) -> Evidence:
+    """States of the connector and its tasks; `make` is how one comes to be that is not there."""
     if status is None:
-        return False, f"connector {name} does not exist; materialize the connector asset", {"cdc/state": "absent"}
+        return False, f"connector {name} does not exist; {make}", {"cdc/state": "absent"}
     metadata = of_status(url, status)
     if status.running:
         return True, f"RUNNING with {quantity(len(status.tasks), 'task')} RUNNING", metadata

@@ -27,7 +27,10 @@ from cdc_assets.checks.previous_tallies import previous_tallies
 from cdc_assets.checks.result import check_result
 from cdc_assets.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.checks.uncompared import standstill
+from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.connectors.difference import difference_of
 from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import slices, unmended
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
@@ -112,14 +115,30 @@ def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
     name = names.connector_name(source)
     try:
         core = platform.core_connect()
-        running, told, metadata = evidence.of_connector(name, core.status(name), core.url)
+        way = {"make": f"its source is managed_by: gitops: {COMMIT}"} if source.managed_by == "gitops" else {}
+        running, told, metadata = evidence.of_connector(name, core.status(name), core.url, **way)
     except CdcAssetsError as error:
         running, told, metadata = evidence.of_error(error)
     beside = _not_running(platform, [other for other in declared_names([source]) if other != name])
+    beside += _not_as_declared(platform, source) if source.managed_by == "gitops" else []
     if beside:
         told, metadata = "; ".join([told, *beside]), {**metadata, "cdc/beside": "\n".join(beside)}
     severity = dg.AssetCheckSeverity.WARN if running else dg.AssetCheckSeverity.ERROR
     return check_result(check_key("connector", source), running and not beside, told, metadata, severity=severity)
+
+
+def _not_as_declared(platform: Platform, source: BaseSource) -> list[str]:
+    """What git has deployed, and the registry declares otherwise; what is ours is brought there by the assets."""
+    try:
+        found = [difference_of(platform.connect(d.cluster), source, d.config) for d in declared_connectors([source])]
+    except CdcAssetsError as error:
+        return [str(error)]
+    told = []
+    for each in found:
+        keys = ", ".join(change.key for change in each.changes)
+        if each.exists and keys:
+            told.append(f"{each.name} is not as declared ({keys}): cdc diff {source.name} shows it; {COMMIT}")
+    return told
 
 
 def _not_running(platform: Platform, connectors: Sequence[str]) -> list[str]:

@@ -15,6 +15,8 @@ from cdc_assets.errors import CdcAssetsError, ConnectError
 if TYPE_CHECKING:
     from cdc_assets.resources.connect import ConnectClient
 
+_STATES = {"pause": "paused", "resume": "running", "stop": "stopped"}
+
 Connectors = Annotated[list[str], typer.Argument(help="Connectors by name.", autocompletion=complete_connector)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
@@ -82,6 +84,20 @@ def stop(connectors: Connectors, dry_run: DryRun = False, output: Output = Forma
     _each(connectors, "stop", lambda connect, name: connect.stop(name), dry_run=dry_run, output=output)
 
 
+def _refuse_of_git(name: str, verb: str) -> None:
+    """State is declared in a manifest; a registry that cannot be read stands in nobody's way."""
+    from cdc_assets.cli.chosen_sources import chosen_sources
+    from cdc_assets.connectors.owner import refuse_write_of
+    from cdc_assets.registry.errors import RegistryError
+
+    try:
+        sources = chosen_sources()
+    except RegistryError as error:
+        print(f"cdc: whether git owns connector {name} cannot be told: {error}", file=sys.stderr)
+        return
+    refuse_write_of(sources, name, f"cdc {verb} {name}", f"set `state: {_STATES[verb]}` in its manifest, and commit that")
+
+
 def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], object], *, dry_run: bool, output: str) -> None:
     from cdc_assets.connectors.inventory import locate
     from cdc_assets.resources.platform import Platform
@@ -90,6 +106,8 @@ def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], 
     for name in connectors:
         answer: dict[str, object] = {"connector": name, "verb": verb, "dry_run": dry_run, "error": None}
         try:
+            if verb in _STATES:
+                _refuse_of_git(name, verb)
             connect = locate(platform, name)
             if not dry_run:
                 act(connect, name)

@@ -9,9 +9,6 @@ import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
-from cdc_assets.errors import CdcAssetsError
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import CapturedSource, Source
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
@@ -35,54 +32,30 @@ def apply(
     """Bring the connectors to what is declared: validated by Connect, only differences, nothing foreign touched."""
     if dry_run:
         raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
-    from cdc_assets.assets.capturable import refuse_uncapturable
-    from cdc_assets.connectors.apply import apply_connector
-    from cdc_assets.connectors.capture import not_listed
-    from cdc_assets.connectors.declared import declared_connectors
-    from cdc_assets.incarnation.watch import refuse_other
-    from cdc_assets.mirroring.watch import refuse_one_cluster
+    from cdc_assets.assets.bring import bring_sources
     from cdc_assets.resources.platform import Platform
 
-    platform, done, failed = Platform(), [], False
-    for declared in declared_connectors(chosen_sources(sources or ())):
-        try:
-            if isinstance(declared.source, Source) and declared.role == "capture":
-                refuse_other(platform, declared.source)
-                refuse_uncapturable(platform, declared.source)
-            if declared.role == "mirror":
-                refuse_one_cluster(platform.core_kafka(), platform.lake_kafka())
-            connect, source = platform.connect(declared.cluster), declared.source
-            captures = isinstance(source, CapturedSource) and declared.role == "capture"
-            late = not_listed(source, connect.config(declared.name)) if captures and isinstance(source, CapturedSource) else ""
-            applied = apply_connector(connect, declared.config, resume_offsets=resume_offsets)
-        except CdcAssetsError as error:
-            failed = True
-            done.append({"connector": declared.name, "summary": "failed", "error": str(error)})
-            print(f"cdc: {error}", file=sys.stderr)
-            continue
-        done.append({**applied.to_json(), "tables_to_onboard": late})
-        if late:
-            # A running connector takes no snapshot of what is added to its list.
-            rows = f"cdc onboard {source.name} {late}"
-            print(f"cdc: {applied.name}: only changes of {late} come from now on; for the rows too: {rows}", file=sys.stderr)
-        if not is_data(output):
-            changed = f" ({', '.join(applied.changed_keys)})" if applied.changed_keys else ""
-            changed += f" (goes on from {quantity(applied.resumed_offsets, 'offset')})" if applied.resumed_offsets else ""
-            tasks = quantity(len(applied.status.tasks), "task")
-            print(f"{applied.name}: {applied.summary}{changed}, {applied.status.state}, {tasks}")
+    done = []
+    for row in bring_sources(Platform(), chosen_sources(sources or ()), resume_offsets=resume_offsets):
+        done.append(row.to_json())
+        for told in row.told:
+            print(f"cdc: {told}", file=sys.stderr)
+        if row.applied is not None and not is_data(output):
+            print(row.line)
     if is_data(output):
         print_document(done, output)
-    if failed:
+    if any(row["error"] for row in done):
         raise typer.Exit(1)
 
 
 def _preview(sources: list[str] | None, output: str) -> int:
     from cdc_assets.connectors.declared import declared_connectors
-    from cdc_assets.connectors.difference import difference
+    from cdc_assets.connectors.difference import difference_of
     from cdc_assets.resources.platform import Platform
 
     platform = Platform()
-    found = [difference(platform.connect(d.cluster), d.config) for d in declared_connectors(chosen_sources(sources or ()))]
+    declared = declared_connectors(chosen_sources(sources or ()))
+    found = [difference_of(platform.connect(d.cluster), d.source, d.config) for d in declared]
     if is_data(output):
         print_document([each.to_json() for each in found], output)
     else:

@@ -47,7 +47,7 @@ def get(
 
     rows = _READERS[kind](Platform(), chosen_sources(sources or ()))
     if sources and kind is Kind.connectors:
-        rows = [row for row in rows if row["source"] in sources]
+        rows = [row for row in rows if set(row["source"].split(", ")) & set(sources)]
     print_rows(rows, output, narrow=NARROW[kind.value])
 
 

@@ -33,7 +33,7 @@ def render_verb(
         raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(TARGETS)}")
     sources, platform = load_sources(settings.sources_folder()), load_deployment(deployment)
     files = render(cast(Target, target), sources, platform)
-    for told in _renamed(sources, platform) if target == "strimzi" else ():
+    for told in [*_renamed(sources, platform), *_owner_notes(sources)] if target == "strimzi" else ():
         print(told, file=sys.stderr)
     found = changes(out, target, files)
     if not (check or dry_run):
@@ -53,3 +53,11 @@ def render_verb(
 def _renamed(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:
     own = ("capture", "sink") if platform.mirror == "mirrormaker2" else ("capture", "sink", "mirror", "checkpoints", "heartbeats")
     return renamed(each for each in declared(sources, platform) if each.role in own)
+
+
+def _owner_notes(sources: Sequence[BaseSource]) -> list[str]:
+    return [
+        f"source {source.name} is managed_by: cdc: assets and cdc apply write its connectors too; declare managed_by: gitops"
+        for source in sources
+        if source.managed_by == "cdc"
+    ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.connectors.beginning import begin
-from cdc_assets.connectors.difference import Difference, difference
+from cdc_assets.connectors.difference import Difference, difference, difference_of
+from cdc_assets.connectors.owner import COMMIT, refuse_write
 from cdc_assets.errors import ConnectError
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient, ConnectorStatus
 
 HELD = ("PAUSED", "STOPPED")
@@ -23,11 +25,14 @@ class Applied:
     changed_keys: tuple[str, ...]
     status: ConnectorStatus
     resumed_offsets: int = 0
+    written: bool = True
+    """Whether it is ours to write: else `changed_keys` are what git has to bring."""
 
     @property
     def summary(self) -> str:
-        """created, changed or unchanged."""
-        return "created" if self.created else ("changed" if self.changed_keys else "unchanged")
+        """created, changed, unchanged; differs, where it is not ours to change."""
+        change = "changed" if self.written else "differs"
+        return "created" if self.created else (change if self.changed_keys else "unchanged")
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
@@ -38,10 +43,42 @@ class Applied:
             "resumed_offsets": self.resumed_offsets,
             "state": self.status.state,
             "tasks": list(self.status.tasks),
+            "managed_by": "cdc" if self.written else "gitops",
         }
 
 
-def apply_connector(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: bool = False) -> Applied:
+def bring_connector(
+    connect: ConnectClient,
+    source: BaseSource,
+    config: Mapping[str, str],
+    *,
+    resume_offsets: bool = False,
+    hopeless: Callable[[], bool] = lambda: False,
+) -> Applied:
+    """Apply the config where the source's connectors are ours; observe the connector where git owns them.
+
+    Raises:
+        OwnerError: git owns it, and it is not there.
+        ConnectError: as `apply_connector`; of one that git owns, that it does not run.
+    """
+    if source.managed_by == "cdc":
+        return apply_connector(connect, config, resume_offsets=resume_offsets, hopeless=hopeless)
+    found = difference_of(connect, source, config)
+    if found.taken_by:
+        refuse(found)
+    if not found.exists:
+        refuse_write(source, f"connector {found.name} is not on Connect at {connect.url}", COMMIT)
+    status = connect.wait_running(found.name, hopeless=hopeless, mend=False)
+    return Applied(found.name, False, tuple(change.key for change in found.changes), status, written=False)
+
+
+def apply_connector(
+    connect: ConnectClient,
+    config: Mapping[str, str],
+    *,
+    resume_offsets: bool = False,
+    hopeless: Callable[[], bool] = lambda: False,
+) -> Applied:
     """Make the connector `config["name"]` be as declared, and running.
 
     A connector that somebody has paused or stopped gets the config, and is left paused or stopped. One that is created
@@ -58,14 +95,14 @@ def apply_connector(connect: ConnectClient, config: Mapping[str, str], *, resume
     refuse(found)
     if not found.exists:
         resumed = begin(connect, config, resume_offsets=resume_offsets)
-        return Applied(name, True, (), connect.wait_running(name), len(resumed))
+        return Applied(name, True, (), connect.wait_running(name, hopeless=hopeless), len(resumed))
     held = _held(connect, name)
     if found.changes:
         connect.put_config(name, config)
     if held:
         done = "the declared config is applied, but it" if found.changes else "it"
         raise ConnectError(f"connector {name} at {connect.url}: {done} is {held}; when that is over: cdc resume {name}")
-    status = connect.wait_running(name)
+    status = connect.wait_running(name, hopeless=hopeless)
     return Applied(name, False, tuple(change.key for change in found.changes), status)
 
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_assets import names
 from cdc_assets.connectors.beginning import is_beginning
+from cdc_assets.connectors.deployed import find_differing_keys
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import shown
 
@@ -69,6 +72,24 @@ class Difference:
             head += [f"-{change.key}={change.current}"] if change.current is not None else []
             head += [f"+{change.key}={change.declared}"] if change.declared is not None else []
         return head + ([f"refused: {self.refusal}"] if self.refusal else [])
+
+
+def difference_to_git(connect: ConnectClient, config: Mapping[str, str], *, shared: bool = False) -> Difference:
+    """Compare with what an operator has deployed; Connect validates nothing, since nothing of ours is to be applied."""
+    current = connect.config(config["name"])
+    before = current or {}
+    taken_by = "" if current is None else _other_class(before, config)
+    keys = [] if taken_by else find_differing_keys(config, before, shared=shared)
+    secret = connect.password_keys(config["connector.class"]) if keys else frozenset()
+    changes = tuple(KeyChange(key, _shown(key, before, secret), _shown(key, config, secret)) for key in keys)
+    return Difference(config["name"], connect.url, current is not None, changes, {}, taken_by)
+
+
+def difference_of(connect: ConnectClient, source: BaseSource, config: Mapping[str, str]) -> Difference:
+    """By who owns the source's connectors."""
+    if source.managed_by == "gitops":
+        return difference_to_git(connect, config, shared=config["name"] == names.SHARED_MIRROR)
+    return difference(connect, config)
 
 
 def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:

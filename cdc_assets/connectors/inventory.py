@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
@@ -28,13 +28,13 @@ def clusters(platform: Platform) -> Iterator[tuple[str, ConnectClient]]:
         yield "lake", lake
 
 
-def connector_rows(platform: Platform, sources: Iterable[BaseSource]) -> list[dict[str, Any]]:
+def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
     """One row per connector: state is the worst of the connector and its tasks; UNKNOWN where its cluster does not answer.
 
     Raises:
         ConnectError: no cluster answers.
     """
-    declared = declared_names(sources)
+    declared, captures = declared_names(sources), {names.connector_name(source) for source in sources}
     rows, away, asked = [], dict[str, ConnectError](), dict(clusters(platform))
     for cluster, connect in asked.items():
         try:
@@ -46,14 +46,17 @@ def connector_rows(platform: Platform, sources: Iterable[BaseSource]) -> list[di
     seen = {row["name"] for row in rows}
     for name, source in declared.items():
         if name not in seen:
-            cluster = "core" if name.endswith("-capture") or "lake" not in asked else "lake"
+            cluster = "core" if name in captures or "lake" not in asked else "lake"
             rows.append(_unknown(name, source, cluster, away[cluster]) if cluster in away else _absent(name, source))
     return sorted(rows, key=lambda row: (severity(row["state"]), row["cluster"], row["name"]))
 
 
 def declared_names(sources: Iterable[BaseSource]) -> dict[str, str]:
-    """Each declared connector's name and its source's."""
-    return {name: source.name for source in sources for name in _names(source)}
+    """Each declared connector's name and its source's; sources', where they share a mirror."""
+    found: dict[str, str] = {}
+    for source in sources:
+        found |= {name: f"{found[name]}, {source.name}" if name in found else source.name for name in _names(source)}
+    return found
 
 
 def locate(platform: Platform, name: str) -> ConnectClient:

@@ -81,7 +81,7 @@ def _between(source: BaseSource) -> dict[str, str]:
     return {
         "tasks.max": "1",
         "source.cluster.alias": names.CORE_ALIAS,
-        "target.cluster.alias": "lake",
+        "target.cluster.alias": names.LAKE_ALIAS,
         "source.cluster.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
         "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),
         **login("core", "source.cluster."),

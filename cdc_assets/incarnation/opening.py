@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.errors import DatabaseError, IncarnationError
 from cdc_assets.incarnation.facts import IncarnationDatabase
 from cdc_assets.incarnation.memory import Memory, Opening, Seen
@@ -61,6 +62,7 @@ def opened(platform: Platform, source: Source, reason: str, append: Append, say:
             f"source {source.name} is declared with capture.snapshot: no_data, and a new epoch begins with every table read "
             "whole; declare initial, or capture the server under another source name"
         )
+    refuse_write(source, f"cdc repair source {source.name}")
     with only_one(source.name), ExitStack() as locks:
         for table in sorted(source.tables, key=lambda table: table.name):
             locks.enter_context(table_lock("bronze", source.name, names.table_name(table)))

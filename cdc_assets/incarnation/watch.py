@@ -151,7 +151,9 @@ def refuse_other(platform: Platform, source: BaseSource) -> None:
 
 
 def stopped(platform: Platform, source: Source) -> None:
-    """Its connector reads nothing more."""
+    """Its connector reads nothing more; one that git owns is git's to stop (`refusal` says so)."""
+    if source.managed_by == "gitops":
+        return
     connect, name = platform.core_connect(), names.connector_name(source)
     if connect.status(name) is not None:
         connect.stop(name)
@@ -159,9 +161,13 @@ def stopped(platform: Platform, source: Source) -> None:
 
 def refusal(source: Source, verdict: Verdict) -> str:
     """What is wrong, and the command that mends it."""
+    if source.managed_by == "gitops":
+        stop = f"put state: stopped into the manifest of {names.connector_name(source)}, which is managed_by: gitops; then "
+    else:
+        stop = ""
     return (
         f"the server of source {source.name} does not go on where it was read: {verdict.reason}. Its connector must not go on "
-        f"from its offset: cdc repair source {source.name} opens a new epoch, with every table read again"
+        f"from its offset: {stop}cdc repair source {source.name} opens a new epoch, with every table read again"
     )
 
 

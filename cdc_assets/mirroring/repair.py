@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cdc_assets import names
+from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
 from cdc_assets.mirroring.watch import MirrorState, mirror_states
@@ -77,6 +78,7 @@ def repair(platform: Platform, chosen: Plan, say: Say) -> MirrorState:
     if not chosen.state.repair:
         return chosen.state
     source, topic = chosen.source, chosen.state.topic
+    refuse_write(source, f"cdc repair mirror {topic}")
     if chosen.state.topic_id is None:
         raise MirrorError(f"topic {topic} is not on the core cluster: let the connector make it again first: cdc apply")
     if chosen.again:

@@ -113,7 +113,7 @@ def run_step(platform: Platform, source: str, name: str, say: Say) -> Facts:
     journal.save()
     say(f"{name}: {step.what}")
     began = time.monotonic()
-    facts = step.run(Work(platform, running, declared_source(source), say))
+    facts = step.run(Work(platform, running, declared_source(source, running.route, watched=running.watched), say))
     running.done[name] = {**facts, "step_seconds": round(time.monotonic() - began, 3)}
     running.current = None
     journal.save()
@@ -150,7 +150,7 @@ def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
                 f"{source}: {listed} are taken out, and what changes in them is in no event any more: that cannot be taken back. "
                 f"cdc offboard {source} --resume, then cdc onboard {source} {listed}, which reads them whole"
             )
-        work = Work(platform, running, declared_source(source), say)
+        work = Work(platform, running, declared_source(source, running.route, watched=running.watched), say)
         taken: dict[str, Facts] = {}
         for step in reversed(_steps(running)):
             if step.undo is not None and (step.name in running.done or step.name == running.current):

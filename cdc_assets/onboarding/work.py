@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.owner import COMMIT, refuse_write
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.kinds.kind import CaptureDatabase, Kind
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
@@ -82,6 +83,13 @@ def takes(source: BaseSource) -> bool:
     return isinstance(source, CapturedSource) and source.database.kind in _KINDS
 
 
+def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
+    """What was asked for, and how git does it."""
+    if route == "offboard":
+        return f"cdc offboard {source.name}", f"take the tables out of the registry, and {COMMIT}"
+    return f"cdc onboard {source.name}", f"cdc onboard {source.name} TABLE… --watch prints each commit and waits for it"
+
+
 def declared_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:
     """The source of that name in the registry.
 
@@ -103,6 +111,8 @@ def declared_source(name: str, route: Route | None = None, *, watched: bool = Fa
     if route is not None and route in kind.refused:
         open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)
         raise OnboardingError(f"{name} is of kind {found.database.kind}: {kind.refused[route]}; take route {open_to_it}")
+    if route is not None and not watched:
+        refuse_write(found, *_way_by_git(found, route))
     if watched and not kind.by_git:
         raise OnboardingError(
             f"{name} is of kind {found.database.kind}: while its connector is stopped, its schema history is written to, which "

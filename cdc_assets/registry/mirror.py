@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,7 +23,26 @@ class Checkpoints(Declared):
 
 
 class Mirror(Declared):
-    """`heartbeats` is how often a mark is written to the topic `heartbeats` of the lake's cluster; none without it."""
+    """`heartbeats` is how often a mark is written to the topic `heartbeats` of the lake's cluster; none without it.
+
+    `resource` is which Strimzi resource carries the topics of a source that is managed_by: gitops, as the deployment's `mirror`.
+    """
+
+    resource: Literal["mirrormaker2", "connector"] = "mirrormaker2"
 
     checkpoints: Checkpoints | None = None
     heartbeats: Duration | None = None
+
+
+def refuse_mirror(mirror: Mirror, managed_by: str) -> None:
+    """What its owner cannot deploy.
+
+    Raises:
+        ValueError: naming the key, and what to declare instead.
+    """
+    if managed_by == "cdc" and "resource" in mirror.model_fields_set:
+        raise ValueError("mirror.resource: says how git deploys the mirror; declare managed_by: gitops with it")
+    beside = [name for name in ("checkpoints", "heartbeats") if getattr(mirror, name) is not None]
+    if managed_by == "gitops" and mirror.resource == "mirrormaker2" and beside:
+        said = ", ".join(f"mirror.{name}" for name in beside)
+        raise ValueError(f"{said}: one KafkaMirrorMaker2 for all sources has none; declare mirror.resource: connector")

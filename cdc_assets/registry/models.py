@@ -18,7 +18,7 @@ from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.mirror import Mirror
+from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.rows import Rows
@@ -194,6 +194,10 @@ class BaseSource(Declared):
     source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str | None = None
     owners: tuple[Owner, ...] = ()
+    managed_by: Literal["cdc", "gitops"] = Field(
+        default="cdc",
+        description="Who writes the source's connectors: cdc (assets, apply, onboard), or an operator from git (docs/gitops.md).",
+    )
     topics: Topics = Topics()
     mirror: Mirror = Mirror()
     batching: Batching = Batching()
@@ -206,6 +210,11 @@ class BaseSource(Declared):
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     tables: tuple[Table, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _mirror_of_its_owner(self) -> BaseSource:
+        refuse_mirror(self.mirror, self.managed_by)
+        return self
 
     @property
     def name(self) -> str:

@@ -62,12 +62,19 @@ def _connectors_of(source: BaseSource, *roles: str) -> Iterator[DeclaredConnecto
 
 
 def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forget: bool) -> list[str]:
-    """Raises RemovalError: the name is somebody else's connector."""
+    """Raises RemovalError: the name is somebody else's connector, or git's."""
+    if name == names.SHARED_MIRROR:
+        return []  # other sources' topics are in it; git takes this one's out
     try:
         connect = platform.connect(declared.cluster)
         config = connect.config(name)
         if config is None:
             return []
+        if declared.source.managed_by == "gitops":
+            raise RemovalError(
+                f"connector {name} at {connect.url} is managed_by: gitops: take its manifest out of git first, then cdc remove "
+                f"{declared.source.name} again"
+            )
         running = config.get("connector.class", "")
         if running.rsplit(".", 1)[-1] != declared.config["connector.class"].rsplit(".", 1)[-1]:
             raise RemovalError(f"connector {name} at {connect.url} runs {running}: it is not of this source, and is left alone")

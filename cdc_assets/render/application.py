@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc_assets.errors import RenderError
+from cdc_assets.names import kubernetes_name
 from cdc_assets.render.deployment import Deployment
-from cdc_assets.render.manifest import Manifest, kubernetes_name
+from cdc_assets.render.manifest import Manifest
 
 _WAVES = ("users", "topics", "connectors", "mirror", "sinks")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cdc_assets.connectors.declared import DeclaredConnector
+from cdc_assets.names import kubernetes_name
 from cdc_assets.render.deployment import Deployment
-from cdc_assets.render.manifest import CAPTURE, MIRROR, SINK, Manifest, kubernetes_name, manifest, secret_references
+from cdc_assets.render.manifest import CAPTURE, MIRROR, SINK, Manifest, manifest, secret_references
 
 # Strimzi refuses these in `config`: they have fields of their own.
 _FIELDS = ("name", "connector.class", "tasks.max")
@@ -33,7 +34,7 @@ def renamed(connectors: Iterable[DeclaredConnector]) -> list[str]:
     """Of those that Strimzi would call otherwise than we do, what that means: a KafkaConnector's name is its connector's."""
     return [
         f"{each.name}: Kubernetes takes no such name, Strimzi calls this connector {called}; checks, assets and "
-        f"cdc onboard --watch look for {each.name}, and do not know it"
+        f"cdc onboard --watch look for {each.name}, and do not know it, unless the source declares managed_by: gitops"
         for each in connectors
         if (called := kubernetes_name(each.name)) != each.name
     ]

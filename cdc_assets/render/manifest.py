@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from cdc_assets.names import kubernetes_name
 from cdc_assets.render.deployment import STAND_IN, Deployment
 
 STRIMZI = "kafka.strimzi.io/v1"
@@ -32,14 +32,6 @@ def manifest(kind: str, name: str, deployment: Deployment, spec: Mapping[str, An
         labels["strimzi.io/cluster"] = cluster
     about = {"name": kubernetes_name(name), "namespace": deployment.namespace, "labels": labels, **metadata}
     return {"apiVersion": STRIMZI, "kind": kind, "metadata": about, "spec": dict(spec)}
-
-
-def kubernetes_name(name: str) -> str:
-    """`name` where Kubernetes takes it (RFC 1123), else made so, with a hash that keeps different names different."""
-    if re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name) and ".." not in name:
-        return name
-    readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:200] or "x"
-    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def secret_references(config: Mapping[str, str], deployment: Deployment) -> dict[str, str]:

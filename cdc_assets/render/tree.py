@@ -57,6 +57,7 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
         if isinstance(source, CapturedSource):
             files[f"strimzi/topics/{source.name}.yaml"] = to_yaml(kafka_topics(source, deployment))
     mirrors = [each for each in connectors if each.role == "mirror"]
+    _refuse_other_mirror([each.source for each in mirrors], deployment)
     for each in connectors:
         folder = {"capture": "connectors", "sink": "sinks"}.get(each.role, "mirror")
         if each.role in ("checkpoints", "heartbeats") and deployment.mirror == "mirrormaker2":
@@ -69,6 +70,20 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
         for user in kafka_users(sources, deployment):
             files[f"strimzi/users/{user['metadata']['name']}.yaml"] = to_yaml([user])
     return dict(sorted(files.items()))
+
+
+def _refuse_other_mirror(sources: Sequence[BaseSource], deployment: Deployment) -> None:
+    """Assets and checks look for the mirror that the registry names.
+
+    Raises:
+        RenderError: the deployment has another.
+    """
+    other = [each.name for each in sources if each.managed_by == "gitops" and each.mirror.resource != deployment.mirror]
+    if other:
+        raise RenderError(
+            f"source {', '.join(other)}: mirror.resource is not the deployment's `mirror: {deployment.mirror}`; declare "
+            f"mirror: {{resource: {deployment.mirror}}} there, or change the deployment"
+        )
 
 
 def _connect(connectors: Sequence[DeclaredConnector]) -> dict[str, str]:

@@ -14,9 +14,9 @@ import yaml
 from cdc_assets import names, settings
 from cdc_assets.connectors.declared import declared_connectors
 from cdc_assets.errors import RenderError
+from cdc_assets.names import kubernetes_name
 from cdc_assets.registry.models import Source
 from cdc_assets.render.deployment import STAND_IN, load_deployment
-from cdc_assets.render.manifest import kubernetes_name
 from cdc_assets.render.tree import TARGETS, render
 from cdc_assets_tests.render.registry import CANARY, deployment, every_kind, shop, sources
 from cdc_assets_tests.render.strimzi_crds import generate_schemas

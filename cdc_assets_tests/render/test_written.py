@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
-from cdc_assets.errors import RenderError
+from cdc_assets.errors import OwnerError, RenderError
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.render.commits import onboarding_commits
 from cdc_assets.render.tree import render
@@ -163,8 +163,33 @@ def test_a_name_that_strimzi_changes_is_told_and_not_waited_for(tmp_path: Path, 
     watched = ["onboard", "my_shop", "public.lines", "--watch", *verb]
     refused = CliRunner().invoke(app, watched)
     assert isinstance(refused.exception, RenderError)
-    assert "look for my_shop-capture, and do not know it: apply the commits of --dry-run by hand" in str(refused.exception)
+    assert "look for my_shop-capture, and do not know it, unless the source declares managed_by: gitops" in str(refused.exception)
+    assert "apply the commits of --dry-run by hand" in str(refused.exception)
     assert CliRunner().invoke(app, [*watched, "--dry-run"]).exit_code == 0
+
+
+def test_a_source_of_git_is_watched_under_the_name_that_strimzi_gives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verb = on_git(tmp_path, monkeypatch)
+    file = tmp_path / "sources/shop.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("source: shop", "source: my_shop\nmanaged_by: gitops"), encoding="utf-8"
+    )
+    rendered = CliRunner().invoke(app, ["render", "--target", "strimzi", "--out", str(tmp_path / "other"), *verb])
+    assert "strimzi/connectors/my-shop-capture-acf532cc.yaml" in rendered.stdout
+    assert "my-shop" not in rendered.stderr
+    watched = ["onboard", "my_shop", "public.lines", "--watch", *verb]
+    planned = CliRunner().invoke(app, [*watched, "--route", "temporary", "--dry-run"])
+    assert "my-shop-capture-acf532cc-onboard is STOPPED, and its offsets are reset" in planned.stdout
+    refused = CliRunner().invoke(app, ["onboard", "my_shop", "public.lines"])
+    assert isinstance(refused.exception, OwnerError)
+    assert "managed_by: gitops, nothing was written; cdc onboard my_shop TABLE… --watch" in str(refused.exception)
+
+
+def test_a_deployment_with_another_mirror_than_the_registry_is_refused() -> None:
+    with pytest.raises(RenderError, match="source shop: mirror.resource is not the deployment's `mirror: connector`"):
+        render("strimzi", [shop(managed_by="gitops")], deployment(mirror="connector"))
+    files = render("strimzi", [shop(managed_by="gitops", mirror={"resource": "connector"})], deployment(mirror="connector"))
+    assert "strimzi/mirror/shop-mirror.yaml" in files
 
 
 def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:

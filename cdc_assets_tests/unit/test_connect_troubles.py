@@ -114,10 +114,10 @@ def test_rows_that_no_snapshot_brings_are_told_by_apply(
         monkeypatch.setenv(name, value)
     running = SimpleNamespace(config=lambda name: {"table.include.list": r"shop\.old"})
     status = ConnectorStatus.parse("c", {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]})
+    monkeypatch.setattr("cdc_assets.assets.bring.refuse_source", lambda *_: None)
     monkeypatch.setattr(
         "cdc_assets.connectors.apply.apply_connector", lambda _, c, **__: Applied(c["name"], False, ("x",), status)
     )
-    monkeypatch.setattr("cdc_assets.mirroring.watch.refuse_one_cluster", lambda *_: None)
     cluster = SimpleNamespace(connect=lambda _: running, core_kafka=lambda: None, lake_kafka=lambda: None)
     monkeypatch.setattr("cdc_assets.resources.platform.Platform", lambda: cluster)
     diff.apply([], output=Format.json)

@@ -258,9 +258,15 @@ def test_a_failed_task_is_restarted_once_and_then_named() -> None:
 
 def test_a_connector_without_a_task_says_what_it_may_wait_for() -> None:
     connect = FakeConnect(task="")
-    connect.config = CONFIG
-    with pytest.raises(ConnectError, match=r"is not running after 0 s: RUNNING, tasks \(\); no task has said .*: cdc preflight"):
-        connect.client().wait_running("c", deadline=0)
+    waited = r"is not running after 0 s: RUNNING, tasks \(\); no task has said anything yet"
+    for class_, told in {
+        "x.PostgresConnector": ": .* PostgreSQL.*: cdc preflight",
+        "x.MirrorSourceConnector": ": MirrorMaker",
+    }.items():
+        connect.config = {**CONFIG, "connector.class": class_}
+        with pytest.raises(ConnectError, match=waited + told) as found:
+            connect.client().wait_running("c", deadline=0)
+        assert ("PostgreSQL" in str(found.value)) == ("Postgres" in class_)
     assert connect.restarts == 0
 
 

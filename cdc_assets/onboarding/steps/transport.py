@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from cdc_assets import names
-from cdc_assets.connectors.apply import apply_connector
+from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.records import retention_ms
 from cdc_assets.onboarding.state import Facts
@@ -34,7 +34,7 @@ def topics(work: Work) -> Facts:
 def mirror(work: Work) -> Facts:
     """MirrorMaker 2 carries the new topics; waits until they are in the lake's cluster."""
     began = time.monotonic()
-    applied = apply_connector(work.platform.lake_connect(), mirror_config(work.after))
+    applied = bring_connector(work.platform.lake_connect(), work.after, mirror_config(work.after))
     lake = work.platform.lake_kafka()
     for table in work.tables:
         lake.await_state(names.mirrored_topic(work.after, table), deadline=_TOPIC_DEADLINE_SECONDS)
@@ -43,7 +43,7 @@ def mirror(work: Work) -> Facts:
 
 def without_mirror(work: Work) -> Facts:
     """The mirror carries what it did before; the topics stay, with whatever is in them."""
-    return {"mirror": apply_connector(work.platform.lake_connect(), mirror_config(work.before)).summary}
+    return {"mirror": bring_connector(work.platform.lake_connect(), work.before, mirror_config(work.before)).summary}
 
 
 TOPICS = Step("topics", "their topics are made on the core cluster", topics)

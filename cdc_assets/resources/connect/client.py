@@ -8,6 +8,7 @@ REST: https://kafka.apache.org/documentation/#connect_rest (offsets and stop: KI
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStat
 
 _POLL_SECONDS = 0.25
 _TAKEN_UP_SECONDS = 5.0
+# MirrorMaker looks for new topics every 5 s as we declare it.
+_IDLE_SECONDS = 10.0
 # Asked for where the answer says nothing: what a worker says of any config it says as a member of its group.
 _NOBODY = "cdc_assets.nobody"
 
@@ -72,7 +75,7 @@ class ConnectClient:
                 name,
                 about["info"].get("type") or "",
                 about["info"]["config"],
-                ConnectorStatus.parse(name, about["status"]) if about.get("status") else None,
+                _status_of(name, about["status"], about["info"]["config"]) if about.get("status") else None,
             )
             for name, about in answer.items()
         }
@@ -135,7 +138,8 @@ class ConnectClient:
             if self.config(name) is None:  # which waits as `await_member` does
                 return None
             answer = self._rest.request("GET", path, missing_ok=True) or {"connector": {"state": "UNASSIGNED"}, "tasks": []}
-        return ConnectorStatus.parse(name, answer)
+        status = ConnectorStatus.parse(name, answer)
+        return _status_of(name, answer, self.config(name)) if status.idle else status
 
     def task_configs(self, name: str) -> list[dict[str, str]]:
         """What its tasks were given, which may be older than its config; empty when there is none."""
@@ -227,14 +231,19 @@ class ConnectClient:
                 raise ConnectError(f"connector {name} at {self.url} is deleted, but still has a status after {deadline:.0f} s")
             time.sleep(_POLL_SECONDS)
 
-    def wait_running(self, name: str, *, deadline: float = 120.0) -> ConnectorStatus:
-        """Wait until the connector and every task run; what failed is restarted once.
+    def wait_running(
+        self, name: str, *, deadline: float = 120.0, hopeless: Callable[[], bool] = lambda: False, mend: bool = True
+    ) -> ConnectorStatus:
+        """Wait until the connector and every task run; what failed is restarted once, or where nobody is to `mend` it, told.
+
+        `hopeless` is asked of a connector that has run without a task for a while: whether none can come, which ends the wait.
 
         Raises:
             ConnectorFailedError: at once when a task is FAILED after one restart of what failed.
             ConnectError: when the deadline passes.
         """
-        restarted_at: float | None = None
+        restarted_at: float | None = None if mend else -math.inf
+        began = time.monotonic()
 
         def runs(status: ConnectorStatus) -> bool:
             nonlocal restarted_at
@@ -244,7 +253,8 @@ class ConnectClient:
             elif status.failed and restarted_at is not None and time.monotonic() - restarted_at > 2.0:
                 reason = "; ".join(status.trace) or "no trace given"
                 raise ConnectorFailedError(f"connector {name} at {self.url}: {status.state}, tasks {status.tasks}: {reason}")
-            return status.running
+            idle = status.idle and time.monotonic() - began > _IDLE_SECONDS
+            return status.running or (idle and hopeless())
 
         return self._wait(name, runs, "running", deadline)
 
@@ -258,6 +268,10 @@ class ConnectClient:
                 seen = "; ".join([f"{status.state}, tasks {status.tasks}", *status.trace]) if status else "no status"
                 raise ConnectError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
             time.sleep(_POLL_SECONDS)
+
+
+def _status_of(name: str, answer: Mapping[str, Any], config: Mapping[str, str] | None) -> ConnectorStatus:
+    return ConnectorStatus.parse(name, answer, (config or {}).get("connector.class", ""))
 
 
 def _path(name: str) -> str:

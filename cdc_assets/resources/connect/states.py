@@ -10,11 +10,15 @@ from cdc_assets.resources.connect.masking import mask_text
 
 _CAUSED = "Caused by: "
 _CAUSE_LENGTH = 500
+_NO_TASK = "no task has said anything yet"
 # Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
-NO_TASK = (
-    "no task has said anything yet: a task has a state only once its own start is over, and PostgreSQL's waits there up to half "
-    "an hour for a slot that was invalidated, or for transactions that were open before its slot is made: cdc preflight names it"
-)
+_WHY = {
+    "PostgresConnector": (
+        ": a task has a state only once its own start is over, and PostgreSQL's waits there up to half an hour for a slot that "
+        "was invalidated, or for transactions that were open before its slot is made: cdc preflight names it"
+    ),
+    "MirrorSourceConnector": ": MirrorMaker makes one once a topic that it copies is on the core cluster: cdc get topics",
+}
 _WORST_FIRST = ("FAILED", "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
 
 
@@ -45,8 +49,8 @@ class ConnectorStatus:
     details: tuple[TaskStatus, ...] = ()
 
     @classmethod
-    def parse(cls, name: str, answer: Mapping[str, Any]) -> ConnectorStatus:
-        """From the answer of `GET /connectors/<name>/status`."""
+    def parse(cls, name: str, answer: Mapping[str, Any], connector_class: str = "") -> ConnectorStatus:
+        """From the answer of `GET /connectors/<name>/status`; the class says what it may be waiting for."""
         connector = answer["connector"]
         details = tuple(
             TaskStatus(int(task.get("id", at)), task["state"], task.get("worker_id", ""), _failure(task))
@@ -55,13 +59,18 @@ class ConnectorStatus:
         trace = tuple(line for line in (_failure(connector), *(task.trace for task in details)) if line)
         states = tuple(task.state for task in details)
         if connector["state"] == "RUNNING" and not details:
-            trace = (NO_TASK,)
+            trace = (_NO_TASK + _WHY.get(connector_class.rsplit(".", 1)[-1], ""),)
         return cls(name, connector["state"], states, trace, connector.get("worker_id", ""), details)
 
     @property
     def running(self) -> bool:
         """The connector and every task, and at least one task (a connector is RUNNING while its task is FAILED)."""
         return self.state == "RUNNING" and bool(self.tasks) and all(task == "RUNNING" for task in self.tasks)
+
+    @property
+    def idle(self) -> bool:
+        """It runs, and has no task: it starts, or has nothing to do."""
+        return self.state == "RUNNING" and not self.tasks
 
     @property
     def worst(self) -> str:
