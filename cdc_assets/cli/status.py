@@ -1,28 +1,35 @@
-"""`cdc status`: every component (pid, address, health, memory, log) and every table's chain; -o json for programs."""
+"""`cdc status`: every component (pid, address, health, memory, log), every table's chain, and what its checks say."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from cdc_assets import settings
 from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.status_tables import print_chains, print_components
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.main_job.verdict_lines import print_verdicts
+from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.start import resident_bytes
 from cdc_assets.stack.state import STOPPED, ComponentState, read_state
 from cdc_assets.stack.supervisor import running
+from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, check_verdicts, of_table, summary
 
 
 def status(
     output: Output = Format.text,
     tables: Annotated[bool, typer.Option(help="Ask for each table's chain as well.")] = True,
 ) -> None:
-    """Show what runs and how far each table is. Exit 1 when a component is not healthy, 3 when nothing runs."""
+    """Show what runs, how far each table is, and what its checks say.
+
+    Exit 1 when a component is not healthy or a check has failed, 3 when nothing runs.
+    """
     home = Home(settings.home())
     pid, state = running(home), read_state(home)
     components = [_component(c, alive=bool(pid)) for c in (state.components if state else ())]
@@ -36,14 +43,30 @@ def status(
         "registry": news.to_json() if (news := dagster_news() if pid else None) else None,
         "tables": _tables() if pid and tables and not (news and news.broken) else [],
     }
+    said = judge(answer) if answer["tables"] else []
     if is_data(output):
         print_document(answer, output)
     else:
-        _print(answer)
+        _print(answer, said)
         if news:
             Console(highlight=False, markup=False, soft_wrap=True).print(str(news), style="yellow")
-    if not answer["healthy"]:
+    if not answer["healthy"] or any(each.state == FAILED for each in said):
         raise typer.Exit(1 if pid else 3)
+
+
+def judge(answer: dict[str, Any]) -> list[CheckVerdict]:
+    """What the checks say, put into the tables' rows and beside them."""
+    try:
+        said = check_verdicts(DagsterAnswers())
+    except CdcAssetsError as error:
+        answer["checks_unknown"] = str(error)
+        for row in answer["tables"]:
+            row["checks"] = "unknown"
+        return []
+    for row in answer["tables"]:
+        row["checks"] = summary(of_table(said, row["source"], row["table"]))
+    answer["checks"] = [each.to_json() for each in said if each.state != PASSED]
+    return said
 
 
 def _component(state: ComponentState, *, alive: bool) -> dict[str, Any]:
@@ -78,30 +101,17 @@ def _tables() -> list[dict[str, Any]]:
     return [chain.to_json() for chain in chain_status()]
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any], said: Sequence[CheckVerdict]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         # For a pager or a ticket: no line is broken.
         console = Console(highlight=False, width=240)
-    table = Table("component", "health", "pid", "address", "memory", "restarts", "for", "log", box=None, pad_edge=False)
-    for c in answer["components"]:
-        memory = f"{c['rss_bytes'] / 2**20:.0f} MB" if c["rss_bytes"] else ""
-        colour = "green" if c["health"] == "healthy" else "red"
-        since = f"{time.time() - c['since']:.0f} s" if c["since"] else ""
-        log = c["log"].removeprefix(answer["home"] + "/")
-        table.add_row(
-            c["name"], f"[{colour}]{c['health']}[/]", str(c["pid"] or ""), c["address"], memory, str(c["restarts"]), since, log
-        )
-    console.print(table)
-    for c in answer["components"]:
-        if c["detail"]:
-            console.print(f"{c['name']}: {c['detail']}")
+    print_components(console, answer["components"], answer["home"])
     if not answer["supervisor"]:
         console.print(f"nothing runs in {answer['home']}: ./cdc up")
         return
     console.print(f"{answer['rss_bytes'] / 2**20:.0f} MB in all; state in {answer['home']}")
-    if answer["tables"]:
-        chains = Table(*answer["tables"][0], box=None, pad_edge=False)
-        for row in answer["tables"]:
-            chains.add_row(*("" if value is None else str(value) for value in row.values()))
-        console.print(chains)
+    print_chains(console, answer["tables"])
+    print_verdicts(console, [each for each in said if each.state != NOT_RUN])
+    if "checks_unknown" in answer:
+        console.print(f"what the checks say is not known: {answer['checks_unknown']}", style="yellow", markup=False)

@@ -11,13 +11,19 @@ import typer
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import complete_source
 from cdc_assets.cli.dagster_news import dagster_news
-from cdc_assets.cli.progress import status
+from cdc_assets.cli.progress import console, status
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
-from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
 from cdc_assets.volumetry.complete_versions import complete_versions
+from cdc_assets.volumetry.wait_reasons import wait_reasons
+
+_SHOWN = 8
+# A sensor looks every 5 s, and a run takes 10 to 20 s.
+_FIRST_REASON_SECONDS, _REASON_SECONDS = 15.0, 20.0
 
 
 def wait(
@@ -40,15 +46,17 @@ def wait(
         # What Dagster does not know is never carried: said now, and not when the time is over.
         print(f"cdc: {news}", file=sys.stderr, flush=True)
     platform, started = CommandPlatform(), time.monotonic()
+    reasons = _Reasons()
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
-            left = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind)
-            say(f"{time.monotonic() - started:.0f} s, behind: {left}" if left else "caught up")
+            say(f"{time.monotonic() - started:.0f} s, behind: {_listed(behind)}" if behind else "caught up")
+            reasons.look(behind)
 
         try:
-            reached = wait_caught_up(platform, chosen, timeout=timeout, with_backup=backup, progress=progress)
+            reached = wait_caught_up(platform, chosen, timeout=timeout, with_backup=backup, progress=progress, say=reasons.tell)
         except CaughtUpTimeoutError as error:
+            reasons.look(reasons.behind, now=True)
             print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
@@ -61,6 +69,39 @@ def wait(
             told = "silver and its histories" if histories else "silver"
             print(f"{name}: everything committed before {position.lsn} is in {told}")
         print(f"caught up after {seconds} s")
+
+
+def _listed(behind: tuple[Behind, ...]) -> str:
+    shown = [f"{late.layer}/{late.source}/{late.table}" for late in behind[:_SHOWN]]
+    more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
+    return ", ".join(shown) + more
+
+
+class _Reasons:
+    """Tells what stands in the way, each thing once: first when a run should long have come, then now and then."""
+
+    def __init__(self) -> None:
+        self.behind: tuple[Behind, ...] = ()
+        self._told: set[str] = set()
+        self._next = time.monotonic() + _FIRST_REASON_SECONDS
+
+    def look(self, behind: tuple[Behind, ...], *, now: bool = False) -> None:
+        """Ask Dagster, when it is time."""
+        self.behind = behind
+        if not behind or (time.monotonic() < self._next and not now):
+            return
+        self._next = time.monotonic() + _REASON_SECONDS
+        try:
+            for reason in wait_reasons(DagsterAnswers(), behind):
+                self.tell(reason)
+        except CdcAssetsError as error:
+            self.tell(f"why they are behind is not known: {error}")
+
+    def tell(self, reason: str) -> None:
+        """To people, unless it was told before."""
+        if reason not in self._told:
+            self._told.add(reason)
+            console.print(reason, markup=False, soft_wrap=True)
 
 
 def choose(sources: tuple[BaseSource, ...], wanted: list[str] | None) -> tuple[BaseSource, ...]:

@@ -12,8 +12,9 @@ from rich.table import Table as RichTable
 from cdc_assets import names
 from cdc_assets.checks.volumetry import check_name
 from cdc_assets.main_job.dagster_runs import CheckOutcome
+from cdc_assets.main_job.verdict_lines import is_red, print_verdicts
 from cdc_assets.registry.models import BaseSource, Source, Table
-from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, WARNED, CheckVerdict, of_table, summary, verdict
+from cdc_assets.volumetry.check_verdicts import NOT_RUN, CheckVerdict, of_table, summary, verdict
 
 _NOTHING = -1
 Outcomes = Mapping[tuple[tuple[str, ...], str], CheckOutcome]
@@ -79,11 +80,6 @@ def verdicts_of(outcomes: Outcomes, declared: Iterable[tuple[tuple[str, ...], st
     ]
 
 
-def is_red(verdicts: Iterable[CheckVerdict]) -> bool:
-    """Whether one failed, or did not run although all were asked for."""
-    return any(each.state in (FAILED, NOT_RUN) for each in verdicts)
-
-
 def print_table(console: Console, source: BaseSource, lines: Sequence[Line], of_source: Sequence[CheckVerdict] = ()) -> None:
     """One source; `of_source`: what the checks say that belong to no table, such as the connector's."""
     table = RichTable(title=f"\n{source.name}", title_justify="left", title_style="bold", box=None, pad_edge=False)
@@ -104,21 +100,6 @@ def print_table(console: Console, source: BaseSource, lines: Sequence[Line], of_
         if line.part:
             console.print(f"* {line.table}: rows of a part: {escape(line.part)}; cdc reconcile counts the whole", highlight=False)
     print_verdicts(console, [*of_source, *(each for line in lines for each in line.verdicts)])
-
-
-def print_verdicts(console: Console, verdicts: Sequence[CheckVerdict]) -> None:
-    """A line for each check that failed or did not run; one for all tables of which a check warns in the same words."""
-    for each in verdicts:
-        if is_red([each]):
-            console.print(f"[red]{escape(each.place)}: {escape(each.description)}[/red]", highlight=False, soft_wrap=True)
-    warned: dict[tuple[str, str], list[str]] = {}
-    for each in verdicts:
-        if each.state == WARNED:
-            warned.setdefault((each.name, each.description), []).append("/".join(each.asset))
-    for (name, description), assets in warned.items():
-        more = f" and {len(assets) - 1} more" if len(assets) > 1 else ""
-        told = f"{assets[0]}{more} {name} warns: {description}"
-        console.print(f"[yellow]{escape(told)}[/yellow]", highlight=False, soft_wrap=True)
 
 
 def _number(outcome: CheckOutcome | None, key: str) -> int | None:

@@ -16,7 +16,8 @@ from cdc_assets import settings
 from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
 from cdc_assets.main_job.dagster_runs import declared_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
-from cdc_assets.main_job.final_table import is_red, line_of, print_table, verdicts_of
+from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
+from cdc_assets.main_job.verdict_lines import is_red
 from cdc_assets.names import silver_path, table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.loader import load_sources

@@ -96,9 +96,10 @@ class Backup(Declared):
 
 
 class Volumetry(Declared):
-    """How often the counts of the whole chain are compared."""
+    """How often the counts of the whole chain are compared; `idle_every`: of a source where nothing has happened (ADR 0052)."""
 
     every: Duration = timedelta(minutes=5)
+    idle_every: Duration = timedelta(hours=1)
 
 
 class Ledger(Declared):

@@ -23,7 +23,7 @@ def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """The processing-time trigger: every run emits a pane of each window that has changed."""
 
-    def nothing_new() -> str | None:
+    def nothing_new(_: dg.DagsterInstance) -> str | None:
         found = places(settings.lake(), source)
         if any(behind(settings.lake(), source, table, found.get(names.table_name(table))) for table in source.tables):
             return None

@@ -17,6 +17,7 @@ from cdc_assets.checks.quarantine import build_quarantine_checks
 from cdc_assets.checks.schema import schema_key
 from cdc_assets.checks.volumetry import build_volumetry_checks, check_key
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.sensors.idle_counts import why_idle
 from cdc_assets.sensors.rhythm import rhythmic
 
 # Not one that its run never came to.
@@ -51,9 +52,20 @@ def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
 
 
 def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """At the shortest rhythm that a table of the source declares, in whole minutes; a table with a longer one not each time."""
+    """At the shortest rhythm that a table of the source declares, in whole minutes; a table with a longer one not each time.
+
+    A source where nothing has happened is counted less often.
+    """
     shortest = min(_every(source, table) for table in source.tables)
-    return rhythmic(job, source, shortest, due=lambda instance: checks_due(source, instance, shortest, now=time.time()))
+
+    def due(instance: dg.DagsterInstance) -> Sequence[dg.AssetCheckKey] | None:
+        return checks_due(source, instance, shortest, now=time.time())
+
+    def unneeded(instance: dg.DagsterInstance) -> str | None:
+        keys = due(instance)
+        return why_idle(source, instance, _keys(source) if keys is None else keys, shortest, now=time.time())
+
+    return rhythmic(job, source, shortest, due=due, unneeded=unneeded)
 
 
 def checks_due(

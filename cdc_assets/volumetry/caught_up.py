@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from spark.commits import TopicState
 if TYPE_CHECKING:
     from cdc_assets.resources.platform_clients import PlatformClients
 
-_POLL_SECONDS = 0.5
+_FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -36,34 +36,52 @@ def wait_caught_up(
     timeout: float,
     with_backup: bool = False,
     progress: Callable[[tuple[Behind, ...]], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, LogPosition]:
     """Block until everything that the sources had committed before the call is in silver, in histories (and in the backup).
+
+    `progress` is told after each look which tables are behind, `say` which connector stands in the way.
 
     Raises:
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
-    until = time.monotonic() + timeout
-    positions = {source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic())) for source in sources}
+    until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
+    positions = {
+        source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources
+    }
+    waiting: set[tuple[str, str]] | None = None
     while True:
         behind = tuple(
             late
             for source in sources
-            for late in behind_position(platform, source, positions[source.name], with_backup=with_backup)
+            for late in behind_position(platform, source, positions[source.name], with_backup=with_backup, only=waiting)
         )
+        # A position that was reached stays reached.
+        waiting = {(late.source, late.table) for late in behind}
         progress(behind)
         if not behind:
             return positions
         if time.monotonic() > until:
             told = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind)
             raise CaughtUpTimeoutError(f"not caught up within {timeout:.0f} s: {told}; ./cdc status shows where it stands")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(pause)
+        pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
 
 
-def behind_position(platform: PlatformClients, source: BaseSource, position: LogPosition, *, with_backup: bool) -> list[Behind]:
-    """The tables of the source that have not reached the position."""
+def behind_position(
+    platform: PlatformClients,
+    source: BaseSource,
+    position: LogPosition,
+    *,
+    with_backup: bool,
+    only: Collection[tuple[str, str]] | None = None,
+) -> list[Behind]:
+    """The tables of the source that have not reached the position; `only`: of these (source, table)."""
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     late = []
     for table in source.tables:
+        if only is not None and (source.name, names.table_name(table)) not in only:
+            continue
         topic = names.mirrored_topic(source, table)
         target = position.offsets.get(topic, {})
         state = committed.topics.get(topic) if committed else None

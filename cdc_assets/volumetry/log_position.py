@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.connect.trouble import connector_trouble
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
@@ -30,7 +31,10 @@ from cdc_assets.volumetry.binlog import await_binlog
 if TYPE_CHECKING:
     from cdc_assets.resources.platform_clients import PlatformClients
 
-_POLL_SECONDS = 0.2
+_FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 1.0
+_LOOK_SECONDS = 5.0
+Say = Callable[[str], None]
+Look = Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,11 @@ class LogPosition:
     offsets: Offsets
 
 
-def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: float) -> LogPosition:
+def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: float, say: Say = lambda _: None) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
     Without a database, the source is what its topics hold at the call. The core's Connect is asked how far a MariaDB's
-    connector is. `deadline` in seconds.
+    connector is. `deadline` in seconds. `say` is told now and then what stands in the way: a connector that does not run.
 
     Raises:
         CaughtUpTimeoutError: naming the link that did not follow in time.
@@ -56,11 +60,11 @@ def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: fl
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        lsn = _carry_to_core(source, marker, database, platform.core_kafka(), platform.core_connect(), until)
-    return LogPosition(marker, lsn, topics_to_lake(platform, source, until))
+        lsn = _carry_to_core(source, marker, database, platform.core_kafka(), platform.core_connect(), until, say)
+    return LogPosition(marker, lsn, topics_to_lake(platform, source, until, say))
 
 
-def topics_to_lake(platform: PlatformClients, source: BaseSource, until: float) -> Offsets:
+def topics_to_lake(platform: PlatformClients, source: BaseSource, until: float, say: Say = lambda _: None) -> Offsets:
     """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
 
     Raises:
@@ -71,7 +75,7 @@ def topics_to_lake(platform: PlatformClients, source: BaseSource, until: float) 
     if names.is_mirrored(source):
         core = platform.core_kafka()
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
-        _await_mirror(source, core, platform.lake_connect(), bounds, until)
+        _await_mirror(source, core, platform.lake_connect(), bounds, until, say)
         mirrored = [topics[topic] for topic in bounds]
     else:
         mirrored = list(lake.states(list(topics)))
@@ -103,18 +107,26 @@ def await_in_core(
 
 
 def _carry_to_core(
-    source: BaseSource, marker: str, database: SourceDatabase, core: KafkaCluster, connect: ConnectClient | None, until: float
+    source: BaseSource,
+    marker: str,
+    database: SourceDatabase,
+    core: KafkaCluster,
+    connect: ConnectClient | None,
+    until: float,
+    say: Say = lambda _: None,
 ) -> str:
     if isinstance(database, BinlogDatabase):
         assert connect is not None, "a place of a binlog is told by the connector's offsets"
         return await_binlog(source, marker, database, connect, until)
     before = _ends(core, names.marker_topic(source))
     lsn = database.emit_marker(marker)
-    _await_marker(core, source, marker, before, until)
+    _await_marker(core, source, marker, before, until, _told(say, connect, names.connector_name(source)))
     return lsn
 
 
-def _await_marker(core: KafkaCluster, source: BaseSource, marker: str, before: Mapping[int, int], until: float) -> None:
+def _await_marker(
+    core: KafkaCluster, source: BaseSource, marker: str, before: Mapping[int, int], until: float, look: Look
+) -> None:
     topic = names.marker_topic(source)
     read = dict(before)
 
@@ -128,12 +140,14 @@ def _await_marker(core: KafkaCluster, source: BaseSource, marker: str, before: M
     _await(
         seen,
         until,
-        f"{source.name}: the marker written to its log did not arrive in topic {topic}; is connector "
-        f"{names.connector_name(source)} running? ./cdc status",
+        f"{source.name}: the marker written to its log did not arrive in topic {topic}; ./cdc status",
+        look,
     )
 
 
-def _await_mirror(source: BaseSource, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float) -> None:
+def _await_mirror(
+    source: BaseSource, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float, say: Say
+) -> None:
     name = names.mirror_connector_name(source)
 
     def passed() -> bool:
@@ -144,7 +158,7 @@ def _await_mirror(source: BaseSource, core: KafkaCluster, connect: ConnectClient
                 return False
         return True
 
-    _await(passed, until, f"{source.name}: the mirror connector {name} did not follow; ./cdc status")
+    _await(passed, until, f"{source.name}: the mirror connector {name} did not follow; ./cdc status", _told(say, connect, name))
 
 
 def mirrored_up_to(connect: ConnectClient, name: str) -> dict[tuple[str, int], int]:
@@ -170,8 +184,29 @@ def _holds(value: bytes | None, marker: str) -> bool:
     return json.loads(value).get("message", {}).get("content") in forms
 
 
-def _await(condition: Callable[[], bool], until: float, failure: str) -> None:
+def _told(say: Say, connect: ConnectClient | None, name: str) -> Look:
+    """Asks Connect why nothing comes, and tells it at once: a stopped connector does not go on by being waited for."""
+
+    def look() -> str:
+        try:
+            trouble = connector_trouble(connect, name) if connect is not None else ""
+        except CdcAssetsError as error:
+            trouble = str(error)
+        if trouble:
+            say(trouble)
+        return trouble
+
+    return look
+
+
+def _await(condition: Callable[[], bool], until: float, failure: str, look: Look = lambda: "") -> None:
+    pause, looked = _FIRST_POLL_SECONDS, time.monotonic()
     while not condition():
         if time.monotonic() > until:
-            raise CaughtUpTimeoutError(failure)
-        time.sleep(_POLL_SECONDS)
+            raise CaughtUpTimeoutError("; ".join(filter(None, (failure, look()))))
+        if time.monotonic() > looked + _LOOK_SECONDS:
+            look()
+            looked = time.monotonic()
+        time.sleep(pause)
+        # What has not come within a second may take minutes: each question costs the clusters as much as us.
+        pause = min(_LONGEST_POLL_SECONDS, 1.3 * pause)

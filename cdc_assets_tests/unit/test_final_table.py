@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from cdc_assets.main_job.dagster_runs import CheckOutcome
-from cdc_assets.main_job.final_table import is_red, line_of, print_table, verdicts_of
+from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
+from cdc_assets.main_job.verdict_lines import is_red
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import islice, pairwise
 
@@ -12,7 +13,7 @@ from dagster._utils.schedules import cron_string_iterator
 
 from cdc_assets.registry.models import Source
 from cdc_assets.sensors.rhythm import cron
-from cdc_assets.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule, checks_due
+from cdc_assets.sensors.volumetry_schedule import _keys, build_volumetry_job, build_volumetry_schedule, checks_due
 
 
 @pytest.mark.parametrize("minutes", [1, 5, 7, 59, 60, 90, 300, 1439, 1440, 2880, 10_080, 44_640])
@@ -47,7 +48,7 @@ def test_a_table_has_the_rhythm_that_it_declares() -> None:
         return dg.AssetCheckResult(passed=True)
 
     five, now = timedelta(minutes=5), time.time()
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp() as instance:
         assert checks_due(source, instance, five, now=now) is None
         assert (
             dg.Definitions(asset_checks=[parity])
@@ -60,3 +61,99 @@ def test_a_table_has_the_rhythm_that_it_declares() -> None:
         assert {key.asset_key.path[2] for key in due if key.name in ("record_parity", "reconciled", "schema")} == {"often"}
         assert checks_due(source, instance, five, now=now + 86_400) is None
     assert build_volumetry_schedule(source, build_volumetry_job(source)).cron_schedule == "*/5 * * * *"
+
+
+def shop(**volumetry: str) -> Source:
+    return Source.model_validate(
+        {
+            "source": "shop",
+            "owners": ["team:data"],
+            "database": {"kind": "postgresql", "host": "h", "dbname": "d", "user": "u", "password": {"secret": "s"}},
+            "volumetry": {"every": "5m", **volumetry},
+            "tables": [{"name": "public.orders"}],
+        }
+    )
+
+
+def told(source: Source, instance: dg.DagsterInstance, *, after: timedelta) -> str:
+    """Why the tick so long from now asks for no run; empty: it asks for one."""
+    job = build_volumetry_job(source)
+    schedule = build_volumetry_schedule(source, job)
+    context = dg.build_schedule_context(instance=instance, scheduled_execution_time=datetime.now(timezone.utc))
+    now = time.time() + after.total_seconds()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cdc_assets.sensors.rhythm.why_dropped", lambda *_, **__: None)  # this process has just begun
+        patch.setattr("cdc_assets.sensors.volumetry_schedule.time.time", lambda: now)
+        result = schedule.evaluate_tick(context)
+    assert bool(result.run_requests) != bool(result.skip_message)
+    return result.skip_message or ""
+
+
+def evaluate(instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], **told: object) -> None:
+    for key in keys:
+        said = {"passed": True, "metadata": {}, **told}
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(asset_key=key.asset_key, check_name=key.name, **said)  # type: ignore[arg-type]
+        )
+
+
+def test_an_idle_source_is_counted_once_an_hour() -> None:
+    """By the schedule's own evaluation: 24 counts an hour of two idle sources filled the list of runs."""
+    source, minute = shop(), timedelta(minutes=1)
+    keys = _keys(source)
+    with dg.DagsterInstance.local_temp() as instance:
+        for layer in ("bronze", "silver"):
+            instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey([layer, "shop", "orders"])))
+        assert told(source, instance, after=5 * minute) == ""  # nothing was ever counted
+        evaluate(instance, keys[1:])
+        assert told(source, instance, after=5 * minute) == ""  # one was not
+        evaluate(instance, keys)
+        skipped = [told(source, instance, after=n * 5 * minute) for n in range(1, 12)]
+        assert all("nothing has come since all checks passed" in each for each in skipped)
+        assert "55 min ago; counted again within 60 min" in skipped[-1]
+        assert told(source, instance, after=60 * minute) == ""
+        # Who wants every count has it.
+        assert told(shop(idle_every="5m"), instance, after=5 * minute) == ""
+
+        # A confirmation that silver is up to date is no news; what comes to bronze is.
+        instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "orders"])))
+        assert told(source, instance, after=5 * minute)
+        instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["bronze", "shop", "orders"])))
+        assert told(source, instance, after=5 * minute) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "counted"),
+    [
+        ({"passed": False}, True),
+        ({"passed": False, "severity": dg.AssetCheckSeverity.WARN}, False),
+        ({"metadata": {"cdc/share": "3/127"}}, True),
+        ({"metadata": {"cdc/share": "1/1"}}, False),
+    ],
+)
+def test_what_is_red_or_was_looked_at_in_part_is_counted_at_each_tick(found: dict[str, object], counted: bool) -> None:
+    source = shop()
+    keys = _keys(source)
+    with dg.DagsterInstance.local_temp() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "orders"])))
+        evaluate(instance, keys)
+        evaluate(instance, keys[:1], **found)
+        assert (told(source, instance, after=timedelta(minutes=5)) == "") is counted
+
+
+def test_a_run_that_failed_to_carry_is_news() -> None:
+    source = shop()
+
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def job() -> None:
+        nothing()
+
+    with dg.DagsterInstance.local_temp() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "orders"])))
+        evaluate(instance, _keys(source))
+        assert told(source, instance, after=timedelta(minutes=5))
+        instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags={"cdc/source": "shop", "cdc/tables": "orders"})
+        assert told(source, instance, after=timedelta(minutes=5)) == ""

@@ -1,0 +1,68 @@
+"""The tables of `cdc status`: a terminal of 80 columns shows every name, port and verdict; a wider one shows more of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_WIDE = 140
+_LAGS = ("mirror_lag", "bronze_lag", "silver_lag", "history_lag")
+# Figures of the chain; what is wrong with it has a line of its own.
+_APART = ("error", "verdicts")
+
+
+def print_components(console: Console, components: Sequence[Mapping[str, Any]], home: str) -> None:
+    """One row for each; what its probe says below."""
+    wide = console.width >= _WIDE
+    table = Table(box=None, pad_edge=False)
+    for column in ("component", "health", "pid", "address", "memory", *(("restarts", "for", "log") if wide else ())):
+        table.add_column(column, no_wrap=True, overflow="fold")
+    for c in components:
+        memory = f"{c['rss_bytes'] / 2**20:.0f} MB" if c["rss_bytes"] else ""
+        colour = "green" if c["health"] == "healthy" else "red"
+        again = f", {c['restarts']} restarts" if c["restarts"] and not wide else ""
+        row = [c["name"], f"[{colour}]{c['health']}{again}[/]", str(c["pid"] or ""), c["address"], memory]
+        if wide:
+            since = f"{time.time() - c['since']:.0f} s" if c["since"] else ""
+            row += [str(c["restarts"]), since, c["log"].removeprefix(home + "/")]
+        table.add_row(*row)
+    console.print(table)
+    for c in components:
+        if c["detail"]:
+            console.print(f"{c['name']}: {c['detail']}", markup=False)
+
+
+def print_chains(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
+    """One row for each table; errors below."""
+    if not tables:
+        return
+    table = Table(box=None, pad_edge=False)
+    if console.width >= _WIDE:
+        columns = [name for name in tables[0] if name not in _APART]
+        for column in columns:
+            table.add_column(column, no_wrap=True)
+        for row in tables:
+            table.add_row(*("" if row[name] is None else str(row[name]) for name in columns if name != "checks"), _checks(row))
+    else:
+        table.add_column("table", no_wrap=True, overflow="fold")
+        for column in ("behind", "rows", "checks"):
+            table.add_column(column)
+        for row in tables:
+            behind = ", ".join(f"{name.removesuffix('_lag')} {row[name]}" for name in _LAGS if row.get(name))
+            rows = "" if row["silver_rows"] is None else f"{row['silver_rows']:,}"
+            table.add_row(f"{row['source']}/{row['table']}", behind or "-", rows, _checks(row))
+    console.print(table)
+    for row in tables:
+        if row["error"]:
+            console.print(f"{row['source']}/{row['table']}: {row['error']}", markup=False, soft_wrap=True)
+
+
+def _checks(row: Mapping[str, Any]) -> str:
+    told = escape(str(row["checks"]))
+    colour = "red" if "failed" in told else "green" if told.startswith("pass") else "yellow"
+    return f"[{colour}]{told}[/]"
