@@ -50,7 +50,7 @@ def wait(
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
-            say(f"{time.monotonic() - started:.0f} s, behind: {_listed(behind)}" if behind else "caught up")
+            say(f"{time.monotonic() - started:.0f} s, behind: {_some_of(behind)}" if behind else "caught up")
             reasons.look(behind)
 
         try:
@@ -71,7 +71,7 @@ def wait(
         print(f"caught up after {seconds} s")
 
 
-def _listed(behind: tuple[Behind, ...]) -> str:
+def _some_of(behind: tuple[Behind, ...]) -> str:
     shown = [f"{late.layer}/{late.source}/{late.table}" for late in behind[:_SHOWN]]
     more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
     return ", ".join(shown) + more

@@ -19,7 +19,7 @@ _SETTLED_NS = 3_000_000_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenLog:
     """A log as it was before it was read: its newest commit (name, inode, time) and its folder's time."""
 
     newest: tuple[str, int, int]
@@ -27,7 +27,7 @@ class Seen:
     settled: bool
 
 
-_KEPT: dict[tuple[str, str], tuple[Seen, Any]] = {}
+_KEPT: dict[tuple[str, str], tuple[SeenLog, Any]] = {}
 
 
 def unless_changed(read: Callable[[str], Answer], path: str) -> Answer:
@@ -49,7 +49,7 @@ def unless_changed(read: Callable[[str], Answer], path: str) -> Answer:
     return found
 
 
-def _look(log: Path, before: Seen | None) -> Seen | None:
+def _look(log: Path, before: SeenLog | None) -> SeenLog | None:
     """The log now; None where it has no commit. A table that was made again has commits of the same names, not files."""
     try:
         folder_ns = log.stat().st_mtime_ns
@@ -62,4 +62,4 @@ def _look(log: Path, before: Seen | None) -> Seen | None:
         newest = (log / name).stat()
     except OSError:
         return None
-    return Seen((name, newest.st_ino, newest.st_mtime_ns), folder_ns, settled=now - folder_ns > _SETTLED_NS)
+    return SeenLog((name, newest.st_ino, newest.st_mtime_ns), folder_ns, settled=now - folder_ns > _SETTLED_NS)

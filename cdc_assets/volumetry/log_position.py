@@ -38,6 +38,14 @@ Look = Callable[[], str]
 
 
 @dataclass(frozen=True)
+class WaitLimit:
+    """Until when to wait (time.monotonic), and who is told what stands in the way."""
+
+    until: float
+    say: Say = lambda _: None
+
+
+@dataclass(frozen=True)
 class LogPosition:
     """A point of the source's log and the offsets (mirrored topic → partition → offset) that hold all before it."""
 
@@ -60,7 +68,7 @@ def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: fl
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        lsn = _carry_to_core(source, marker, database, platform.core_kafka(), platform.core_connect(), until, say)
+        lsn = _carry_to_core(source, marker, database, platform.core_kafka(), platform.core_connect(), WaitLimit(until, say))
     return LogPosition(marker, lsn, topics_to_lake(platform, source, until, say))
 
 
@@ -103,7 +111,9 @@ def await_in_core(
     Raises:
         CaughtUpTimeoutError: when the connector did not follow in time.
     """
-    return _carry_to_core(source, f"position-{uuid.uuid4()}", database, core, core_connect, time.monotonic() + deadline)
+    return _carry_to_core(
+        source, f"position-{uuid.uuid4()}", database, core, core_connect, WaitLimit(time.monotonic() + deadline)
+    )
 
 
 def _carry_to_core(
@@ -112,15 +122,15 @@ def _carry_to_core(
     database: SourceDatabase,
     core: KafkaCluster,
     connect: ConnectClient | None,
-    until: float,
-    say: Say = lambda _: None,
+    limit: WaitLimit,
 ) -> str:
     if isinstance(database, BinlogDatabase):
         assert connect is not None, "a place of a binlog is told by the connector's offsets"
-        return await_binlog(source, marker, database, connect, until)
+        return await_binlog(source, marker, database, connect, limit.until)
     before = _ends(core, names.marker_topic(source))
     lsn = database.emit_marker(marker)
-    _await_marker(core, source, marker, before, until, _told(say, connect, names.connector_name(source)))
+    look = _connector_look(limit.say, connect, names.connector_name(source))
+    _await_marker(core, source, marker, before, limit.until, look)
     return lsn
 
 
@@ -158,7 +168,12 @@ def _await_mirror(
                 return False
         return True
 
-    _await(passed, until, f"{source.name}: the mirror connector {name} did not follow; ./cdc status", _told(say, connect, name))
+    _await(
+        passed,
+        until,
+        f"{source.name}: the mirror connector {name} did not follow; ./cdc status",
+        _connector_look(say, connect, name),
+    )
 
 
 def mirrored_up_to(connect: ConnectClient, name: str) -> dict[tuple[str, int], int]:
@@ -184,7 +199,7 @@ def _holds(value: bytes | None, marker: str) -> bool:
     return json.loads(value).get("message", {}).get("content") in forms
 
 
-def _told(say: Say, connect: ConnectClient | None, name: str) -> Look:
+def _connector_look(say: Say, connect: ConnectClient | None, name: str) -> Look:
     """Asks Connect why nothing comes, and tells it at once: a stopped connector does not go on by being waited for."""
 
     def look() -> str:

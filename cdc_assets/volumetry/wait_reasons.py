@@ -35,7 +35,7 @@ def wait_reasons(dagster: DagsterAnswers, behind: Sequence[Behind]) -> list[str]
     answer = dagster.ask(_question(sources, behind))
     reasons = list(_of_daemon(answer))
     reasons += _of_sensors(answer, sources)
-    missing = _missing(answer, behind)
+    missing = _absent_assets(answer, behind)
     reasons += [
         f"Dagster has no asset {name} loaded: reload its code location (./cdc onboard does, and ./cdc up)" for name in missing
     ]
@@ -80,7 +80,7 @@ def _of_sensors(answer: Answer, sources: Sequence[str]) -> Iterable[str]:
             yield f"sensor offsets_{source} is {state}: switch it on in Dagster under Automation"
 
 
-def _missing(answer: Answer, behind: Sequence[Behind]) -> list[str]:
+def _absent_assets(answer: Answer, behind: Sequence[Behind]) -> list[str]:
     known = {tuple(node["assetKey"]["path"]) for node in answer["assetNodes"]}
     return ["/".join(_asset(late)) for late in behind if tuple(_asset(late)) not in known]
 
