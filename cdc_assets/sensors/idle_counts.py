@@ -31,7 +31,8 @@ def why_idle(
     # Half a tick early, as for a table's own rhythm.
     if now - counted >= (idle - every / 2).total_seconds():
         return None
-    since = datetime.fromtimestamp(counted, timezone.utc)
+    # Some storages keep when a run was changed in whole seconds.
+    since = datetime.fromtimestamp(counted - 1, timezone.utc)
     filters = dg.RunsFilter(tags={"cdc/source": source.name}, updated_after=since)
     if instance.get_run_records(filters, limit=1):
         return None
