@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cdc_assets_tests.foreign_project import build_wheel, create_environment
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_mysql import LiveMySql
 from cdc_assets_tests.live_source import LiveSource, live_source
@@ -44,6 +46,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for part in source.parts.values():
             report.sections.append((f"the end of {part.component.log.name}", part.component.log.read_text()[-_LOG_SHOWN:]))
     return report
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `pip install` gets."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def foreign_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has our wheel installed."""
+    return create_environment(tmp_path_factory.mktemp("environment"), wheel)
 
 
 @pytest.fixture(scope="session")

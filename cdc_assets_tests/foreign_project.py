@@ -1,13 +1,17 @@
 """A Dagster project of somebody else that has one of our sources as a Component; its runs are its own, with Dagster's defaults.
 
-`dagster` runs as a process, from the project's folder.
+It has a top-level module called `spark`, as a project may. Ours is installed from its wheel, in an environment of the
+project's own that sees the dependencies of this one. `dagster` and `dg` run as processes, from the project's folder.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import site
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +19,11 @@ from pathlib import Path
 
 import dagster as dg
 
+from cdc_assets.launcher import uv_wheel
+from cdc_assets.launcher.environment import cache_folder
+
 ROOT = Path(__file__).parents[1]
+_BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel({folder!r}))"
 PYPROJECT = """\
 [project]
 name = "lakehouse"
@@ -30,7 +38,10 @@ root_module = "lakehouse"
 DEFINITIONS = """\
 from pathlib import Path
 
+import spark
 from dagster import definitions, load_from_defs_folder
+
+assert spark.WHOSE == "the project's"
 
 
 @definitions
@@ -60,7 +71,6 @@ class ForeignProject:
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("CDC_", "DAGSTER_", "PYTHON", "VIRTUAL_ENV"))}
         home = {"DAGSTER_HOME": str(self.folder / "dagster"), "CDC_HOME": str(self.folder / "cdc"), "NO_COLOR": "1"}
         path = f"{self.python.parent}{os.pathsep}{kept['PATH']}"
-        home["PYTHONPATH"] = os.pathsep.join((str(self.folder), str(ROOT)))
         return {**kept, "PATH": path, **home, "COLUMNS": "200", **self.variables, **more}
 
     def python_module(self, *arguments: str, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -82,13 +92,41 @@ class ForeignProject:
             yield found
 
 
-def create_project(folder: Path, *, python: Path = Path(sys.executable), **variables: str) -> ForeignProject:
+def build_wheel(folder: Path) -> Path:
+    """From what the repository has, copied: a build leaves its own folders where it runs."""
+    sources = folder / "repository"
+    sources.mkdir(parents=True)
+    for name in ("cdc_assets", "spark"):
+        shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, sources)
+    command = [sys.executable, "-c", _BUILD.format(folder=str(folder))]
+    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def create_environment(folder: Path, wheel: Path) -> Path:
+    """A virtual environment with nothing but the wheel; this one's packages are behind it. Its Python."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    python, (packages,) = folder / "bin" / "python", folder.glob("lib/python3*/site-packages")
+    (packages / "beside.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    uv = uv_wheel.fetch(ROOT, cache_folder(dict(os.environ)), dict(os.environ))
+    command = [str(uv), "pip", "install", "--offline", "--no-deps", "--python", str(python), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return python
+
+
+def create_project(folder: Path, *, python: Path, **variables: str) -> ForeignProject:
     """As `create-dagster` lays one out."""
     package = folder / "lakehouse"
     (package / "defs").mkdir(parents=True)
     (folder / "dagster").mkdir()
     (folder / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     (folder / "pyproject.toml").write_text(PYPROJECT)
+    (folder / "spark.py").write_text('WHOSE = "the project\'s"\n')
     (package / "__init__.py").touch()
     (package / "definitions.py").write_text(DEFINITIONS)
     return ForeignProject(folder, python, variables)

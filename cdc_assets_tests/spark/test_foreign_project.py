@@ -26,10 +26,13 @@ CHAIN = ("topic_feeds", "bronze_feeds", "silver_feeds")
 
 
 @pytest.mark.spark
-def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(remote: str, kafka: str, tmp_path: Path) -> None:
+def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
+    foreign_python: Path, remote: str, kafka: str, tmp_path: Path
+) -> None:
     topic = Broker(kafka).topic()
     lake = tmp_path / "lake"
-    project = create_project(tmp_path / "project", CDC_LAKE=str(lake), CDC_LAKE_BOOTSTRAP=kafka, CDC_SPARK_REMOTE=remote)
+    places = {"CDC_LAKE": str(lake), "CDC_LAKE_BOOTSTRAP": kafka, "CDC_SPARK_REMOTE": remote}
+    project = create_project(tmp_path / "project", python=foreign_python, **places)
     project.add_source("feeds", SOURCE.format(topic=topic))
     seen = []
     for seed, key in (("1", 1), ("2", 2), ("random", 3)):
