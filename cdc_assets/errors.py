@@ -37,6 +37,10 @@ class UserDefinitionsError(CdcAssetsError):
         super().__init__(f"CDC_DEFINITIONS={named} is not loaded: {type(reason).__name__}: {text}; mend it, then: ./cdc up")
 
 
+class NothingToRunError(CdcAssetsError):
+    """A job's spec is asked for, and there is nothing for the job to do."""
+
+
 class ConnectError(CdcAssetsError):
     """Kafka Connect refused, failed, or did not answer within the deadline."""
 

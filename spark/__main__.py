@@ -1,27 +1,33 @@
-"""One job from the command line: `python -m spark --job bronze|silver|ledger --spec FILE`, or by spark-submit.
+"""One job from the command line: `cdc spark-submit spark/__main__.py --job bronze|silver|history|ledger --spec FILE`.
 
 Prints the JobResult as one JSON line on stdout. Exit code 1 and one line on stderr when the job fails.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
+
+if __package__ in (None, ""):
+    # Run by its path: Python has put this folder first, and `types` in it hides Python's own, which almost every module
+    # needs. So until the folder that holds the package has taken its place, nothing is imported but what is loaded anyway.
+    _here = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+    _root = _here
+    while os.path.exists(os.path.join(_root, "__init__.py")):  # noqa: PTH110, PTH118
+        _root = os.path.dirname(_root)  # noqa: PTH120
+    sys.path[:] = [_root, *(place for place in sys.path if os.path.realpath(place) != _here)]
+
+import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-
-if __package__ in (None, ""):
-    # spark-submit runs this file by path: its own folder would hide the package, the folder above holds it.
-    here = Path(__file__).resolve().parent
-    sys.path[:] = [str(here.parent), *[p for p in sys.path if Path(p or ".").resolve() != here]]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one job; the exit code."""
     parser = argparse.ArgumentParser(prog="spark", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--job", required=True, choices=["bronze", "silver", "ledger"])
-    parser.add_argument("--spec", required=True, type=Path, help="JSON file of a BronzeSpec, SilverSpec or LedgerSpec")
+    parser.add_argument("--job", required=True, choices=["bronze", "silver", "history", "ledger"])
+    parser.add_argument("--spec", required=True, type=Path, help="JSON file, as `cdc spec` prints it")
     parser.add_argument("--remote", help="Spark Connect URL, such as sc://127.0.0.1:15002; else a session of this process")
     parser.add_argument("--master", help="such as local[2]; only where spark-submit does not set it")
     parser.add_argument("--jars", default="", help="comma-separated; only where spark-submit does not set them")
@@ -31,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from spark import bronze, silver
+    from spark import bronze, history, silver
     from spark.errors import SparkJobError
     from spark.ledger import job as ledger
     from spark.ledger.spec import LedgerSpec
@@ -44,8 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         work: Callable[[SparkSession], JobResult]
         if chosen.job == "bronze":
             work = partial(bronze.run, spec=BronzeSpec.from_json(text))
-        elif chosen.job == "silver":
-            work = partial(silver.run, spec=SilverSpec.from_json(text))
+        elif chosen.job in ("silver", "history"):
+            run = silver.run if chosen.job == "silver" else history.run
+            work = partial(run, spec=SilverSpec.from_json(text))
         else:
             work = partial(ledger.run, spec=LedgerSpec.from_json(text))
         session = connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)

@@ -135,6 +135,19 @@ def append(platform: Platform, source: BaseSource, found: Look, operation: str, 
     """Seconds of Spark, and batches per topic."""
     from spark import bronze as bronze_job
 
+    seconds, done, planned = 0.0, dict.fromkeys(found.slices, 0), plan_batches(source, found)
+    for number, parts in enumerate(planned):
+        spec = bronze_spec(platform, source, found, parts, operation)
+        result = platform.spark().run(bronze_job.run, spec)
+        seconds += result.seconds
+        told = f"{quantity(result.rows_read, 'record')} of {quantity(len(parts), 'table')}"
+        say(f"batch {number + 1}: {told} in {result.seconds:.2f} s")
+        done.update({topic: done[topic] + 1 for topic in parts})
+    return seconds, done
+
+
+def plan_batches(source: BaseSource, found: Look) -> list[dict[str, Ranges]]:
+    """What each job reads, by topic, in order; nothing where bronze holds all that the topics hold."""
     work = {topic: list(batches(each.ranges, max_records=source.batching.max_records)) for topic, each in found.slices.items()}
     for topic, each in found.slices.items():
         known = found.before.get(topic)
@@ -143,21 +156,19 @@ def append(platform: Platform, source: BaseSource, found: Look, operation: str, 
             first = work[topic][0] if work[topic] else {}
             begins = {p: (start, start) for p, (start, _) in each.ranges.items()}
             work[topic] = [{**begins, **first}, *work[topic][1:]]
-    seconds = 0.0
-    for number in range(max((len(parts) for parts in work.values()), default=0)):
-        parts = {topic: chunks[number] for topic, chunks in work.items() if number < len(chunks)}
-        spec = BronzeSpec(
-            path=names.bronze_path(platform.lake, source),
-            bootstrap=platform.lake_kafka().bootstrap,
-            topics=tuple(_range(source, topic, found.slices[topic], ranges) for topic, ranges in parts.items()),
-            operation_id=f"{operation}:{uuid.uuid4().hex[:8]}",
-            login=platform.lake_kafka().login,
-        )
-        result = platform.spark().run(bronze_job.run, spec)
-        seconds += result.seconds
-        told = f"{quantity(result.rows_read, 'record')} of {quantity(len(parts), 'table')}"
-        say(f"batch {number + 1}: {told} in {result.seconds:.2f} s")
-    return seconds, {topic: len(parts) for topic, parts in work.items()}
+    longest = max((len(parts) for parts in work.values()), default=0)
+    return [{topic: chunks[n] for topic, chunks in work.items() if n < len(chunks)} for n in range(longest)]
+
+
+def bronze_spec(platform: Platform, source: BaseSource, found: Look, parts: Mapping[str, Ranges], operation: str) -> BronzeSpec:
+    """What the job needs to read these parts of the topics."""
+    return BronzeSpec(
+        path=names.bronze_path(platform.lake, source),
+        bootstrap=platform.lake_kafka().bootstrap,
+        topics=tuple(_range(source, topic, found.slices[topic], ranges) for topic, ranges in parts.items()),
+        operation_id=f"{operation}:{uuid.uuid4().hex[:8]}",
+        login=platform.lake_kafka().login,
+    )
 
 
 def _range(source: BaseSource, topic: str, each: Slice, ranges: Ranges) -> TopicRange:

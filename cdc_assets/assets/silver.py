@@ -44,7 +44,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         committed = bronze_committed(names.bronze_path(platform.lake, source))
         catalogue = dict(catalogue_of(platform, source, tables))
         for table in tables:
-            if table.id not in catalogue and (gone := _last_known(platform.lake, source, table)):
+            if table.id not in catalogue and (gone := last_known_table(platform.lake, source, table)):
                 catalogue[table.id] = gone
                 context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
 
@@ -75,7 +75,8 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
     return silver
 
 
-def _last_known(lake: str, source: BaseSource, table: Table) -> CatalogueTable | None:
+def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTable | None:
+    """A table that the source has no more, as silver has folded it last; None where it is declared to halt then."""
     if (table.schema_changes or source.schema_changes).drop_table == "halt":
         return None
     return last_known(names.silver_path(lake, source, table), table.id)

@@ -48,6 +48,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
         "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),
     },
+    "Spark jobs by hand": {
+        "spec": Verb("spec:spec", "Print the spec of the Spark job that an asset would run."),
+        "spark-submit": Verb("spark_submit:spark_submit", "Run one of those jobs by spark-submit.", _ANYTHING),
+    },
     "Mend": {
         "repair": Verb("repair:app", "Mend what a red check has named."),
         "quarantine": Verb("quarantine:app", "Records that silver could not fold: list, show, redrive, drop."),
