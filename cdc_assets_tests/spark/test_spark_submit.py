@@ -88,7 +88,12 @@ def standalone(folder: Path) -> Iterator[str]:
         started = java_command(
             f"org.apache.spark.deploy.{main}", class_path=spark_class_path(), heap_mb=256, arguments_file=file, options=OPTIONS
         )
-        variables = {"JAVA_HOME": str(home), "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+        variables = {
+            "JAVA_HOME": str(home),
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SCALA_VERSION": "2.13",
+        }
         return [
             "env",
             *(f"{n}={v}" for n, v in variables.items()),
