@@ -221,6 +221,9 @@ def test_offboarded_by_the_job(depot: Ground) -> None:
 
 
 def test_the_plan_is_printed_and_nothing_is_done(depot: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OnboardingError, match=r"there is no table public\.depot_x; create it"):
+        onboard(SOURCE, ["public.depot_x"], "temporary", dry_run=True, output="json")
+    depot.create("depot_x", 1)
     onboard(SOURCE, ["public.depot_x"], "temporary", dry_run=True, output="json")
     names = [step["step"] for step in json.loads(capsys.readouterr().out)]
     assert names.index("stop") < names.index("go-on") < names.index("writers") < names.index("snapshot") < names.index("remove")
