@@ -1,6 +1,7 @@
 """One embedded stack for all end-to-end tests: brought up as a user would, by `cdc up`, and taken down afterwards.
 
 Beside the two example sources a third is declared in a folder of the user's own: a MariaDB that the stack does not run.
+There the countries of the first one have a history, too.
 """
 
 from __future__ import annotations
@@ -108,6 +109,10 @@ class Lakehouse:
         """The folder of a silver table."""
         return Path(self.addresses["CDC_LAKE"]) / "silver" / source / table
 
+    def history(self, source: str, table: str) -> Path:
+        """The folder of a table's versions."""
+        return self.silver(source, f"{table}__history")
+
 
 @pytest.fixture(scope="package")
 def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
@@ -132,6 +137,8 @@ def lakehouse(mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFact
     for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
         shutil.copy(example, sources)
     (sources.parent / "gold.py").write_text(GOLD)
+    world = sources / "world.yaml"
+    world.write_text(world.read_text().replace("{name: public.country,", "{name: public.country, history: scd2,"))
     (sources / "shop.yaml").write_text(SHOP.format(port=mariadb_shop.port))
     secret = Home(home).create().secrets / "shop_db_password"
     secret.write_text(PASSWORD)

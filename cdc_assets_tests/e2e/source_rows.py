@@ -35,5 +35,13 @@ def silver_rows(path: Path, columns: list[str], *, version: int | None = None) -
     return Counter(_hashable(tuple(row[name] for name in columns)) for row in table.to_pylist())
 
 
+def current_versions(path: Path, columns: list[str], *, version: int | None = None) -> Rows:
+    """The same of a history's current versions."""
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(path), version=version).to_pyarrow_table(columns=[*columns, "_is_current"])
+    return Counter(_hashable(tuple(row[name] for name in columns)) for row in table.to_pylist() if row["_is_current"])
+
+
 def _hashable(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in row)

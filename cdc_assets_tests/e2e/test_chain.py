@@ -9,11 +9,15 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
-from cdc_assets_tests.e2e.source_rows import mariadb_rows, silver_rows, source_rows
+from cdc_assets_tests.e2e.source_rows import current_versions, mariadb_rows, silver_rows, source_rows
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 pytestmark = pytest.mark.e2e
 
@@ -26,6 +30,7 @@ TABLES = [
     ("bank", "pgbench_history"),
 ]
 SHOP = ("shop", "shop__orders")
+HISTORY = ("world", "country")
 CITY = "INSERT INTO city (geonameid, name, country, admin1, latitude, longitude, population, timezone, alternate_names) VALUES "
 
 
@@ -73,6 +78,10 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
             f"{source}.{table}: {list((expected - found).items())[:3]} {list((found - expected).items())[:3]}"
         )
         assert expected.total() > 0
+        if (source, table) == HISTORY:
+            told = waited[source]["tables"][table]["history"]
+            assert told["path"] == str(lakehouse.history(*HISTORY))
+            assert current_versions(lakehouse.history(*HISTORY), columns, version=told["version"]) == expected
     columns, expected = mariadb_rows(lakehouse.mariadb, "shop.orders")
     assert silver_rows(lakehouse.silver(*SHOP), columns) == expected
     assert expected.total() == 500 + 1 - 5
@@ -112,12 +121,16 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
     chain = '+key:"silver/world/country" or key:"backup/world/country"'
     good = materialize(lakehouse, tmp_path, chain)
     assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-3000:]
-    for check in ("connector_running", "record_parity", "reconciled", "manifest_parity"):
+    for check in ("connector_running", "record_parity", "reconciled", "history_reconciled", "manifest_parity"):
         assert f"'{check}'" in good.stdout + good.stderr
 
     table = DeltaTable(str(lakehouse.silver("world", "country")))
     whole = table.version()
     table.delete("iso = 'BR'")  # planted: a row that silver has lost
+    history = DeltaTable(str(lakehouse.history(*HISTORY)))
+    right = versions_of(history, "AQ")
+    # planted: what a row was first
+    history.update(predicate=f"_cdc_position = '{right[0]['_cdc_position']}'", updates={"capital": "'Vostok'"})
     try:
         damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/country"')
         assert damaged.returncode != 0
@@ -126,11 +139,25 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
         assert told.returncode == 1
         (difference,) = json.loads(told.stdout)[0]["differences"]
         assert (difference["key"], difference["kind"], difference["where"]) == ("2:BR;", "missing", "silver")
-        assert "equal" in lakehouse.cdc("reconcile", "world.country", "--heal").stdout
+        told_of = json.loads(told.stdout)[0]["history"]
+        assert [(d["key"], d["where"], d["columns"]) for d in told_of["differences"]] == [
+            ("2:AQ;", "history", ["capital"]),
+            ("2:BR;", "silver", []),
+        ]
+        healed = json.loads(lakehouse.cdc("reconcile", "world.country", "--heal", "-o", "json").stdout)
+        assert [(r["verdict"], r["history"]["verdict"], r["history"]["healed"]) for r in healed] == [("equal", "equal", 1)]
+        assert versions_of(history, "AQ") == right
     finally:
         DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
     mended = launch(lakehouse, 'key:"silver/world/country"')
     assert mended.returncode == 0, mended.stdout[-3000:] + mended.stderr[-3000:]
+
+
+def versions_of(history: DeltaTable, iso: str) -> list[dict[str, Any]]:
+    """All versions of a country's row, as the newest version of the table has them."""
+    history.update_incremental()
+    found = [row for row in history.to_pyarrow_table().to_pylist() if row["iso"] == iso]
+    return sorted(found, key=lambda row: row["_valid_from"])
 
 
 def test_status_gives_every_address_and_no_secret(lakehouse: Lakehouse) -> None:
@@ -152,6 +179,8 @@ def test_status_gives_every_address_and_no_secret(lakehouse: Lakehouse) -> None:
         assert status["addresses"][name]
     assert {(row["source"], row["table"]) for row in status["tables"]} == {*TABLES, SHOP}
     assert all(row["error"] is None for row in status["tables"])
+    lags = {(row["source"], row["table"]): row["history_lag"] for row in status["tables"]}
+    assert lags == {**dict.fromkeys((*TABLES, SHOP)), HISTORY: 0}
     secrets = [file.read_text().strip() for file in (lakehouse.home / "secrets").iterdir()]
     text = json.dumps(status)
     assert len(secrets) >= 2
