@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets import names, settings
-from cdc_assets.errors import DatabaseError, RemovalError
+from cdc_assets.errors import DatabaseError, DefinitionsError, RemovalError
 from cdc_assets.onboarding.state import only_one
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.removal import connectors, data
@@ -16,6 +16,7 @@ from cdc_assets.removal.registry_file import DeclaredIn, put_aside
 from cdc_assets.removal.trace import Trace
 from cdc_assets.removal.words import AT_SOURCE, PartsChosen
 from cdc_assets.resources.platform import Platform
+from cdc_assets.running_dagster.take_in import take_in
 
 Say = Callable[[str], None]
 
@@ -96,15 +97,25 @@ def _at_source(word: str) -> Callable[[Removal], list[str]]:
 
 
 def _registry(removal: Removal) -> list[str]:
-    if removal.declared.aside:
+    gone = []
+    if not removal.declared.aside:
+        before = removal.declared.file
+        removal.declared = put_aside(removal.declared)
+        gone = [f"file {before} is {removal.declared.file.name} now"]
+    if url := settings.lookup("CDC_DAGSTER_URL"):
+        gone += _out_of_dagster(url, removal)
+    return gone
+
+
+def _out_of_dagster(url: str, removal: Removal) -> list[str]:
+    """Before topics and lake go: the source's sensor would ask for what is not there."""
+    name = removal.source.name
+    try:
+        take_in(url, [], gone=[name], say=removal.say)
+    except DefinitionsError as error:
+        removal.say(f"Dagster shows {name} until it has reloaded: {error}")
         return []
-    before = removal.declared.file
-    removal.declared = put_aside(removal.declared)
-    if settings.lookup("CDC_DAGSTER_URL"):
-        removal.say(
-            f"Dagster shows {removal.source.name} until its code location is loaded anew: reload it, or ./cdc down and up"
-        )
-    return [f"file {before} is {removal.declared.file.name} now"]
+    return [f"assets, checks, jobs and sensors of {name} in Dagster at {url}"]
 
 
 def _mirror(removal: Removal) -> list[str]:

@@ -157,3 +157,34 @@ def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: 
     assert not [key for key in graphql.assets() if key.endswith("/route_blocking")]
     assert done["steps"]["definitions"]["verified"] is True
     assert "silver/world/route_temporary" in graphql.assets()
+
+
+def test_a_poison_record_is_told_by_status(lakehouse: Lakehouse, graphql: Graphql) -> None:
+    from confluent_kafka import Producer
+
+    assert "quarantine_empty" not in lakehouse.cdc("status", check=False).stdout
+    producer = Producer({"bootstrap.servers": lakehouse.addresses["CDC_LAKE_BOOTSTRAP"]})
+    producer.produce("core.annex.public.annex_rows", key=b'{"id": 5}', value=b"no JSON")
+    assert producer.flush(30) == 0
+    until(lambda: graphql.checks("silver/annex/annex_rows").get("quarantine_empty") == "FAILED", "the check is not red")
+    told = lakehouse.cdc("status", check=False)
+    assert told.returncode == 1
+    assert "quarantine_empty" in told.stdout
+    answer = json.loads(lakehouse.cdc("status", "-o", "json", check=False).stdout)
+    (row,) = [row for row in answer["tables"] if row["table"] == "annex_rows"]
+    assert "failed" in row["checks"]
+    assert [each for each in answer["checks"] if "quarantine_empty" in str(each) and "annex_rows" in str(each)], answer["checks"]
+
+
+def test_a_source_that_is_removed_is_gone_from_dagster_and_from_the_database(lakehouse: Lakehouse, graphql: Graphql) -> None:
+    done = json.loads(lakehouse.cdc("remove", "annex", "--yes", "-o", "json").stdout)
+    assert any("in Dagster" in text for text in done["gone"]), done
+    assert not [key for key in graphql.assets() if "/annex" in key]
+    assert "silver/world/city" in graphql.assets()
+    with lakehouse.connect("world") as world:
+        slots = world.execute("SELECT slot_name FROM pg_replication_slots ORDER BY 1").fetchall()
+        published = world.execute("SELECT pubname FROM pg_publication ORDER BY 1").fetchall()
+    assert ("cdc_annex",) not in slots
+    assert ("cdc_annex",) not in published
+    assert ("cdc_world",) in slots
+    assert not any(news(lakehouse).values())
