@@ -29,13 +29,13 @@ IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "val
 def run(session: SparkSession, path: str) -> tuple[Overlap, ...]:
     """Take out all copies; which ranges were there twice."""
 
-    def healed() -> tuple[Overlap, ...]:
+    def heal_once() -> tuple[Overlap, ...]:
         committed = folded_history(session, path, fold)
         if committed.overlaps:
             heal(session, path, committed)
         return committed.overlaps
 
-    return run_again(healed)
+    return run_again(heal_once)
 
 
 def heal(session: SparkSession, path: str, committed: Committed) -> Committed:

@@ -193,10 +193,12 @@ def _silver(
         results,
         lambda name, part: as_declared(platform, source, [by_name[name]], slices={name: part})[name],
     )
-    return [_reconciled(instance, source, table, results[names.table_name(table)]) for table in tables]
+    return [_reconciliation_result(instance, source, table, results[names.table_name(table)]) for table in tables]
 
 
-def _reconciled(instance: dg.DagsterInstance, source: BaseSource, table: Table, result: TableResult) -> dg.AssetCheckResult:
+def _reconciliation_result(
+    instance: dg.DagsterInstance, source: BaseSource, table: Table, result: TableResult
+) -> dg.AssetCheckResult:
     key, severity = check_key("silver", source, table), dg.AssetCheckSeverity.ERROR
     passed, told, metadata = evidence.of_reconciliation(result)
     if result.verdict == NOT_COMPARED:

@@ -47,17 +47,7 @@ def up(
         settings.export_stack_environment()
         # Two seconds of imports, while the components start.
         Thread(target=_load_definitions, daemon=True).start()
-    with Components() as view:
-
-        def seen(state: StackState) -> None:
-            view.show(state)
-            if loader:
-                loader.look(state)
-
-        # Spark takes longest, and the main job begins with what needs neither it nor the daemon.
-        start.wait_healthy(home, seen=seen, without=(SPARK, WEBSERVER, DAEMON) if main_job else ())
-    if loader:
-        loader.result()
+    _show_start(home, loader, whole=not main_job)
 
     def stands(seen: Callable[[StackState], None]) -> None:
         start.wait_healthy(home, seen=seen)
@@ -70,6 +60,20 @@ def up(
         _run_main_job(stands)
     else:
         stands(lambda _: None)
+
+
+def _show_start(home: Home, loader: _Examples | None, *, whole: bool) -> None:
+    """Until all stands, or what the main job begins with: that needs neither Spark, which takes longest, nor the daemon."""
+    with Components() as view:
+
+        def seen(state: StackState) -> None:
+            view.show(state)
+            if loader:
+                loader.look(state)
+
+        start.wait_healthy(home, seen=seen, without=() if whole else (SPARK, WEBSERVER, DAEMON))
+    if loader:
+        loader.result()
 
 
 def _has_work(names: list[str]) -> bool:

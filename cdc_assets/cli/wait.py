@@ -63,12 +63,11 @@ def wait(
     if is_data(output):
         versions = [complete_versions(platform.lake, source, reached[source.name]) for source in chosen]
         print_document({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}, output)
-    else:
-        for name, position in reached.items():
-            histories = any(table.history == "scd2" for s in chosen if s.name == name for table in s.tables)
-            told = "silver and its histories" if histories else "silver"
-            print(f"{name}: everything committed before {position.lsn} is in {told}")
-        print(f"caught up after {seconds} s")
+        return
+    for source in chosen:
+        layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
+        print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}")
+    print(f"caught up after {seconds} s")
 
 
 def _some_of(behind: tuple[Behind, ...]) -> str:

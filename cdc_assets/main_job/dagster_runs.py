@@ -67,7 +67,7 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True) -> Outcome
     }
 
 
-def declared_checks() -> list[tuple[tuple[str, ...], str]]:
+def all_checks() -> list[tuple[tuple[str, ...], str]]:
     """`(asset key, check name)` of every check of the code location."""
     from cdc_assets.definitions import defs
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.main_job.dagster_runs import declared_checks, run_job
+from cdc_assets.main_job.dagster_runs import all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
 from cdc_assets.main_job.verdict_lines import is_red
@@ -76,7 +76,7 @@ def run_main_job(
         wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
         say("counting every link of every chain")
         outcomes = run_job(VOLUMETRY_JOB, console=console, must_succeed=False)
-    verdicts = verdicts_of(outcomes, declared_checks())
+    verdicts = verdicts_of(outcomes, all_checks())
     passed = True
     for source in sources:
         own = [each for each in verdicts if each.asset[1:] == (source.name,)]

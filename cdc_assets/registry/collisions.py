@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 
 CASE_BLIND = sys.platform in ("darwin", "win32")
 """Whether the lake's folder may be one that compares names without regard to case."""
 
 
 @dataclass(frozen=True)
-class Place:
+class WriteTarget:
     """Something that is written by one table of one source; the whole source, where `index` is None."""
 
     source: BaseSource
@@ -40,8 +40,8 @@ class Place:
 class Collision:
     """The later of two places that are one."""
 
-    later: Place
-    earlier: Place
+    later: WriteTarget
+    earlier: WriteTarget
 
     @property
     def message(self) -> str:
@@ -58,7 +58,7 @@ class Collision:
 
 def find_collisions(sources: Sequence[BaseSource], *, case_blind: bool = CASE_BLIND) -> Iterator[Collision]:
     """At most one of each pair of tables: the first place that they share."""
-    seen: dict[tuple[str, str], Place] = {}
+    seen: dict[tuple[str, str], WriteTarget] = {}
     told: set[tuple[str, int | None, str, int | None]] = set()
     for place in (place for source in sources for place in _places(source, case_blind)):
         earlier = seen.setdefault((place.what, place.compared), place)
@@ -68,30 +68,32 @@ def find_collisions(sources: Sequence[BaseSource], *, case_blind: bool = CASE_BL
             yield Collision(place, earlier)
 
 
-def _places(source: BaseSource, case_blind: bool) -> Iterator[Place]:
-    for what, name, compared in _of_source(source):
-        yield Place(source, None, what, name, compared)
+def _places(source: BaseSource, case_blind: bool) -> Iterator[WriteTarget]:
+    own = list(_of_source(source))
+    for what, name, compared in own:
+        yield WriteTarget(source, None, what, name, compared)
     for index, table in enumerate(source.tables):
-        for topic in _topics(source, table):
-            yield Place(source, index, *topic)
+        for topic in _topics(source, table, by_connector=bool(own)):
+            yield WriteTarget(source, index, *topic)
         for what, path in _folders(source, table):
-            yield Place(source, index, what, path, path.lower() if case_blind else path)
+            yield WriteTarget(source, index, what, path, path.lower() if case_blind else path)
 
 
 def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:
-    if isinstance(source, CapturedSource) and isinstance(source.database, Database):
-        server = f"{source.database.host} {source.database.port}"
-        yield "replication slot", names.slot_name(source), f"{server} {names.slot_name(source)}"
+    if not isinstance(source, CapturedSource):
+        return
+    own, database = names.capture_names(source), source.database.model_dump()
+    server = f"{database.get('host')} {database.get('port')}"
+    if "cdc/slot" in own:
+        yield "replication slot", own["cdc/slot"], f"{server} {own['cdc/slot']}"
         # A slot is of a server, a publication of a database.
-        publication = names.publication_name(source)
-        yield "publication", publication, f"{server} {source.database.dbname} {publication}"
-    if isinstance(source, CapturedSource):
-        signals = names.signal_topic(source)
-        yield "topic", signals, f"core {_of_metrics(signals)}"
+        yield "publication", own["cdc/publication"], f"{server} {database['dbname']} {own['cdc/publication']}"
+    signals = names.signal_topic(source)
+    yield "topic", signals, f"core {_of_metrics(signals)}"
 
 
-def _topics(source: BaseSource, table: Table) -> Iterator[tuple[str, str, str]]:
-    if isinstance(source, CapturedSource):
+def _topics(source: BaseSource, table: Table, *, by_connector: bool) -> Iterator[tuple[str, str, str]]:
+    if by_connector:
         name = names.topic(source, table)
         yield "topic", name, f"core {_of_metrics(name)}"
     if names.is_mirrored(source):

@@ -89,7 +89,7 @@ def load_source(file: Path) -> BaseSource:
         source = _model(document).model_validate(document)
     except ValidationError as error:
         raise RegistryError(_explain(file, document, error)) from None
-    twice = list(_declared_twice(file, document, source))
+    twice = list(_duplicates(file, document, source))
     findings = twice or [_finding(file, collision) for collision in find_collisions([source])]
     findings += [_of_table(file, document, index, message) for index, message in find_unquotable(source)]
     if findings:
@@ -195,7 +195,7 @@ def _holds(node: Any, part: int | str) -> bool:
     return isinstance(node, list) and isinstance(part, int) and part < len(node)
 
 
-def _declared_twice(file: Path, document: Any, source: BaseSource) -> Iterable[Finding]:
+def _duplicates(file: Path, document: Any, source: BaseSource) -> Iterable[Finding]:
     seen: set[TableId] = set()
     for index, table in enumerate(source.tables):
         if table.id in seen:

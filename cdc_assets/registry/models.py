@@ -196,8 +196,7 @@ class BaseSource(Declared):
     description: str | None = None
     owners: tuple[Owner, ...] = ()
     managed_by: Literal["cdc", "gitops"] = Field(
-        default="cdc",
-        description="Who writes the source's connectors: cdc (assets, apply, onboard), or an operator from git (docs/gitops.md).",
+        default="cdc", description="Who writes its connectors: cdc, or an operator from git (docs/gitops.md)."
     )
     topics: Topics = Topics()
     mirror: Mirror = Mirror()
@@ -207,7 +206,6 @@ class BaseSource(Declared):
     sink: Sink | None = None
     volumetry: Volumetry = Volumetry()
     ledger: Ledger = Ledger()
-
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     tables: tuple[Table, ...] = Field(min_length=1)

@@ -94,7 +94,7 @@ class PlatformClients:
     def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
         place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
         path = settings.login(cluster) if login is None else login
-        return _of_process((place, path, _written(path)), lambda: KafkaCluster(place, login=path))
+        return _of_process((place, path, _mtime(path)), lambda: KafkaCluster(place, login=path))
 
     def _connect(self, url: str) -> ConnectClient:
         return _of_process(("connect", url), lambda: ConnectClient(url))
@@ -115,7 +115,7 @@ def _of_process(key: tuple[object, ...], make: Callable[[], Client]) -> Client:
         return found
 
 
-def _written(path: str) -> int | None:
+def _mtime(path: str) -> int | None:
     """When the login's file was written (ns): a renewed password makes another client."""
     try:
         return Path(path).stat().st_mtime_ns if path else None

@@ -34,7 +34,7 @@ class Expected:
             if self.digests.get(sensor.source, sensor.digest) not in (sensor.digest, ""):
                 yield f"the settings of {sensor.source} as they are now (sensor {name} was made of older ones)"
 
-    def left_over(self, location: Location) -> Iterator[str]:
+    def surplus(self, location: Location) -> Iterator[str]:
         """What the location still has of these sources, though it is no longer declared."""
         ours = {key for key in location.assets if len(key) > 1 and key[0] in names.LAYERS and key[1] in self.digests}
         yield from (f"asset {'/'.join(key)}" for key in sorted(ours - self.assets))
@@ -49,9 +49,9 @@ class Expected:
     def difference(self, locations: Iterable[Location]) -> dict[str, list[str]]:
         """`to_come` and `to_go`, for a plan."""
         now = union(locations)
-        return {"to_come": [*self.missing(now)], "to_go": [*self.left_over(now)]}
+        return {"to_come": [*self.missing(now)], "to_go": [*self.surplus(now)]}
 
-    def stopped(self, location: Location) -> list[str]:
+    def idle_sensors(self, location: Location) -> list[str]:
         """Sensors of these sources that do not run; nothing carries their records."""
         ours = ((name, sensor) for name, sensor in location.sensors.items() if self.digests.get(sensor.source))
         return sorted(name for name, sensor in ours if not sensor.running)

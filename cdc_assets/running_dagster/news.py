@@ -34,10 +34,10 @@ class RegistryNews:
             return "\n".join(
                 ("the registry is broken, Dagster goes on with what it had; mend it, then cdc reload:", *self.broken)
             )
-        told = [f"{', '.join(found)} {what}" for found, what in self._told() if found]
+        told = [f"{', '.join(found)} {what}" for found, what in self._by_word() if found]
         return f"not in Dagster yet: {'; '.join(told)}: cdc reload" if told else ""
 
-    def _told(self) -> tuple[tuple[tuple[str, ...], str], ...]:
+    def _by_word(self) -> tuple[tuple[tuple[str, ...], str], ...]:
         return (self.new, "new"), (self.changed, "changed"), (self.gone, "no longer declared")
 
     def to_json(self) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def compare(folder: Path, locations: Iterable[Location]) -> RegistryNews:
         found = {sensor.source: sensor.digest for sensor in location.sensors.values() if sensor.digest}
         loaded |= found
         ours |= found.keys() if location.name == EMBEDDED else set()
-    return _compared(declared, loaded, ours)
+    return _news_of(declared, loaded, ours)
 
 
-def _compared(declared: Mapping[str, str], loaded: Mapping[str, str], ours: set[str]) -> RegistryNews:
+def _news_of(declared: Mapping[str, str], loaded: Mapping[str, str], ours: set[str]) -> RegistryNews:
     return RegistryNews(
         new=tuple(sorted(declared.keys() - loaded.keys())),
         changed=tuple(sorted(name for name in declared.keys() & loaded.keys() if declared[name] != loaded[name])),

@@ -62,8 +62,8 @@ def take_in(
     for location in before:
         say(f"Dagster at {webserver.url} reloads {location.name}")
         webserver.reload(location.name)
-    now = _seen(webserver, expected, before, until=began + timeout, say=say)
-    if stopped := expected.stopped(now):
+    now = _await_definitions(webserver, expected, before, until=began + timeout, say=say)
+    if stopped := expected.idle_sensors(now):
         raise DefinitionsError(
             f"{webserver.url} has the definitions, but {', '.join(stopped)} is stopped, and nothing is carried without it: "
             "start it in Dagster (Automation), then repeat the command"
@@ -72,18 +72,20 @@ def take_in(
     return TakenIn(tuple(sorted(found.name for found in before)), *counts, round(time.monotonic() - began, 2))
 
 
-def _seen(webserver: Webserver, expected: Expected, before: Sequence[Location], *, until: float, say: Say) -> Location:
+def _await_definitions(
+    webserver: Webserver, expected: Expected, before: Sequence[Location], *, until: float, say: Say
+) -> Location:
     """What the webserver has, once that is all that is expected."""
     names = sorted(found.name for found in before)
     asked, told = time.monotonic(), ""
     while True:
         now = [found for found in webserver.locations() if found.name in names]
-        lacking, left = [*expected.missing(union(now))], [*expected.left_over(union(now))]
+        lacking, left = [*expected.missing(union(now))], [*expected.surplus(union(now))]
         if not lacking and not left:
             return union(now)
         same = {found.server for found in before} == {found.server for found in now} != {""}
         if time.monotonic() > until or (same and time.monotonic() > asked + _GRACE_SECONDS):
-            raise DefinitionsError(_refused(webserver.url, names, lacking, left, same=same))
+            raise DefinitionsError(_reason(webserver.url, names, lacking, left, same=same))
         if (waiting := f"waiting for {lacking[0] if lacking else 'the end of ' + left[0]}") != told:
             say(told := waiting)
         time.sleep(_POLL_SECONDS)
@@ -108,7 +110,7 @@ def locations_of(locations: Sequence[Location], expected: Expected) -> list[Loca
     return named
 
 
-def _refused(url: str, locations: list[str], lacking: list[str], left: list[str], *, same: bool) -> str:
+def _reason(url: str, locations: list[str], lacking: list[str], left: list[str], *, same: bool) -> str:
     told = [f"{url} was asked to reload {', '.join(locations)}, and still"]
     if lacking:
         told.append(f"lacks {_some(lacking)}")

@@ -57,11 +57,11 @@ def _confirmation(
     return dg.AssetMaterialization(
         key,
         description="nothing new since the last run; silver holds all there is",
-        metadata={**_kept(last), "dagster/row_count": rows},
+        metadata={**_last_metadata(last), "dagster/row_count": rows},
     )
 
 
-def _kept(last: dg.EventLogEntry | None) -> dict[str, Any]:
+def _last_metadata(last: dg.EventLogEntry | None) -> dict[str, Any]:
     """What the last run told of the table, so that its page stays whole; what it had done then is 0 now."""
     if last is None or last.asset_materialization is None:
         return {}

@@ -29,4 +29,4 @@ def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition)
             return None
         return "silver has folded nothing since the last count"
 
-    return rhythmic(job, source, source.ledger.every, unneeded=nothing_new)
+    return rhythmic(job, source, source.ledger.every, why_skip=nothing_new)

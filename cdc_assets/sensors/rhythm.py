@@ -31,10 +31,10 @@ def rhythmic(
     source: BaseSource,
     every: timedelta,
     *,
-    unneeded: Callable[[dg.DagsterInstance], str | None] = lambda _: None,
+    why_skip: Callable[[dg.DagsterInstance], str | None] = lambda _: None,
     due: Callable[[dg.DagsterInstance], Sequence[dg.AssetCheckKey] | None] = lambda _: None,
 ) -> dg.ScheduleDefinition:
-    """`<job>_schedule`, from the first table in silver on; `unneeded` says why a tick is not worth a run.
+    """`<job>_schedule`, from the first table in silver on; `why_skip` says why a tick is not worth a run.
 
     `due`: the checks that it is for, where not for all of the job's.
     """
@@ -51,7 +51,7 @@ def rhythmic(
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
         if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
             return dg.SkipReason(missed)
-        if reason := unneeded(context.instance):
+        if reason := why_skip(context.instance):
             return dg.SkipReason(reason)
         return dg.RunRequest(asset_check_keys=due(context.instance))
 

@@ -61,11 +61,11 @@ def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefiniti
     def due(instance: dg.DagsterInstance) -> Sequence[dg.AssetCheckKey] | None:
         return checks_due(source, instance, shortest, now=time.time())
 
-    def unneeded(instance: dg.DagsterInstance) -> str | None:
+    def why_skip(instance: dg.DagsterInstance) -> str | None:
         keys = due(instance)
         return why_idle(source, instance, _keys(source) if keys is None else keys, shortest, now=time.time())
 
-    return rhythmic(job, source, shortest, due=due, unneeded=unneeded)
+    return rhythmic(job, source, shortest, due=due, why_skip=why_skip)
 
 
 def checks_due(

@@ -46,7 +46,7 @@ def _threads(process: psutil.Process) -> Demand:
     return found
 
 
-def asked_between(before: Demand, after: Demand) -> float:
+def demand_between(before: Demand, after: Demand) -> float:
     """Seconds; threads that have begun meanwhile count whole, those that have ended not at all."""
     return sum(max(0.0, seconds - before.get(thread, 0.0)) for thread, seconds in after.items())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from cdc_assets.stack.machine import Demand, asked_between, demand_of, is_busy
+from cdc_assets.stack.machine import Demand, demand_between, demand_of, is_busy
 
 # Of one CPU: what timers and garbage collection of an idle JVM ask for is below it.
 _AT_WORK = 0.1
@@ -36,7 +36,7 @@ class Patience:
         if self._demand is not None and seconds < _LOOK_EVERY:
             return
         demand = demand_of(pid)
-        asked = asked_between(self._demand, demand) if self._demand is not None else 0.0
+        asked = demand_between(self._demand, demand) if self._demand is not None else 0.0
         # The first look has nothing to compare with: what it did until then is not known.
         weight, self.seen = (0.0, "") if self._demand is None else judge(asked / seconds, busy=is_busy(), excused=excused)
         self.spent += weight * min(seconds, _LONGEST_LOOK)

@@ -36,7 +36,7 @@ class Site:
         given = self.external.get(f"CDC_{cluster.upper()}_BOOTSTRAP")
         return given or ",".join(self.address(name) for name in broker_names(cluster, self.brokers))
 
-    def wanted_buckets(self, store: str) -> list[str]:
+    def buckets_to_make(self, store: str) -> list[str]:
         """Those chosen at the start, and those that `cdc up` has added since."""
         added = read_json(self.home.config).get("buckets", {})
         return sorted({*self.buckets.get(store, ()), *added.get(store, ())})

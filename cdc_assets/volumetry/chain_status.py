@@ -88,14 +88,14 @@ def _of_table(
         mirror_lag=mirror_lag,
         bronze_lag=bronze_lag,
         bronze_records=records,
-        silver_lag=records - _folded_records(path, mirrored),
+        silver_lag=records - _record_count(path, mirrored),
         silver_rows=silver_rows(path),
-        history_lag=records - _folded_records(history, mirrored) if history else None,
+        history_lag=records - _record_count(history, mirrored) if history else None,
         history_versions=silver_rows(history) if history else None,
     )
 
 
-def _folded_records(path: str, topic: str) -> int:
+def _record_count(path: str, topic: str) -> int:
     folded = silver_committed(path)
     state = folded.topics.get(topic) if folded else None
     return state.records if state else 0

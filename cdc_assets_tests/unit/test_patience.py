@@ -10,7 +10,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from cdc_assets.stack.machine import asked_between, demand_of, pressure
+from cdc_assets.stack.machine import demand_between, demand_of, pressure
 from cdc_assets.stack.patience import Patience, judge
 
 
@@ -30,7 +30,7 @@ def test_time_without_an_answer_counts_by_what_the_process_does(share: float, bu
 
 
 def test_a_thread_that_began_since_counts_whole_and_one_that_ended_not_at_all() -> None:
-    assert asked_between({(1, "1"): 5.0, (1, "2"): 7.0}, {(1, "1"): 5.5, (1, "3"): 0.25}) == 0.75
+    assert demand_between({(1, "1"): 5.0, (1, "2"): 7.0}, {(1, "1"): 5.5, (1, "3"): 0.25}) == 0.75
 
 
 def test_a_process_that_spins_asks_for_cpu_with_its_children_and_one_that_sleeps_for_none() -> None:

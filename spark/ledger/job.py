@@ -100,7 +100,7 @@ def table_news(
         sums = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier))
         if cut.again:
             sums = panes.difference(sums, panes.booked(session, spec.path, table.name))
-        back = panes.booked_links(session, spec.path, table.name, [*moved.links]) if links.anew else None
+        back = panes.link_sums(session, spec.path, table.name, [*moved.links]) if links.anew else None
         told = panes.complete(panes.with_links(sums, moved, back)).toArrow()
     finally:
         moved.release()

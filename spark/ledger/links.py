@@ -30,7 +30,7 @@ def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut
     """Up to the cut. `before` is the ledger's place, whatever is counted anew in the lake."""
     wanted, kept = before is not None and spec.again, ""
     if before is not None and before.missing is None and not before.uncounted and table.topic:
-        sums = _booked(session, spec, table)
+        sums = _sums(session, spec, table)
         short = (sums.mirror or 0) - (sums.topic or 0)
         wanted = wanted or short != 0
         before = replace(before, missing=_short(before, short))
@@ -45,7 +45,7 @@ def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut
     return Links(transport(session, spec, table, replace(cut, start=before)), kept=kept)
 
 
-def _booked(session: SparkSession, spec: LedgerSpec, table: LedgerTable) -> Row:
+def _sums(session: SparkSession, spec: LedgerSpec, table: LedgerTable) -> Row:
     rows = session.read.format("delta").load(spec.path).where(sf.col("table") == table.name)
     return rows.agg(sf.sum("mirror").alias("mirror"), sf.sum("topic").alias("topic")).collect()[0]
 

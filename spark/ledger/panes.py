@@ -54,7 +54,7 @@ def booked(session: SparkSession, path: str, table: str) -> DataFrame:
     return back.where(sf.expr(" OR ".join(f"{n} <> 0" for n in ("bronze", *FATES))))
 
 
-def booked_links(session: SparkSession, path: str, table: str, links: Sequence[str]) -> DataFrame:
+def link_sums(session: SparkSession, path: str, table: str, links: Sequence[str]) -> DataFrame:
     """The same of the topics; `open` is how many panes do not say how much was in one of them."""
     told = [(-sf.coalesce(sf.sum(n), sf.lit(0))).alias(n) for n in links]
     return _back(session, path, table, [*told, sf.count_if(sf.expr(" OR ".join(f"{n} IS NULL" for n in links))).alias("open")])

@@ -76,7 +76,7 @@ class GcsEndpoint(Component):
 
     @override
     def settle(self) -> None:
-        for bucket in (*self.site.wanted_buckets("gcs"), _PROBE_BUCKET):
+        for bucket in (*self.site.buckets_to_make("gcs"), _PROBE_BUCKET):
             if self._request("GET", f"/storage/v1/b/{bucket}") == 404:
                 self._request("POST", "/storage/v1/b?project=cdc", json={"name": bucket})
         self._upload_if_absent()

@@ -110,7 +110,7 @@ class S3Endpoint(Component):
 
     @override
     def settle(self) -> None:
-        for bucket in (*self.site.wanted_buckets("s3"), _PROBE_BUCKET):
+        for bucket in (*self.site.buckets_to_make("s3"), _PROBE_BUCKET):
             if self._request("HEAD", bucket) == 404 and (status := self._request("PUT", bucket)) not in (200, 409):
                 raise NotReadyError(f"creating the bucket {bucket} is answered with {status}")
         key, condition = f"{_PROBE_BUCKET}/conditional", {"If-None-Match": "*"}
