@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def dagster_news() -> RegistryNews | None:
-    """None: no Dagster is known, or its webserver does not answer, which `cdc status` shows by its health."""
-    from cdc_assets.running_dagster.news import registry_news
+    """None: no Dagster is known."""
+    from cdc_assets.running_dagster.news import RegistryNews, registry_news
 
     url = settings.lookup("CDC_DAGSTER_URL")
     if url is None:
         return None
     try:
         return registry_news(url, settings.sources_folder())
-    except DefinitionsError:
-        return None
+    except DefinitionsError as error:
+        return RegistryNews(unknown=str(error))

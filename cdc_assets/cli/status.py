@@ -33,6 +33,7 @@ def status(
     home = Home(settings.home())
     pid, state = running(home), read_state(home)
     components = [_component(c, alive=bool(pid)) for c in (state.components if state else ())]
+    news = dagster_news() if pid else None
     answer: dict[str, Any] = {
         "home": str(home.root),
         "supervisor": pid,
@@ -40,7 +41,7 @@ def status(
         "addresses": _addresses(home),
         "components": components,
         "rss_bytes": sum(c["rss_bytes"] or 0 for c in components) + (resident_bytes(pid) if pid and not components else 0),
-        "registry": news.to_json() if (news := dagster_news() if pid else None) else None,
+        "registry": news.to_json() if news is not None else None,
         "tables": _tables() if pid and tables and not (news and news.broken) else [],
     }
     said = judge(answer) if answer["tables"] else []

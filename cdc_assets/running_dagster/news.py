@@ -18,15 +18,19 @@ _ASK_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class RegistryNews:
-    """Names of sources; `broken` are findings by file and line, and where there is one the other three are not told."""
+    """Names of sources; `broken` are findings by file and line, and where there is one the other three are not told.
+
+    `unknown` says why Dagster could not be asked; empty where it was.
+    """
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    unknown: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.new or self.changed or self.gone or self.broken)
+        return bool(self.new or self.changed or self.gone or self.broken or self.unknown)
 
     def __str__(self) -> str:
         """One line for people, empty where there is nothing to tell; findings are lines of their own."""
@@ -34,6 +38,8 @@ class RegistryNews:
             return "\n".join(
                 ("the registry is broken, Dagster goes on with what it had; mend it, then cdc reload:", *self.broken)
             )
+        if self.unknown:
+            return f"whether Dagster has the registry as it is now is not known: {self.unknown}"
         told = [f"{', '.join(found)} {what}" for found, what in self._by_word() if found]
         return f"not in Dagster yet: {'; '.join(told)}: cdc reload" if told else ""
 
@@ -42,7 +48,7 @@ class RegistryNews:
 
     def to_json(self) -> dict[str, Any]:
         """For `-o json`."""
-        return {name: list(found) for name, found in asdict(self).items()}
+        return {name: found if isinstance(found, str) else list(found) for name, found in asdict(self).items()}
 
 
 def registry_news(url: str, folder: Path) -> RegistryNews:
