@@ -12,8 +12,9 @@ from cdc_assets import settings
 def spark_submit(context: typer.Context) -> None:
     """Run spark-submit with these arguments; its options come before the script, as always."""
     from cdc_assets.stack.home import Home
-    from cdc_assets.stack.spark_submit import submit_command, submit_environment
+    from cdc_assets.stack.spark_submit import OF_CONNECT, submit_command, submit_environment
 
     home = Home(settings.home()).create()
     command = submit_command(context.args)
-    os.execve(command[0], command, {**os.environ, **submit_environment(home, context.args)})
+    own = {name: value for name, value in os.environ.items() if name not in OF_CONNECT}
+    os.execve(command[0], command, {**own, **submit_environment(home, context.args)})

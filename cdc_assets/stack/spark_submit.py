@@ -31,6 +31,9 @@ done
 exec {java} "$@"
 """
 
+OF_CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
+"""Variables by which PySpark takes every session for one of Spark Connect; a driver of spark-submit has none of its own."""
+
 
 def submit_command(arguments: Sequence[str]) -> list[str]:
     """The script of the pyspark wheel, with the locked jars; those that are named in `--jars` go with them."""

@@ -40,6 +40,8 @@ def test_bronze_and_silver_by_the_documented_lines(kafka: str, tmp_path: Path) -
     for name in ("cdc", "spark"):
         (tmp_path / name).symlink_to(ROOT / name)
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("CDC_", "DAGSTER_", "PYTHON"))}
+    # As PySpark leaves it behind in a process that has had a session of Spark Connect.
+    kept["SPARK_CONNECT_MODE_ENABLED"] = "1"
     own = {"CDC_HOME": str(tmp_path / "home"), "CDC_SOURCES": str(sources), "CDC_LAKE_BOOTSTRAP": kafka}
 
     def run(line: str) -> str:
