@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
 from cdc_assets.errors import DefinitionsError
 from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
+from cdc_assets.resources.dagster_answers import DagsterAnswers, DagsterAwayError
 
 Key = tuple[str, ...]
 _ENTRIES = """
@@ -61,7 +60,8 @@ class Webserver:
     """
 
     def __init__(self, url: str, *, seconds: float = 120.0) -> None:
-        self.url, self._seconds = url.rstrip("/"), seconds
+        self._answers = DagsterAnswers(url, seconds=seconds)
+        self.url = self._answers.url
 
     def locations(self, *, sensors_only: bool = False) -> list[Location]:
         """All code locations. `sensors_only`: quick also with hundreds of tables; assets, checks and jobs stay empty."""
@@ -80,19 +80,10 @@ class Webserver:
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         """The `data` of the answer; errors in it are raised."""
-        body = {"query": query, "variables": variables}
         try:
-            answer = httpx.post(f"{self.url}/graphql", json=body, timeout=self._seconds, trust_env=False)
-            document = answer.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise DefinitionsError(
-                f"Dagster's webserver at {self.url} does not answer ({type(error).__name__}: {error}): "
-                "is it running, and CDC_DAGSTER_URL its address? ./cdc status"
-            ) from error
-        if not document.get("data") or document.get("errors"):
-            told = "; ".join(str(error.get("message")) for error in document.get("errors", [])) or f"HTTP {answer.status_code}"
-            raise DefinitionsError(f"Dagster's webserver at {self.url} refuses the question: {told}")
-        return dict(document["data"])
+            return self._answers.ask(query, **variables)
+        except DagsterAwayError as error:
+            raise DefinitionsError(f"{error}. Is it running, and CDC_DAGSTER_URL its address? ./cdc status") from error
 
 
 def _location(entry: Mapping[str, Any]) -> Location:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cdc_assets.names import LAYERS
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 
 PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
-_LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "ledger", "backup")
 _EVALUATION = "status timestamp evaluation { severity description }"
 _LATEST = f"""{{ assetNodes {{ assetKey {{ path }} assetChecksOrError {{ ... on AssetChecks {{ checks {{
   name executionForLatestMaterialization {{ {_EVALUATION} }} }} }} }} }} }}"""
@@ -59,7 +59,7 @@ def check_verdicts(dagster: DagsterAnswers) -> list[CheckVerdict]:
     latest: dict[tuple[tuple[str, ...], str], Mapping[str, Any] | None] = {}
     for node in dagster.ask(_LATEST)["assetNodes"]:
         asset = tuple(node["assetKey"]["path"])
-        if asset[0] in _LAYERS and len(asset) in (2, 3):
+        if asset[0] in LAYERS and len(asset) in (2, 3):
             for check in node["assetChecksOrError"].get("checks", ()):
                 latest[asset, check["name"]] = check["executionForLatestMaterialization"]
     # An asset that was materialized since has no evaluation of its newest state: the one before still says what was found.
