@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from cdc_assets import settings
-from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.status_answers import Answers, ask
 from cdc_assets.cli.status_tables import print_chains, print_components
-from cdc_assets.errors import CdcAssetsError
 from cdc_assets.main_job.verdict_lines import print_verdicts
-from cdc_assets.resources.dagster_answers import DagsterAnswers
+from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
-from cdc_assets.stack.start import resident_bytes
-from cdc_assets.stack.state import STOPPED, ComponentState, read_state
-from cdc_assets.stack.supervisor import running
-from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, check_verdicts, of_table, summary
+from cdc_assets.stack.memory import resident_bytes
+from cdc_assets.stack.state import STOPPED, ComponentState, StackState, read_state
+from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table, summary
 
 
 def status(
@@ -31,53 +30,59 @@ def status(
     Exit 1 when a component is not healthy or a check has failed, 3 when nothing runs.
     """
     home = Home(settings.home())
-    pid, state = running(home), read_state(home)
-    components = [_component(c, alive=bool(pid)) for c in (state.components if state else ())]
-    news = dagster_news() if pid else None
+    pid, state = supervisor_pid(home), read_state(home)
+    with ask(tables=tables) if pid else nullcontext(Answers) as wait:
+        # While the services answer.
+        components = _components(state, pid)
+        found = wait()
     answer: dict[str, Any] = {
         "home": str(home.root),
         "supervisor": pid,
         "healthy": bool(pid and state and state.healthy),
         "addresses": _addresses(home),
         "components": components,
-        "rss_bytes": sum(c["rss_bytes"] or 0 for c in components) + (resident_bytes(pid) if pid and not components else 0),
-        "registry": news.to_json() if news is not None else None,
-        "tables": _tables() if pid and tables and not (news and news.broken) else [],
+        "rss_bytes": sum(c["rss_bytes"] or 0 for c in components),
+        "registry": found.news.to_json() if found.news is not None else None,
+        "tables": found.tables,
     }
-    said = judge(answer) if answer["tables"] else []
+    said = judge(answer, found) if answer["tables"] else []
     if is_data(output):
         print_document(answer, output)
     else:
         _print(answer, said)
-        if news:
-            Console(highlight=False, markup=False, soft_wrap=True).print(str(news), style="yellow")
+        if found.news:
+            Console(highlight=False, markup=False, soft_wrap=True).print(str(found.news), style="yellow")
     if not answer["healthy"] or any(each.state == FAILED for each in said):
         raise typer.Exit(1 if pid else 3)
 
 
-def judge(answer: dict[str, Any]) -> list[CheckVerdict]:
+def judge(answer: dict[str, Any], found: Answers) -> list[CheckVerdict]:
     """What the checks say, put into the tables' rows and beside them."""
-    try:
-        said = check_verdicts(DagsterAnswers())
-    except CdcAssetsError as error:
-        answer["checks_unknown"] = str(error)
+    if found.checks_unknown:
+        answer["checks_unknown"] = found.checks_unknown
         for row in answer["tables"]:
             row["checks"] = "unknown"
         return []
     for row in answer["tables"]:
-        row["checks"] = summary(of_table(said, row["source"], row["table"]))
-    answer["checks"] = [each.to_json() for each in said if each.state != PASSED]
-    return said
+        row["checks"] = summary(of_table(found.checks, row["source"], row["table"]))
+    answer["checks"] = [each.to_json() for each in found.checks if each.state != PASSED]
+    return found.checks
 
 
-def _component(state: ComponentState, *, alive: bool) -> dict[str, Any]:
+def _components(state: StackState | None, supervisor: int | None) -> list[dict[str, Any]]:
+    found = state.components if state else ()
+    held = resident_bytes(c.pid for c in found if c.pid) if supervisor else {}
+    return [_component(c, alive=bool(supervisor), held=held.get(c.pid or 0)) for c in found]
+
+
+def _component(state: ComponentState, *, alive: bool, held: int | None) -> dict[str, Any]:
     health = state.health if alive else STOPPED
     return {
         "name": state.name,
         "health": health,
         "pid": state.pid if alive else None,
         "address": state.address,
-        "rss_bytes": resident_bytes(state.pid) if alive and state.pid else None,
+        "rss_bytes": held,
         "restarts": state.restarts,
         "since": state.since,
         "started_in": state.started_in,
@@ -94,12 +99,6 @@ def _addresses(home: Home) -> dict[str, str]:
         environment |= {f"dsn_{name}": f"postgresql://{name}_cdc@{at}/{name}" for name in ("world", "bank")}
         environment["passwords"] = str(home.secrets)
     return {name: value for name, value in environment.items() if "SECRET_ACCESS" not in name}
-
-
-def _tables() -> list[dict[str, Any]]:
-    from cdc_assets.volumetry.chain_status import chain_status
-
-    return [chain.to_json() for chain in chain_status()]
 
 
 def _print(answer: dict[str, Any], said: Sequence[CheckVerdict]) -> None:

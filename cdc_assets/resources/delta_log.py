@@ -148,9 +148,8 @@ def _folded(table: Any) -> Folded | None:
 
 def _rows(table: Any) -> int:
     """Rows of the table's files, deletion vectors taken off; of a table with soft deletes, those that are not deleted."""
-    import pyarrow as pa
-
-    actions = pa.table(table.get_add_actions(flatten=True))
+    # Read as delta-rs gives it: pyarrow.table() loads pandas, 0.4 s of every `cdc status`.
+    actions = table.get_add_actions(flatten=True)
     records = sum(value or 0 for value in actions["num_records"].to_pylist())
     name = "deletionVector.cardinality"
     removed = sum(v or 0 for v in actions[name].to_pylist()) if name in actions.column_names else 0

@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-import psutil
-
 from cdc_assets.stack import orphans, plan
 from cdc_assets.stack.adopted import adopt_sources
 from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars import at_hand, download
 from cdc_assets.stack.jars.lockfile import Jar, read_lock
@@ -27,7 +26,6 @@ from cdc_assets.stack.java import share_classes
 from cdc_assets.stack.logs import open_log, tail
 from cdc_assets.stack.machine import is_busy
 from cdc_assets.stack.state import HEALTHY, StackState, read_state
-from cdc_assets.stack.supervisor import running
 
 _POLL = 0.2
 
@@ -47,7 +45,7 @@ def fetch_jars(jars: Iterable[Jar], progress: download.Progress | None = None) -
 def start(home: Home, *, brokers: int | None = None) -> bool:
     """A supervisor runs for this home afterwards; False when one did already."""
     home.create()
-    if pid := running(home):
+    if pid := supervisor_pid(home):
         adopt_sources(home, pid)
         _forgive(home, pid)
         return False
@@ -70,7 +68,7 @@ def start(home: Home, *, brokers: int | None = None) -> bool:
         os.close(log)
     # Two seconds where the machine has nothing else to do. One that has ended is told at once.
     deadline = time.monotonic() + 300
-    while not (running(home) and read_state(home)):
+    while not (supervisor_pid(home) and read_state(home)):
         if process.poll() is not None or time.monotonic() > deadline:
             file = home.log("supervisor")
             last = (tail(file, 1) or ["it printed nothing"])[0]
@@ -101,7 +99,7 @@ def wait_healthy(
     began = time.monotonic()
     while True:
         state = read_state(home)
-        if state is None or not running(home):
+        if state is None or not supervisor_pid(home):
             file = home.log("supervisor")
             last = (tail(file, 1) or ["it printed nothing"])[0]
             raise StackError("supervisor", f"ended: {last}", "./cdc up", log=file)
@@ -126,12 +124,12 @@ def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, tim
         timeout: seconds until the supervisor is killed.
         discard: the data is removed next, so nothing is flushed.
     """
-    pid = running(home)
+    pid = supervisor_pid(home)
     if not pid:
         return False
     os.kill(pid, signal.SIGUSR1 if discard else signal.SIGTERM)
     deadline = time.monotonic() + timeout
-    while running(home):
+    while supervisor_pid(home):
         if time.monotonic() > deadline:
             # Its children follow it: they die with their parent.
             os.kill(pid, signal.SIGKILL)
@@ -153,18 +151,3 @@ def wipe(home: Home) -> None:
         reason = f"{home.root} holds files but no config.json: it is not a folder of this stack"
         raise StackError("down", reason, "remove it by hand, or set CDC_HOME")
     shutil.rmtree(home.root)
-
-
-def resident_bytes(pid: int) -> int:
-    """Memory of a process and its children; shared pages are counted once (PSS) where the kernel tells."""
-    total = 0
-    try:
-        process = psutil.Process(pid)
-        for member in (process, *process.children(recursive=True)):
-            try:
-                total += member.memory_full_info().pss
-            except psutil.AccessDenied:
-                total += member.memory_info().rss
-    except psutil.NoSuchProcess:
-        return total
-    return total

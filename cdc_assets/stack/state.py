@@ -60,7 +60,7 @@ def write_state(home: Home, state: StackState) -> None:
 
 
 def read_state(home: Home) -> StackState | None:
-    """What the last supervisor wrote; it may be gone since (see `supervisor.running`)."""
+    """What the last supervisor wrote; it may be gone since (see `holder.supervisor_pid`)."""
     raw: dict[str, Any] = read_json(home.state)
     if not raw:
         return None

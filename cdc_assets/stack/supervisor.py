@@ -29,19 +29,6 @@ _ROTATE_EVERY = 30.0
 _HOLD_BUCKETS = ("s3", "gcs")
 
 
-def running(home: Home) -> int | None:
-    """The pid of the supervisor that holds this home, if there is one."""
-    try:
-        with home.lock.open("r", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return int(file.read() or 0) or None
-    except FileNotFoundError:
-        return None
-    return None
-
-
 class Supervisor:
     """All components of one site."""
 

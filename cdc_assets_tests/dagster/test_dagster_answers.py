@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.cli.status import judge
+from cdc_assets.cli.status_answers import Answers, ask_checks
 from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets_tests.dagster.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
@@ -80,7 +81,8 @@ def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool
 def status_of_tables() -> tuple[dict[str, str], list[str]]:
     """As `cdc status` shows them, and what has failed."""
     answer: dict[str, Any] = {"tables": [{"source": "feeds", "table": table} for table in ("prices", "plain")]}
-    failed = [each.place for each in judge(answer) if each.state == "failed"]
+    said, unknown = ask_checks()
+    failed = [each.place for each in judge(answer, Answers(checks=said, checks_unknown=unknown)) if each.state == "failed"]
     return {row["table"]: row["checks"] for row in answer["tables"]}, failed
 
 

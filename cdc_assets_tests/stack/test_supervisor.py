@@ -17,11 +17,11 @@ import pytest
 from cdc_assets.stack import orphans, start
 from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.logs import rotate, tail
 from cdc_assets.stack.plan import load
 from cdc_assets.stack.state import ComponentState, StackState, read_state
-from cdc_assets.stack.supervisor import running
 from cdc_assets_tests.stack_fixture import environment_of
 
 pytestmark = pytest.mark.stack
@@ -82,7 +82,7 @@ def test_a_killed_component_comes_back_with_its_data(home: Home) -> None:
 
 
 def test_after_kill_9_of_everything_nothing_is_left_and_up_works(home: Home) -> None:
-    pid = running(home)
+    pid = supervisor_pid(home)
     assert pid
     ports = dict(read_json(home.config)["ports"])
     family = psutil.Process(pid).children(recursive=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer
+from deltalake import write_deltalake
 
 from cdc_assets.cli import app
 from cdc_assets.cli.verbs import VERBS
@@ -58,6 +61,18 @@ def test_a_verb_is_described_without_dagster(verb: str) -> None:
     told, found = loaded(verb, "--help")
     assert "--help" in told
     assert found & {"dagster", "pyspark"} == set()
+
+
+def test_rows_of_a_table_are_counted_without_pandas(tmp_path: Path) -> None:
+    """`cdc status` counts them of each table; pyarrow's table() loads pandas, a third of what the verb took."""
+    table = tmp_path / "table"
+    write_deltalake(str(table), pa.table({"a": [1, 2, 3]}))
+    script = (
+        "import sys; from cdc_assets.cli.status import status; from cdc_assets.resources.delta_log import silver_rows; "
+        f"print(silver_rows({str(table)!r}), *({{'pandas', 'pyarrow', 'cdc_assets.stack.plan'}} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "3\n"
 
 
 def test_a_negative_timeout_is_refused() -> None:
