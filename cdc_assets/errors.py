@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cdc_assets.quantity import quantity
+
 
 class CdcAssetsError(Exception):
     """Root of every error that this package raises on purpose."""
@@ -86,7 +88,7 @@ class TableFailuresError(CdcAssetsError):
 
     def __init__(self, layer: str, failures: dict[str, str]) -> None:
         lines = "\n".join(f"  {table}: {reason}" for table, reason in sorted(failures.items()))
-        super().__init__(f"{layer}: {len(failures)} table(s) failed, all others are done:\n{lines}")
+        super().__init__(f"{layer}: {quantity(len(failures), 'table')} failed, all others are done:\n{lines}")
         self.failures = failures
 
 

@@ -16,6 +16,7 @@ from spark.commits import Folded, fold_silver, surviving
 from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError
 from spark.failures import SPARK_FAILURES, described
 from spark.identifiers import table_at
+from spark.quantity import quantity
 
 T = TypeVar("T")
 FIRST_LOOK = 20
@@ -95,7 +96,8 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
                 written = commit.count("numOutputRows")
                 if rows is not None and written != rows:
                     raise CommitNotFoundError(
-                        f"{path} version {commit.version}: {written} rows written, {rows} read (operation {operation_id}); "
+                        f"{path} version {commit.version}: {quantity(written, 'row')} written, "
+                        f"{rows} read (operation {operation_id}); "
                         "do not run it again before the difference is understood"
                     )
                 return commit

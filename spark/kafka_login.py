@@ -120,7 +120,7 @@ def referred(value: str) -> str | None:
 def _complaints(values: Mapping[str, str]) -> Iterator[str]:
     unknown = sorted(set(values) - set(KEYS))
     if unknown:
-        yield f"{', '.join(unknown)}: not known here; a login has {', '.join(KEYS)}. Take the line(s) out"
+        yield f"{', '.join(unknown)}: not known here; a login has {', '.join(KEYS)}. Take that out"
     if odd := [key for key, value in values.items() if "${" in value and not referred(value)]:
         yield f"{odd[0]}: a reference is ${{dir:/FOLDER:FILE}}, and the whole value"
     protocol = values.get("security.protocol")

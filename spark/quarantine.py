@@ -26,6 +26,7 @@ from spark.fold import behind
 from spark.identifiers import literal, table_at
 from spark.positions.layout import EPOCH_WIDTH
 from spark.problems import FOUND_NO_ROW, NO_ROW
+from spark.quantity import quantity
 from spark.specs import SilverSpec
 from spark.statement import execute
 
@@ -175,7 +176,8 @@ def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
     first = held.orderBy("topic", "partition", "offset").first()
     assert first is not None
     raise QuarantineFullError(
-        f"table {spec.table}: {count} records in quarantine, its limit is {spec.quarantine_limit}; the first is topic "
+        f"table {spec.table}: {quantity(count, 'record')} in quarantine, its limit is {spec.quarantine_limit}; the first is "
+        "topic "
         f"{first.topic} partition {first.partition} offset {first.offset}: {first.message}; silver was not changed. Look at them "
         "(cdc quarantine list), then mend the cause, drop them, or raise quarantine.max_records"
     )

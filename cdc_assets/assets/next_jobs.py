@@ -12,6 +12,7 @@ from cdc_assets.assets.record_form import catalogue_of
 from cdc_assets.assets.silver import history_spec, last_known_table, silver_spec
 from cdc_assets.errors import DatabaseError, NothingToRunError, TopicGapError
 from cdc_assets.ledger.count import ledger_spec
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
@@ -35,7 +36,7 @@ def next_bronze(platform: Platform, source: BaseSource, tables: Sequence[Table])
         raise TopicGapError("; ".join(troubles.values()))
     planned = plan_batches(source, found)
     if not planned:
-        raise NothingToRunError(f"bronze of {source.name} holds all that its {len(tables)} topic(s) hold")
+        raise NothingToRunError(f"bronze of {source.name} holds all that is in its {quantity(len(tables), 'topic')}")
     return bronze_spec(platform, source, found, planned[0], "spec"), len(planned)
 
 

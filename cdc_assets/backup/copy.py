@@ -18,6 +18,7 @@ from cdc_assets.backup.layout import Ranges, object_name, table_prefix
 from cdc_assets.backup.manifest import Manifest, ManifestObject, Plan
 from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
 from cdc_assets.errors import BackupError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from spark.commits import TopicState
@@ -134,7 +135,8 @@ class _Copy:
         """The end of bronze is reached: is that all that its commits say?"""
         if records != self.state.records:
             raise BackupError(
-                f"{self.source}/{self.state.table}: bronze has {records} rows of {self.topic} at version {self.version}, its "
+                f"{self.source}/{self.state.table}: bronze has {quantity(records, 'row')} of {self.topic} at version "
+                f"{self.version}, its "
                 f"commits say {self.state.records}: find out which rows are missing or doubled before backing it up"
             )
 

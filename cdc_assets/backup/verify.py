@@ -24,6 +24,7 @@ from cdc_assets.backup.layout import (
 )
 from cdc_assets.backup.manifest import Manifest, ManifestObject
 from cdc_assets.errors import BackupError, StoreError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed, bronze_rows_below
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
 
@@ -112,12 +113,13 @@ def _chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
         at.update({p: end for p, (_, end) in manifest.plan.ranges.items()})
         counted = sum(item.records for item in manifest.objects)
         if counted != manifest.records or sum(manifest.by_op.values()) != manifest.records:
-            yield f"{manifest.key}: {manifest.records} records, {counted} in its objects, by kind {dict(manifest.by_op)}"
+            yield f"{manifest.key}: {quantity(manifest.records, 'record')}, "
+            f"{counted} in its objects, by kind {dict(manifest.by_op)}"
         epoch_records, total = epoch_records + manifest.records, total + manifest.records
         said = (dict(manifest.positions), manifest.epoch_records, manifest.records_total)
         if said != (at, epoch_records, total):
             yield (
-                f"{manifest.key}: the backup up to here has {total} records and ends at {at}, "
+                f"{manifest.key}: the backup up to here has {quantity(total, 'record')} and ends at {at}, "
                 f"it says {manifest.records_total} and {dict(manifest.positions)}"
             )
             # Go on from what it says: one manifest that is gone is one difference, not one for each after it.
@@ -126,9 +128,9 @@ def _chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
 
 def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredObject | None, *, deep: bool) -> str | None:
     if found is None:
-        return f"{item.key} is missing ({item.records} records, offsets {item.min_offset} to {item.max_offset})"
+        return f"{item.key} is missing ({quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset})"
     if found.size != item.size:
-        return f"{item.key} has {found.size} bytes, its manifest says {item.size}"
+        return f"{item.key} has {quantity(found.size, 'byte')}, its manifest says {item.size}"
     if not deep and found.md5 == item.md5:
         return None
     try:
@@ -167,5 +169,6 @@ def _against_bronze(what: str, table: str, manifests: list[Manifest], bronze_pat
     held = sum(manifest.epoch_records for manifest in last.values())
     if rows == held:
         return max(0, records - held), []
-    text = f"{what}: the backup holds {held} records up to {dict(newest.positions)}, bronze has {rows} rows there"
+    text = f"{what}: the backup holds {quantity(held, 'record')} up to {dict(newest.positions)}"
+    text += f", bronze has {quantity(rows, 'row')} there"
     return max(0, records - held), [text]

@@ -119,7 +119,7 @@ def shortened(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-    return f"{text[:_LONGEST]}… ({len(text):,} characters, md5 {digest})"
+    return f"{text[:_LONGEST]}… ({quantity(len(text), 'character', form=',')}, md5 {digest})"
 
 
 def of_backup(report: VerifyReport) -> Evidence:

@@ -9,6 +9,7 @@ from cdc_assets import names
 from cdc_assets.checks.evidence import of_error
 from cdc_assets.checks.result import check_result
 from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Source
 from cdc_assets.registry.mysql import MySql
@@ -100,5 +101,5 @@ def of_flow(found: Flow | CdcAssetsError) -> tuple[bool, str, dict[str, Any]]:
     moved = {name for name, changes in found.changes.items() if changes > 0} | {
         name for name, seen in found.events.items() if seen
     }
-    told = f"{len(moved)} of {len(found.events)} table(s) changed at the source since the last check; none is silent"
+    told = f"{len(moved)} of {quantity(len(found.events), 'table')} changed at the source since the last check; none is silent"
     return True, told + (f"; {found.unread}" if found.unread else ""), metadata

@@ -17,6 +17,7 @@ from cdc_assets.assets.ledger import markdown
 from cdc_assets.checks.result import check_result
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
 from cdc_assets.ledger.read import WindowCount, places, read_windows
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.platform import Platform
@@ -87,7 +88,8 @@ def _late(key: dg.AssetCheckKey, source: BaseSource, windows: list[WindowCount])
     metadata = {"cdc/late_events": late, "cdc/too_late_events": too_late, "cdc/late_by_seconds": by}
     shown = {"cdc/changed_windows": dg.MetadataValue.md(markdown(changed[-SHOWN:]))} if changed else {}
     declared = source.ledger
-    text = f"{late + too_late} event(s) changed {len(changed)} closed window(s), up to {by:.0f} s after their end"
+    changes = f"{quantity(late + too_late, 'event')} changed {quantity(len(changed), 'closed window')}"
+    text = f"{changes}, up to {by:.0f} s after their end"
     if too_late:
         text += f"; {too_late} of them later than allowed_lateness"
     passed = not too_late or declared.late == "accept"

@@ -8,6 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.checks.result import check_result
 from cdc_assets.preflight import Report, preflight
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.platform import Platform
 
@@ -40,7 +41,8 @@ def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckRes
     """
     bad = (*report.failures, *report.warnings)
     held = len(report.findings) - len(bad)
-    text = "; ".join(f"{f.subject} {f.message}. Mend: {f.mend}" for f in bad[:5]) or f"{held} rules hold at {report.place}"
+    wrong = "; ".join(f"{f.subject} {f.message}. Mend: {f.mend}" for f in bad[:5])
+    text = wrong or f"{quantity(held, 'rule')} kept at {report.place}"
     rows = [dg.TableRecord({k: str(v) for k, v in f.to_json().items()}) for f in bad]
     metadata = {
         "cdc/failures": len(report.failures),

@@ -11,6 +11,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.checks.result import check_result
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from spark.schema.ledger import Ledger, diff
@@ -37,11 +38,12 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     old = rows_up_to(path, renewals[-1]) if renewals else 0
     if old != 0:
         what = (
-            f"the table was dropped and made again at the source, and {'some' if old is None else f'at least {old}'} rows are "
-            "of the one before: have Debezium read it whole (docs/schema-changes.md), or declare drop_table: ignore"
+            f"the table was dropped and made again at the source, and "
+            f"{'some rows' if old is None else 'at least ' + quantity(old, 'row')} of the one before "
+            "stayed: have Debezium read it whole (docs/schema-changes.md), or declare drop_table: ignore"
         )
     elif waiting:
-        said = ", ".join(f"{c} ({'unknown' if n is None else n} rows)" for c, n in waiting.items())
+        said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
         what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
     else:
         what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"

@@ -9,6 +9,7 @@ import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.quantity import quantity
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
@@ -62,7 +63,7 @@ def _preview(sources: list[str] | None, output: str) -> int:
         for line in (line for each in found for line in each.lines()):
             print(line)
         if all(each.summary == "same" for each in found):
-            print(f"{len(found)} connector(s) are as declared", file=sys.stderr)
+            print(f"{quantity(len(found), 'connector')} as declared", file=sys.stderr)
     if any(each.summary == "refused" for each in found):
         return 2
     return 0 if all(each.summary == "same" for each in found) else 1

@@ -11,6 +11,7 @@ import typer
 from cdc_assets import settings
 from cdc_assets.cli.progress import Components, console
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets.stack import start
 from cdc_assets.stack.home import Home
 
@@ -26,7 +27,7 @@ def down(
     """Stop the stack. --wipe first names what stays in databases of yours, and the command that removes it."""
     home = Home(settings.home())
     if wipe:
-        print(f"{home.root}: databases, topics, backups in the embedded stores, and {_tables(home)} Delta table(s)")
+        print(f"{home.root}: databases, topics, backups in the embedded stores, and {quantity(_tables(home), 'Delta table')}")
         for told in _tell_traces_outside(home):
             print(told, file=sys.stderr)
     if dry_run:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HISTORY, HistoryResult
 from cdc_assets.reconcile.slices import Share
@@ -43,7 +44,7 @@ def _heal_and_prove(
     except (CdcAssetsError, SparkJobError) as error:
         print(f"{result.table}: its history is not healed: {error}", file=sys.stderr)
         return replace(result, healed=0)
-    print(f"{result.table}: {keys} key(s) of its history folded again from bronze", file=sys.stderr)
+    print(f"{result.table}: {quantity(keys, 'key')} of its history folded again from bronze", file=sys.stderr)
     return replace(histories.prove(platform, source, table, part=part, timeout=timeout), healed=keys)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.loader import load_sources
 
 
@@ -43,7 +44,8 @@ def reload(
     if dry_run:
         _print_plan(answer)
         return
-    counted = f"{answer['assets']} assets, {answer['checks']} checks and {answer['jobs']} jobs of {len(sources)} sources"
+    assets, checks, jobs = (quantity(answer[f"{noun}s"], noun) for noun in ("asset", "check", "job"))
+    counted = f"{assets}, {checks} and {jobs} of {quantity(len(sources), 'source')}"
     print(f"{', '.join(answer['locations'])} at {url} has {counted}; their sensors run; {answer['seconds']} s")
 
 

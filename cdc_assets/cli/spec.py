@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.quantity import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.registry.models import BaseSource, Table
@@ -29,7 +30,7 @@ def spec(
     if job == "bronze":
         bronze, jobs = next_jobs.next_bronze(platform, found, tables)
         if jobs > 1:
-            print(f"the first of {jobs} jobs: ask again when it has run", file=sys.stderr)
+            print(f"the first of {quantity(jobs, 'job')}: ask again when it has run", file=sys.stderr)
         print(bronze.to_json())
     elif job == "ledger":
         print(next_jobs.next_ledger(platform, found, tables).to_json())

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cdc_assets.quantity import quantity
+
 _WIDE = 140
 _LAGS = ("mirror_lag", "bronze_lag", "silver_lag", "history_lag")
 # Figures of the chain; what is wrong with it has a line of its own.
@@ -25,7 +27,7 @@ def print_components(console: Console, components: Sequence[Mapping[str, Any]], 
     for c in components:
         memory = f"{c['rss_bytes'] / 2**20:.0f} MB" if c["rss_bytes"] else ""
         colour = "green" if c["health"] == "healthy" else "red"
-        again = f", {c['restarts']} restarts" if c["restarts"] and not wide else ""
+        again = f", {quantity(c['restarts'], 'restart')}" if c["restarts"] and not wide else ""
         row = [c["name"], f"[{colour}]{c['health']}{again}[/]", str(c["pid"] or ""), c["address"], memory]
         if wide:
             since = f"{time.time() - c['since']:.0f} s" if c["since"] else ""

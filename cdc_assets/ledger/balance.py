@@ -36,7 +36,7 @@ class Hop:
             first = self.differing[0]
             values = f"{_side(first, here)} in {here}, {_side(first, there)} in {there}"
             window = f"{first.start:%Y-%m-%d %H:%M} {first.op}"
-            return f"{len(self.differing)} window(s) do not balance; the first is {window}: {values}"
+            return f"{quantity(len(self.differing), 'window')} out of balance; the first is {window}: {values}"
         if self.uncounted:
             return f"not counted: {self.uncounted}"
         return f"{quantity(self.left or 0, 'event')} in {here} and in {there}, equal in every window"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from cdc_assets.mirroring.memory import Seen
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.kafka import TopicState
 
 Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring", "open", "halted"]
@@ -78,7 +79,7 @@ def expiring(topic: str, partition: int, *, oldest_ms: int, records: int, retent
     if retention_ms < 0 or left > retention_ms / 2:
         return None
     message = (
-        f"topic {topic} partition {partition}: the oldest of up to {records} record(s) that are not copied yet expires in "
+        f"topic {topic} partition {partition}: the oldest of up to {quantity(records, 'record')} not copied yet expires in "
         f"{max(0, left) / 1000:.0f} s (retention {retention_ms / 1000:.0f} s)"
     )
     return Finding("expiring", partition, None, message)

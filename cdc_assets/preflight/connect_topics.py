@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets import names, settings
 from cdc_assets.preflight.finding import Finding
+from cdc_assets.quantity import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState
@@ -103,12 +104,11 @@ def _one(use: str, name: str, state: TopicState | None, kafka: Cluster, *, writt
         change = f"--alter --topic {name} --add-config cleanup.policy=compact"
         return Finding(CHECK, "fail", name, message, f"kafka-configs.sh {kafka.tool_options} {change}")
     if use == "configs" and len(state.ranges) != 1:
-        message = (
-            f"has {len(state.ranges)} partitions: configs have no order across them, and its worker refuses to start with it"
-        )
+        several = quantity(len(state.ranges), "partition")
+        message = f"has {several}: configs have no order across them, and its worker refuses to start with it"
         return Finding(CHECK, "fail", name, message, "stop the workers, make it again with 1 partition, start them, cdc apply")
     copies, wanted = kafka.replicas([name])[name], min(_COPIES, kafka.brokers())
     if copies < wanted:
-        message = f"is kept in {copies} copy(s) on {wanted} or more brokers: it is lost with one of them"
-        return Finding(CHECK, "warn", name, message, f"kafka-reassign-partitions.sh: give {name} {wanted} replicas")
-    return Finding(CHECK, "ok", name, f"compacted, {len(state.ranges)} partition(s), {copies} copy(s)")
+        message = f"is kept in {quantity(copies, 'copy')} on {wanted} or more brokers: it is lost with one of them"
+        return Finding(CHECK, "warn", name, message, f"kafka-reassign-partitions.sh: give {name} {quantity(wanted, 'replica')}")
+    return Finding(CHECK, "ok", name, f"compacted, {quantity(len(state.ranges), 'partition')}, {quantity(copies, 'copy')}")

@@ -69,7 +69,7 @@ def _database(mode: str, minimal: str, _: str, hours: float | None) -> Iterator[
 
 def _redo(groups: int, size: float | None) -> Iterator[Finding]:
     if size is not None and size < LEAST_REDO_MB:
-        message = f"its {groups} redo logs have {size:.0f} MB: they switch often, and mining slows down"
+        message = f"its redo logs ({groups}) have {size:.0f} MB: they switch often, and mining slows down"
         yield Finding("redo_size", "warn", "database", message, "ALTER DATABASE ADD LOGFILE SIZE 1G, once for each group")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cdc_assets import names
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import Source
 
 # From here on a person should look: an ordinary lag of our own chain stays below some 16-MB segments.
@@ -86,12 +87,12 @@ def _failover(name: str, facts: PostgresFacts, *, failover: bool) -> Iterator[Fi
     if not server["standbys"] or failover:
         return
     if server["version"] < 170000:
-        message = f"the server has {server['standbys']} standby(s), and slots survive a failover only from version 17 on"
+        message = f"the server has {quantity(server['standbys'], 'standby')}: slots survive a failover only from version 17 on"
         yield Finding("slot_failover", "warn", name, message, "after a failover: a new snapshot")
         return
     mend = (
         f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', false, false, true) before the first start of the "
         "connector (an existing one: ALTER_REPLICATION_SLOT over a replication connection), and sync_replication_slots = on"
     )
-    message = f"the server has {server['standbys']} standby(s), and the slot is not for them: a failover loses it"
+    message = f"the server has {quantity(server['standbys'], 'standby')}, and the slot is not for them: a failover loses it"
     yield Finding("slot_failover", "warn", name, message, mend)

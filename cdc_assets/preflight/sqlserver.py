@@ -10,6 +10,7 @@ from typing import Any
 
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.preflight.sql_text import identifier
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 
 Rows = Sequence[Sequence[Any]]
@@ -102,9 +103,7 @@ def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple
         message = "has both of its two capture instances: the next column has no place; drop the older one once it is read out"
         yield Finding("capture_instance", "warn", name, message, mend)
     elif instances[0][1] > 0:
-        message = (
-            f"has {instances[0][1]} column(s) that its capture instance {instances[0][0]} does not: their values are in no event"
-        )
+        message = f"has {quantity(instances[0][1], 'column')} that capture instance {instances[0][0]} has not: no event has them"
         yield Finding("capture_instance", "fail", name, message, f"{enable}, @capture_instance = N'{schema}_{short}_2'")
     else:
         yield Finding("table_cdc", "ok", name, "is tracked, with all its columns" + ("" if key else "; it has no primary key"))

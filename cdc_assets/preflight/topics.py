@@ -75,7 +75,7 @@ def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Findin
     """https://debezium.io/documentation/reference/stable/connectors/mysql.html#mysql-schema-history-topic"""
     begins = max((begin for begin, _ in state.ranges.values()), default=0)
     if begins > 0:
-        message = f"its first {begins} records are gone: the connector cannot read its log with the definitions of then"
+        message = f"its records below offset {begins} are gone: the connector cannot read its log with the definitions of then"
         # Debezium reads the tables' definitions of now into it: wrong when DDL came behind the stored offsets.
         mend = f"with no DDL since: capture: {{snapshot: recovery}}, cdc apply {source.name}, then take it out again"
         return Finding("schema_history", "fail", state.name, message, mend)

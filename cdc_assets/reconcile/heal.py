@@ -23,6 +23,7 @@ from cdc_assets.assets.record_form import catalogue_of
 from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.signals import collection, unsignalled
 from cdc_assets.errors import DatabaseError
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import key_signals
 from cdc_assets.reconcile.result import Difference, TableResult
 from cdc_assets.registry.mariadb import MariaDb
@@ -76,7 +77,7 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
         return
     if not isinstance(source, Source):
         raise DatabaseError(
-            f"{source.name}/{spec.table}: {len(differences)} key(s) are not in bronze as they are in the topic, and "
+            f"{source.name}/{spec.table}: {quantity(len(differences), 'key')} not in bronze as in the topic, and "
             "nobody can be asked to send them again; if the topic still holds their records, build the table anew from it"
         )
     if unsignalled(table.id):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.result import EQUAL, NOT_COMPARED
 
 HISTORY, SILVER, EITHER = "history", "silver", "history or silver"
@@ -63,7 +64,7 @@ class HistoryResult:
     def sentence(self) -> str:
         """For people, in one line."""
         part = "" if self.share == "1/1" else f" (share {self.share})"
-        counted = f"{self.versions:,} versions, {self.current:,} of them current{part}"
+        counted = f"{quantity(self.versions, 'version', form=',')}, {self.current:,} of them current{part}"
         if self.verdict == NOT_COMPARED:
             before = f"a part that was wrong before (share {self.share}) " if self.earlier else ""
             proven = f"; {counted}: no other fault was found" if self.version is not None else ""
@@ -75,4 +76,4 @@ class HistoryResult:
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         still = " still" if self.earlier else ""
         unfolded = f"; not folded again: {self.reason}" if self.reason else ""
-        return f"{self.keys_differing} key(s){still} wrong in {counted}: {told}{unfolded}{left_out}"
+        return f"{quantity(self.keys_differing, 'key')}{still} wrong in {counted}: {told}{unfolded}{left_out}"

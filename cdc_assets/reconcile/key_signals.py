@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -34,7 +35,8 @@ def ask(source: UnaskedSource, table: Table, spec: SilverSpec, keys: Sequence[st
     declared = source.reconciliation.signals
     if declared is None:
         raise DatabaseError(
-            f"source {source.name} declares no signal table, so its connector cannot be asked for {len(keys)} key(s): make one "
+            f"source {source.name} declares no signal table, so its connector cannot be asked for {quantity(len(keys), 'key')}: "
+            "make one "
             "with the columns id varchar(42) primary key, type varchar(32), data varchar(2048) (MongoDB: a collection), let the "
             "connector's role and ours write to it, declare it (reconciliation: {signals: schema.table}), and cdc apply"
         )

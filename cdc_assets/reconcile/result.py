@@ -92,7 +92,7 @@ class TableResult:
         if self.verdict == NOT_COMPARED:
             before = f"a part that differed before (share {self.share}) " if self.earlier else ""
             return f"{before}could not be compared: {self.reason}"
-        moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({self.suspects} suspects read again)"
+        moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({quantity(self.suspects, 'suspect')} read again)"
         at = f"{moment}, {quantity(self.source_rows or 0, 'row', form=',')} in the source, {self.silver_rows:,} in silver"
         if self.looked_up is not None:
             at += f", {quantity(self.looked_up, 'key', form=',')} of silver looked up in the source"
@@ -104,7 +104,7 @@ class TableResult:
         for difference in self.differences:
             kinds[difference.kind] = kinds.get(difference.kind, 0) + 1
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "not told which"
-        buckets = f"; {self.buckets_differing} of {self.buckets} buckets" if self.buckets else ""
+        buckets = f"; {self.buckets_differing} of {quantity(self.buckets, 'bucket')}" if self.buckets else ""
         still = " still" if self.earlier else ""
         differ = "differs" if self.keys_differing == 1 else "differ"
         return f"{quantity(self.keys_differing, 'key')}{still} {differ} {at}{part}: {told}{buckets}{left_out}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
@@ -112,5 +113,7 @@ def await_replay(standby: PostgresDatabase, lsn: str, timeout: float) -> None:
             if behind <= 0:
                 return
             if time.monotonic() > until:
-                raise DatabaseError(f"the standby at {standby.place} has replayed up to {at}, {behind} bytes short of {lsn}")
+                raise DatabaseError(
+                    f"the standby at {standby.place} has replayed up to {at}, {quantity(behind, 'byte')} short of {lsn}"
+                )
             time.sleep(_POLL_SECONDS)

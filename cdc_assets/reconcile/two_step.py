@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill import MAX_ROWS
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
@@ -114,7 +115,7 @@ class _Look:
     @property
     def left_out(self) -> dict[str, str]:
         """For people."""
-        return {f"{self.left} row(s)": "the source's side does not tell of them (any more)"} if self.left else {}
+        return {quantity(self.left, "row"): "the source's side does not tell of them (any more)"} if self.left else {}
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class _Table:
         result = TableResult(
             table=f"{self.source.name}/{names.table_name(self.table)}",
             verdict=DIFFERENT if suspects.confirmed else NOT_COMPARED if suspects.pending else EQUAL,
-            reason=f"{len(suspects.pending)} key(s) were in flight in every round" if suspects.pending else "",
+            reason=f"{quantity(len(suspects.pending), 'key')} in flight in every round" if suspects.pending else "",
             lsn=self.places[-1],
             source_rows=look.source_rows,
             silver_rows=look.silver_rows,
@@ -204,7 +205,9 @@ class _Table:
             ours = type(ours)({(key, value): n for (key, value), n in ours.items() if known(key)})
         keys = frozenset(key for key, _ in (*(theirs - ours), *(ours - theirs)))
         if len(keys) > MAX_SUSPECTS:
-            raise DatabaseError(f"{len(keys)} keys differ at first sight, more than {MAX_SUSPECTS}: is silver far behind?")
+            raise DatabaseError(
+                f"{quantity(len(keys), 'key')} differ at first sight, more than {MAX_SUSPECTS}: is silver far behind?"
+            )
         return _Look(keys, theirs.total(), ours.total(), left=silver - ours.total())
 
     def _few_enough(self) -> None:
@@ -212,8 +215,8 @@ class _Table:
         parts = self.part[1] if isinstance(self.part, tuple) else 1
         if state is not None and state.rows // parts > MAX_ROWS:
             raise DatabaseError(
-                f"silver has {state.rows:,} rows, and the source's side does not tell of all keys: more than {MAX_ROWS:,} "
-                "would be looked at one by one; compare a share at a time (--share 1/8)"
+                f"silver has {quantity(state.rows, 'row', form=',')}, and the source's side tells not of all keys: more "
+                f"than {MAX_ROWS:,} would be looked at one by one; compare a share at a time (--share 1/8)"
             )
 
     def _round(self, text: RowText, suspects: Suspects) -> None:
@@ -231,7 +234,9 @@ class _Table:
 
 
 def _unread(records: int) -> dict[str, str]:
-    return {f"{records} record(s)": "could not be read, so nobody knows whose they are: cdc quarantine show"} if records else {}
+    return (
+        {quantity(records, "record"): "could not be read, so nobody knows whose they are: cdc quarantine show"} if records else {}
+    )
 
 
 def _difference(key: str, row: Texts | None, held: Suspect) -> Difference:

@@ -18,5 +18,5 @@ class DeclaredTable(Table):
     def _keys_are_columns(self) -> DeclaredTable:
         unknown = [key for key in self.keys or () if key not in self.columns]
         if unknown:
-            raise ValueError(f"key column(s) {', '.join(unknown)} are not among the columns {', '.join(self.columns)}")
+            raise ValueError(f"keys that are not among the columns {', '.join(self.columns)}: {', '.join(unknown)}")
         return self

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from cdc_assets.quantity import quantity
+
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s][^".]*)')
 
 
@@ -45,7 +47,7 @@ def parse_table(text: str) -> TableId:
             raise ValueError('a table is named schema.table, for example public.city or public."odd.name"')
         at += 1
     if len(parts) != 2:
-        raise ValueError(f"a table is named schema.table, this has {len(parts)} part(s)")
+        raise ValueError(f"a table is named schema.table, this has {quantity(len(parts), 'part')}")
     return TableId(parts[0], parts[1])
 
 

@@ -170,7 +170,7 @@ class Table(Rows):
     def _keys_are_kept(self) -> Table:
         lost = sorted(set(self.keys or ()) & set(self.except_column_list))
         if lost:
-            raise ValueError(f"key column(s) {', '.join(lost)} cannot be in except_column_list")
+            raise ValueError(f"keys cannot be in except_column_list: {', '.join(lost)}")
         return self
 
     @model_validator(mode="after")

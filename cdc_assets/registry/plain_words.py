@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cdc_assets.quantity import quantity
+
 Context = Mapping[str, Any]
 
 
@@ -20,7 +22,7 @@ def _among(context: Context) -> str:
 
 def _at_least(context: Context) -> str:
     least = int(context["min_length"])
-    return "must not be empty" if least == 1 else f"needs {least} entries or more"
+    return "must not be empty" if least == 1 else f"needs {quantity(least, 'entry')} or more"
 
 
 def _always(text: str) -> Callable[[Context], str]:

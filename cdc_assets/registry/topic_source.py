@@ -84,7 +84,7 @@ class TopicTable(DeclaredTable):
         listed = (*self.ignore_null_updates_column_list, *self.ignore_null_updates_except_column_list)
         unknown = [c for c in (*listed, self.columns_to_update) if c and c not in self.columns]
         if unknown:
-            raise ValueError(f"column(s) {', '.join(unknown)} are not among the columns {', '.join(self.columns)}")
+            raise ValueError(f"not among the columns {', '.join(self.columns)}: {', '.join(unknown)}")
         if self.columns_to_update and self.columns[self.columns_to_update].removesuffix(" not null") not in _TEXTS:
             raise ValueError(f"columns_to_update: {self.columns_to_update} lists columns: it is of type text[]")
         return self
@@ -113,7 +113,7 @@ class TopicSource(BaseSource):
     def _has_a_registry(self) -> TopicSource:
         avro = [table.name for table in self.tables if table.envelope in _AVRO]
         if avro and self.schema_registry is None:
-            raise ValueError(f"table(s) {', '.join(avro)} are in Avro: declare the schema_registry")
+            raise ValueError(f"{', '.join(avro)} in Avro: declare the schema_registry")
         return self
 
     @model_validator(mode="after")

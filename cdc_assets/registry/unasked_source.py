@@ -30,9 +30,9 @@ class UnaskedSource(CapturedSource):
     def _has_keys(self) -> UnaskedSource:
         keyless = [table.name for table in self.tables if not table.keys]
         if keyless:
-            raise ValueError(f"table(s) {', '.join(keyless)}: kind {self.database.kind} is not asked for keys, declare them")
+            raise ValueError(f"{', '.join(keyless)} without keys: kind {self.database.kind} is not asked for keys, declare them")
         if self.database.kind == "mongodb":
             other = [table.name for table in self.tables if table.keys != ("_id",)]
             if other:
-                raise ValueError(f"table(s) {', '.join(other)}: the key of a MongoDB collection is _id")
+                raise ValueError(f"{', '.join(other)}: the key of a MongoDB collection is _id")
         return self

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.errors import KafkaError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.kafka_client import ClientMaker
 
 Offsets = dict[str, dict[int, int]]
@@ -156,7 +157,8 @@ class KafkaCluster:
                 found = self._describe([name])[name]
         if len(found.partitions) != partitions:
             raise KafkaError(
-                f"topic {name} at {self.bootstrap} has {len(found.partitions)} partition(s), declared are {partitions}; "
+                f"topic {name} at {self.bootstrap} has {quantity(len(found.partitions), 'partition')}, declared are "
+                f"{partitions}; "
                 "changing the number breaks the order per key: declare what it has, or capture into a new topic"
             )
         self._apply_config(name, wanted)

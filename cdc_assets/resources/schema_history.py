@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_assets.errors import KafkaError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.kafka import KafkaCluster
 
@@ -66,4 +67,6 @@ def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any
     left = producer.flush(30.0)
     cluster.clients.refuse()
     if failed or left:
-        raise KafkaError(f"topic {topic} at {cluster.bootstrap}: {'; '.join(failed) or f'{left} record(s) not acknowledged'}")
+        raise KafkaError(
+            f"topic {topic} at {cluster.bootstrap}: {'; '.join(failed) or quantity(left, 'record') + ' not acknowledged'}"
+        )

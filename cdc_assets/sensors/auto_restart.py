@@ -17,6 +17,7 @@ from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decid
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
 from cdc_assets.incarnation.watch import refuse_other
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.platform import Platform
@@ -100,6 +101,7 @@ def _one(
     if action == "wait":
         return after, f"{name} has failed, next restart in {(state.due - now) / 60:.0f} min: {reason}", False
     if action in ("give up", "given up"):
-        line = f"{name} has failed again after {state.restarts} restarts, given up: {reason}. Mend it, then: cdc restart {name}"
+        after_all = quantity(state.restarts, "restart")
+        line = f"{name} has failed again after {after_all}, given up: {reason}. Mend it, then: cdc restart {name}"
         return after, line, action == "give up"
     return after, f"{name} runs again" if action == "recovered" else "", False

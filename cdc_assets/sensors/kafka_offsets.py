@@ -1,4 +1,4 @@
-"""One sensor per source: last stable offsets of all its mirrored topics against what the lake has committed.
+"""One sensor per source: last stable offsets of all its mirrored topics against what the lake has.
 
 One AdminClient call and a few reads of Delta logs per tick, no JVM. Runs are requested without a run key: Dagster
 would drop a repeated key even if its run failed (dagster-io/dagster#7130); runs under way are looked up instead.
@@ -48,7 +48,7 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
         minimum_interval_seconds=_TICK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         tags={SOURCE_TAG: source.name, DIGEST_TAG: loaded},
-        description=f"Last stable offsets of {len(source.tables)} mirrored topics against what the lake has committed.",
+        description=f"Last stable offsets of {quantity(len(source.tables), 'mirrored topic')} against what the lake has.",
     )
     def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
         now = time.time()

@@ -64,7 +64,7 @@ def decide(
     requests += [Request((n.table,), "once more after a failure") for n in failed]
     if due:
         total = sum(n.waiting for n in small)
-        requests.append(Request(tuple(n.table for n in small), f"up to {total} new records"))
+        requests.append(Request(tuple(n.table for n in small), f"up to {quantity(total, 'new record')}"))
     asked = {table for request in requests for table in request.tables}
     return tuple(requests), Waiting({table: at for table, at in since.items() if table not in asked})
 

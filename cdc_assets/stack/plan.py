@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from cdc_assets.quantity import quantity
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
@@ -83,7 +84,7 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     remembered = read_json(home.config)
     count = brokers or remembered.get("brokers", 1)
     if count != remembered.get("brokers", count):
-        reason = f"the data in {home.root} was made with {remembered['brokers']} broker(s) per cluster, not {count}"
+        reason = f"the data in {home.root} was made with {quantity(remembered['brokers'], 'broker')} per cluster, not {count}"
         raise StackError("kafka", reason, "./cdc down --wipe, then ./cdc up --brokers N")
     if count not in (1, 3):
         raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from cdc_assets.quantity import quantity
 from cdc_assets.stack import state as health
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError, StackError
@@ -194,7 +195,7 @@ class Watched:
         while self._starts and now - self._starts[0][0] > WINDOW:
             self._starts.popleft()
         if sum(counts for _, counts in self._starts) >= MAX_STARTS:
-            self._set(health.FAILED, f"{len(self._starts)} starts failed, the last one: {reason}")
+            self._set(health.FAILED, f"{quantity(len(self._starts), 'start')} failed, the last one: {reason}")
             return False
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** max(0, len(self._starts) - 1))
         self.state.restarts += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.mysql import MySql
@@ -45,7 +46,7 @@ class BinlogWitness:
             return Changes(dict.fromkeys(ids.values(), 0), {})
         events, unread = self.database.row_events(moved, _place(before), _place(now))
         counts = {name: events.get(id_, 0) for id_, name in ids.items()}
-        told = {name: f"{n} row event(s) in the binlog since the last check" for name, n in counts.items() if n}
+        told = {name: f"{quantity(n, 'row event')} in the binlog since the last check" for name, n in counts.items() if n}
         return Changes(counts, told, unread)
 
     def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:

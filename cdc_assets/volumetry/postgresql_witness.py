@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from cdc_assets.resources.databases.postgresql_activity import Counters, PostgresActivity
 from cdc_assets.volumetry.flow import Baseline, Changes
@@ -43,7 +44,7 @@ class PostgresWitness:
             was, is_ = Counters(**before["tables"][table.name]), Counters(**now["tables"][table.name])
             counts[table.name] = is_.changes - was.changes
             if table in quiet and counts[table.name] > 0 and self._committed(table, was, is_, before, now):
-                committed[table.name] = f"{counts[table.name]} row changes at the source since the last check"
+                committed[table.name] = f"{quantity(counts[table.name], 'row change')} at the source since the last check"
         return Changes(counts, committed)
 
     def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:

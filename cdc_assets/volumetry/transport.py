@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc_assets.errors import KafkaError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.volumetry.tally import PartitionTally, TopicTally, advance_to_counts, advance_to_offsets
 
@@ -63,13 +64,16 @@ def count_transport(
             )
         if there.first == 0 and rows != there.records:
             differences.append(
-                f"partition {p}: {there.records} committed records in {mirror.topic} below offset {cut[p]}, {rows} rows in bronze"
+                f"partition {p}: {quantity(there.records, 'committed record')} in {mirror.topic}"
+                f" below offset {cut[p]}, {quantity(rows, 'row')} in bronze"
             )
         if here.records < there.records:
-            differences.append(f"partition {p}: {there.records} records in {mirror.topic}, only {here.records} in {topic.topic}")
+            differences.append(
+                f"partition {p}: {quantity(there.records, 'record')} in {mirror.topic}, only {here.records} in {topic.topic}"
+            )
         elif here.digest != there.digest:
             differences.append(
-                f"partition {p}: the first {there.records} records of {mirror.topic} are not those of {topic.topic} "
+                f"partition {p}: the first {quantity(there.records, 'record')} of {mirror.topic} are not those of {topic.topic} "
                 f"(digest {there.digest} against {here.digest}): a record was lost, doubled or changed on the way"
             )
     return TransportCount(

@@ -157,7 +157,7 @@ def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, 
     newest = DeltaTable(lake.bronze_path).version()
     proof = proof_of(step, silver)
     found = prove(session, replace(proof, again=replace(proof.again, bronze_version=newest)))
-    assert found.not_folded == "bronze lacks 3 of the 60 record(s) that the history was made of"
+    assert found.not_folded == "bronze lacks 3 of the 60 records that the history was made of"
     assert [(d.key, d.kinds, d.columns) for d in found.damages] == [("5;", ("differs from silver's row",), ("v",))]
     with pytest.raises(NotComparableError, match="bronze lacks 3 of the 60"):
         history_mend.run(session, replace(proof.again, bronze_version=newest))

@@ -159,7 +159,7 @@ def test_a_ledger_that_was_counted_at_two_cuts_is_mended(chain: Chain, monkeypat
         chain.count()
     said, sums = chain.told()
     assert (sums["topic"], sums["mirror"]) == (2, 5)
-    assert said == ["2 window(s) do not balance; the first is 2026-01-01 00:05 u: 0 in topic, 2 in mirror"]
+    assert said == ["2 windows out of balance; the first is 2026-01-01 00:05 u: 0 in topic, 2 in mirror"]
     shutil.copytree(chain.ledger, tmp_path / "red")
     chain.arrive(Made("u", 1, 30, 8))
 

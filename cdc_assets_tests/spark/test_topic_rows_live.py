@@ -150,7 +150,7 @@ def test_rows_whose_records_are_gone_are_named_and_not_judged(ground: Ground) ->
     ground.broker.delete_before(ground.topic, ROWS // 2)
     found = ground.compare()
     assert found.verdict == "equal", found.sentence()
-    assert any(name.endswith("row(s)") for name in found.not_compared)
+    assert any(name.endswith((" row", " rows")) for name in found.not_compared)
     ground.session.sql(f"DELETE FROM delta.`{ground.silver}` WHERE id IN (1, {ROWS - 1})")
     found = ground.compare()
     assert {d.key for d in found.differences} == {f"{ROWS - 1};"}

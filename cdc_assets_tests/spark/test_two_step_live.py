@@ -153,5 +153,5 @@ def test_a_key_that_never_rests_is_in_flight(ground: Ground) -> None:
         stop.set()
         writer.join()
     assert found.verdict == "not compared", found.sentence()
-    assert found.reason == "1 key(s) were in flight in every round"
+    assert found.reason == "1 key in flight in every round"
     assert ground.compare().verdict == "equal"

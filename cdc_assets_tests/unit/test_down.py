@@ -29,14 +29,14 @@ def test_a_person_is_asked(home: Home) -> None:
     command = [sys.executable, "-m", "cdc_assets.cli", "down", "--wipe"]
     environment = {**os.environ, "CDC_HOME": str(home.root)}
     done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment, timeout=60, check=False)
-    assert "1 Delta table(s)" in done.stdout
+    assert "1 Delta table" in done.stdout
     assert done.returncode != 0
     assert home.root.exists()
 
 
 def test_a_script_says_so_by_the_option_alone_and_may_look_first(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_HOME", str(home.root))
-    assert "1 Delta table(s)" in CliRunner().invoke(app, ["down", "--wipe", "--dry-run"]).output
+    assert "1 Delta table" in CliRunner().invoke(app, ["down", "--wipe", "--dry-run"]).output
     assert CliRunner().invoke(app, ["down"]).exit_code == 0
     assert home.root.exists()
     refused = CliRunner().invoke(app, ["down", "--wipe"])

@@ -38,7 +38,7 @@ COUNTED: dict[str, Any] = {"version": 4, "silver_version": 3, "versions": 9, "cu
 FOUND = {
     EQUAL: HistoryResult("shop/a", EQUAL, **COUNTED),
     DIFFERENT: HistoryResult("shop/a", DIFFERENT, **COUNTED, keys_differing=1, differences=(WRONG,)),
-    NOT_COMPARED: HistoryResult("shop/a", NOT_COMPARED, reason="bronze lacks 3 of the 9 record(s)", **COUNTED),
+    NOT_COMPARED: HistoryResult("shop/a", NOT_COMPARED, reason="bronze lacks 3 of the 9 records", **COUNTED),
 }
 
 
@@ -90,7 +90,7 @@ def test_heal_folds_wrong_keys_again_and_proves_them(monkeypatch: pytest.MonkeyP
     assert healed == []
     told = CliRunner().invoke(app, ["reconcile", "shop", "--heal", "-o", "json"])
     assert (told.exit_code, healed) == (0, ["public.a"])
-    assert "shop/a: 1 key(s) of its history folded again from bronze" in told.stderr
+    assert "shop/a: 1 key of its history folded again from bronze" in told.stderr
     assert json.loads(told.stdout)[0]["history"]["healed"] == 1
 
 

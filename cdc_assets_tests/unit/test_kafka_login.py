@@ -139,7 +139,7 @@ def test_java_s_forms_are_read_as_java_reads_them() -> None:
 
 # What is wrong, and what is said of it: the file, the key, the next step.
 WRONG = {
-    "an unknown key": ({"ssl.truststore.password": "x"}, r"ssl\.truststore\.password: not known here; .*Take the line"),
+    "an unknown key": ({"ssl.truststore.password": "x"}, r"ssl\.truststore\.password: not known here; .*Take that out"),
     "no protocol": ({"security.protocol": None}, r"security\.protocol is missing; it is one of PLAINTEXT, SSL"),
     "another protocol": ({"security.protocol": "sasl"}, r"security\.protocol is 'sasl'"),
     "another mechanism": ({"sasl.mechanism": "GSSAPI"}, r"sasl\.mechanism is 'GSSAPI'; our clients know PLAIN, SCRAM"),

@@ -103,7 +103,7 @@ def test_what_does_not_balance_is_red_and_named(shop: Source, tmp_path: Path) ->
     assert all(passed for passed, _ in checked(shop, tmp_path).values())
     write(lake, [pane(1, "c", 3, topic=4), pane(7, "d", 2, applied=1, unaccounted=1)])
     found = checked(shop, tmp_path)
-    text = "1 window(s) do not balance; the first is 2026-03-01 00:01 c: 4 in topic, 3 in mirror"
+    text = "1 window out of balance; the first is 2026-03-01 00:01 c: 4 in topic, 3 in mirror"
     assert found["topic_mirror"] == (False, text)
     assert found["mirror_bronze"][0]
     assert found["bronze_fates"] == (False, text.replace("00:01 c: 4 in topic, 3 in mirror", "00:07 d: 2 in bronze, 1 in fates"))
@@ -111,7 +111,7 @@ def test_what_does_not_balance_is_red_and_named(shop: Source, tmp_path: Path) ->
     write(lake, [pane(1, "c", 1, "too_late"), pane(0, "c", 1, "late")])
     passed, said = checked(shop, tmp_path)["late_events"]
     assert not passed
-    assert said.startswith("2 event(s) changed 2 closed window(s), up to 90 s after their end; 1 of them later")
+    assert said.startswith("2 events changed 2 closed windows, up to 90 s after their end; 1 of them later")
 
 
 def test_a_ledger_that_was_never_counted_is_not_green(shop: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_expiring_in_the_second_half_of_the_retention(age_s: int, retention_s: i
         "t", 0, oldest_ms=now - age_s * 1000, records=3, retention_ms=retention_s * 1000 if retention_s > 0 else -1, now_ms=now
     )
     assert (warning is None) == (left is None)
-    assert warning is None or ("up to 3 record(s)" in warning.message and f"expires in {left}" in warning.message)
+    assert warning is None or ("up to 3 records" in warning.message and f"expires in {left}" in warning.message)
 
 
 def test_the_memory_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_before_it_the_connector_has_the_other_tables_only(shop: UnaskedSource) 
     [
         (Table(name="shop.new"), "shop.new is not declared: declare it first with its keys and columns"),
         ("shop.lines", "shop.lines has no column v, which the registry declares; it has: id, n"),
-        ("shop.lines", "shop.lines: key column(s) id may be NULL"),
+        ("shop.lines", "shop.lines: keys that may be NULL: id"),
     ],
 )
 def test_what_is_declared_is_held_against_the_catalogue(shop: UnaskedSource, table: Table | str, told: str) -> None:
@@ -124,6 +124,6 @@ def test_rows_that_no_event_deletes_are_told_with_no_command_that_would_refuse(
     said: list[str] = []
     verify.run(Work(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append))
     assert said == [
-        "shop.orders: 2 row(s) of its topic were deleted while it was not captured; no event tells silver: no command of ours "
+        "shop.orders: 2 rows of its topic deleted while it was not captured; no event tells silver: no command of ours "
         "mends that for kind mysql; cdc reconcile shop names them"
     ]

@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_in_plain_words(tmp_path: Path) -> None:
         "database.port: must be {env: NAME}, got 'abc'",
         "database.sslmode: no such value, got 'foo'; accepted: disable, prefer, require, verify-ca, verify-full",
         "tables.0.history: no such value, got 'scd3'; accepted: scd1, scd2",
-        "tables.0.name: a table is named schema.table, this has 1 part(s), got 'orders'",
+        "tables.0.name: a table is named schema.table, this has 1 part, got 'orders'",
         "tables.0.quarantine.max_records: must be 0 or more, got -1",
         "topics.partitions: must be a whole number, got 'many'",
         "topics.retention: a duration is written as number and unit: 500ms, 30s, 5m, 1h30m or 7d, got '5 parsecs'",

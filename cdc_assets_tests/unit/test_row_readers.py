@@ -203,7 +203,7 @@ def test_types_without_a_text_are_not_written() -> None:
         *[True] * 5,
         False,
     ]
-    with pytest.raises(DatabaseError, match="more than the declared 1 digits"):
+    with pytest.raises(DatabaseError, match="more than the declared 1 digit after"):
         (writer("numeric(5,1)") or str)("1.25")
     with pytest.raises(DatabaseError, match="is dict in the database"):
         (writer("text") or str)({})

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.errors import KafkaError
+from cdc_assets.quantity import quantity
 from cdc_assets.volumetry.tally import TopicTally
 from cdc_assets.volumetry.transport import TransportCount, count_transport
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
@@ -84,7 +85,9 @@ def test_a_changed_value_is_found() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_bronze_with_too_few_or_too_many_rows_is_found(rows: int) -> None:
     measured = compare([(b"k", b"1"), None, (b"k", b"2")], [(b"k", b"1"), (b"k", b"2"), None], rows=rows)
-    assert measured.differences == (f"partition 0: 2 committed records in core.t below offset 3, {rows} rows in bronze",)
+    assert measured.differences == (
+        f"partition 0: 2 committed records in core.t below offset 3, {quantity(rows, 'row')} in bronze",
+    )
 
 
 def test_records_are_read_once_when_the_last_tally_is_known() -> None:

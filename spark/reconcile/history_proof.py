@@ -24,6 +24,7 @@ from spark.canonical.registry import form
 from spark.changes import META, key_slots, slot
 from spark.conditions import any_of
 from spark.identifiers import quoted
+from spark.quantity import quantity
 from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
 from spark.reconcile.row_text import RowText
@@ -122,7 +123,7 @@ def why_not_folded(session: SparkSession, again: Again) -> str:
     lost = history_again.records_lost(session, again)
     known = sum(state.all_records for state in again.folded.topics.values())
     if lost:
-        return f"bronze lacks {lost:,} of the {known:,} record(s) that the history was made of"
+        return f"bronze lacks {lost:,} of the {quantity(known, 'record', form=',')} that the history was made of"
     return _UNSETTLED if quarantine.settled(session, again.spec) > again.folded.settled else ""
 
 

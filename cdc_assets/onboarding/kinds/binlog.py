@@ -30,6 +30,7 @@ from cdc_assets.errors import CaughtUpTimeoutError, OnboardingError
 from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.resources import schema_history
@@ -191,7 +192,7 @@ def _offset(work: Work) -> dict[str, Any]:
     name = names.connector_name(work.after)
     found = [entry for entry in work.platform.core_connect().offsets(name) if entry.get("offset")]
     if len(found) != 1:
-        raise OnboardingError(f"connector {name} has {len(found)} stored offsets, expected 1; cdc offsets get {name}")
+        raise OnboardingError(f"connector {name} has {quantity(len(found), 'stored offset')}, expected 1; cdc offsets get {name}")
     return found[0]
 
 

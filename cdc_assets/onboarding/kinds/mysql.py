@@ -73,4 +73,4 @@ def _undeclared(table: Table, found: CatalogueTable | None) -> Iterator[str]:
         yield f"{table.name} has no column {', '.join(missing)}, which the registry declares; it has: {', '.join(columns)}"
     nullable = [key for key in table.keys or () if key in columns and columns[key].nullable]
     if nullable:
-        yield f"{table.name}: key column(s) {', '.join(nullable)} may be NULL; declare other keys, or make them NOT NULL"
+        yield f"{table.name}: keys that may be NULL: {', '.join(nullable)}; declare other keys, or make them NOT NULL"

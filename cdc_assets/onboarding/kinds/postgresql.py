@@ -17,6 +17,7 @@ from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource, Database
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -120,7 +121,8 @@ def stopped_at(work: Work, began: float) -> Facts:
     offsets = [entry["offset"] for entry in connect.offsets(name) if entry.get("offset")]
     if len(offsets) != 1:
         raise OnboardingError(
-            f"connector {name} has {len(offsets)} stored offsets, expected 1; it has not streamed anything yet: cdc onboard "
+            f"connector {name} has {quantity(len(offsets), 'stored offset')}, expected 1; it has not streamed "
+            f"anything yet: cdc onboard "
             f"{work.after.name} --rollback, then let it run, or take route incremental"
         )
     # Before its first streamed commit there is only the place of its own snapshot.

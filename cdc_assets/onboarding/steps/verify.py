@@ -20,6 +20,7 @@ from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 from cdc_assets.onboarding.steps.snapshot import signalled
 from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.volumetry.log_position import await_in_core
@@ -51,7 +52,9 @@ def run(work: Work) -> Facts:
         signalled(work, work.state.route)
         found, again = _counted(work), again + 1
     if found.wrong:
-        lines = "; ".join(f"{name}: {rows} rows in the source, {keys} in the topic" for name, (rows, keys) in found.wrong.items())
+        lines = "; ".join(
+            f"{name}: rows: {rows} in the source, {keys} in the topic" for name, (rows, keys) in found.wrong.items()
+        )
         raise OnboardingError(
             f"{lines}; nothing is taken back: ask for the snapshot again by cdc onboard {work.after.name} "
             f"{' '.join(found.wrong)} --again, or cdc onboard {work.after.name} --rollback"
@@ -61,7 +64,7 @@ def run(work: Work) -> Facts:
         if not isinstance(work.after, Source):
             kind = work.after.database.kind
             mend = f"no command of ours mends that for kind {kind}; cdc reconcile {work.after.name} names them"
-        work.say(f"{name}: {rows} row(s) of its topic were deleted while it was not captured; no event tells silver: {mend}")
+        work.say(f"{name}: {quantity(rows, 'row')} of its topic deleted while it was not captured; no event tells silver: {mend}")
     return {"rows": found.rows, "read_again": again, "stranded": found.stranded, "seconds": round(time.monotonic() - began, 3)}
 
 

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.errors import DatabaseError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
@@ -186,7 +187,7 @@ class MariaDbCut:
 
 def _too_long(table: TableId, rows: int) -> DatabaseError:
     return DatabaseError(
-        f"{table.schema}.{table.table}: {rows} row(s) are longer than max_allowed_packet as text and cannot be "
+        f"{table.schema}.{table.table}: {quantity(rows, 'row')} longer than max_allowed_packet as text: nothing is "
         "compared; let the server take the longest row (SET GLOBAL max_allowed_packet)"
     )
 

@@ -15,6 +15,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from cdc_assets.errors import DatabaseError
+from cdc_assets.quantity import quantity
 
 Write = Callable[[Any], str]
 MAX_DIGITS = 38
@@ -66,7 +67,7 @@ def parsed(text: str, types: Sequence[str]) -> tuple[Any, ...]:
 def _decimal(value: Any, scale: int) -> str:
     found = Decimal(str(value))
     if found != (exact := found.quantize(Decimal(1).scaleb(-scale), context=Context(prec=2 * MAX_DIGITS))):
-        raise DatabaseError(f"a value has more than the declared {scale} digits after the point")
+        raise DatabaseError(f"a value has more than the declared {quantity(scale, 'digit')} after the point")
     return f"{exact:f}" if exact else f"{abs(exact):f}"
 
 
@@ -79,7 +80,7 @@ def _digits(value: bytes, count: int) -> str:
     """Bits, as many as declared."""
     found = f"{int.from_bytes(value, 'big'):b}".zfill(count)
     if len(found) > count:
-        raise DatabaseError(f"{len(found)} bits are more than the declared {count}")
+        raise DatabaseError(f"{quantity(len(found), 'bit')} are more than the declared {count}")
     return found
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from cdc_assets.quantity import quantity
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.errors import NotReadyError
@@ -127,7 +128,7 @@ class KafkaBroker(Component):
         except KafkaException as error:
             raise NotReadyError(f"{self.address} does not describe its cluster: {error}") from error
         if len(seen.brokers) != self.site.brokers or seen.controller_id < 0:
-            raise NotReadyError(f"{len(seen.brokers)} of {self.site.brokers} brokers have joined")
+            raise NotReadyError(f"{len(seen.brokers)} of {quantity(self.site.brokers, 'broker')} joined")
 
     @property
     @override

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cdc_assets.launcher import uv_wheel
+from cdc_assets.quantity import quantity
 from cdc_assets.stack.errors import DownloadError
 from cdc_assets.stack.jars.download import cache_folder
 
@@ -105,7 +106,7 @@ class _Remote(io.RawIOBase):
             with self._ask(self._at, end) as response:
                 content = response.read()
         if len(content) != end - self._at:
-            raise OSError(f"{len(content)} bytes came of {end - self._at}")
+            raise OSError(f"{quantity(len(content), 'byte')} came of {end - self._at}")
         buffer[: len(content)] = content
         self._at = end
         return len(content)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from cdc_assets.quantity import quantity
 from cdc_assets.stack.jars.licences import Fetch, licence_of
 from cdc_assets.stack.jars.lockfile import LOCK, Jar, JarLock, read_lock, write_lock
 from cdc_assets.stack.jars.mirror import repository
@@ -66,7 +67,7 @@ def main() -> None:
     for name, jar_set in SETS.items():
         jars = resolve(jar_set, context, pom)
         sets[name] = tuple(jars)
-        print(f"{name}: {len(jars)} jars, {sum(j.size for j in jars) / 1e6:.1f} MB")
+        print(f"{name}: {quantity(len(jars), 'jar')}, {sum(j.size for j in jars) / 1e6:.1f} MB")
     write_lock(JarLock(base, sets))
 
 
