@@ -14,22 +14,23 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from cdc_assets.reconcile.result import TableResult
+from cdc_assets.registry.durations import format_duration
 
-LASTS = timedelta(hours=1)
 SINCE_KEY, DIFFERED_KEY = "cdc/not_compared_since", "cdc/differed_before"
 _TOLD = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 
 
 @dataclass(frozen=True)
 class Uncompared:
-    """Since when, and whether the comparison before that had found a difference."""
+    """Since when, whether the comparison before that had found a difference, and how long it may last (`red_after`)."""
 
     since: datetime
     differed: bool
+    red_after: timedelta
 
     def severity(self, now: datetime) -> dg.AssetCheckSeverity:
         """An error when it has lasted, or would hide a difference."""
-        red = self.differed or now - self.since >= LASTS
+        red = self.differed or now - self.since >= self.red_after
         return dg.AssetCheckSeverity.ERROR if red else dg.AssetCheckSeverity.WARN
 
     def sentence(self, result: TableResult, now: datetime) -> str:
@@ -38,16 +39,17 @@ class Uncompared:
         command = f"cdc reconcile {result.table.replace('/', '.')}"
         if self.differed:
             return f"{result.sentence()}. The last comparison, before {since}, found a difference: {command}"
-        if now - self.since >= LASTS:
+        if now - self.since >= self.red_after:
             return f"{result.sentence()}. No difference was found, but this lasts since {since}: mend it, then {command}"
-        return f"{result.sentence()}. No difference was found; it is tried again (since {since}, red after an hour): {command}"
+        red = f"red after {format_duration(self.red_after)}"
+        return f"{result.sentence()}. No difference was found; it is tried again (since {since}, {red}): {command}"
 
     def metadata(self) -> dict[str, Any]:
         """By which the next evaluation knows."""
         return {SINCE_KEY: dg.MetadataValue.timestamp(self.since), DIFFERED_KEY: self.differed}
 
 
-def standstill(instance: dg.DagsterInstance, key: dg.AssetCheckKey, now: datetime) -> Uncompared:
+def standstill(instance: dg.DagsterInstance, key: dg.AssetCheckKey, now: datetime, red_after: timedelta) -> Uncompared:
     """Of a table that cannot be compared now; told by the evaluation before this one."""
     for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=1, status=_TOLD):
         before = record.evaluation
@@ -55,6 +57,6 @@ def standstill(instance: dg.DagsterInstance, key: dg.AssetCheckKey, now: datetim
             break
         if SINCE_KEY in before.metadata:
             since: Any = before.metadata[SINCE_KEY].value
-            return Uncompared(datetime.fromtimestamp(since, timezone.utc), bool(before.metadata[DIFFERED_KEY].value))
-        return Uncompared(now, differed=not before.passed)
-    return Uncompared(now, differed=False)
+            return Uncompared(datetime.fromtimestamp(since, timezone.utc), bool(before.metadata[DIFFERED_KEY].value), red_after)
+        return Uncompared(now, not before.passed, red_after)
+    return Uncompared(now, differed=False, red_after=red_after)

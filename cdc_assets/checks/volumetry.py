@@ -203,7 +203,7 @@ def _reconciliation_result(
     passed, told, metadata = evidence.of_reconciliation(result)
     if result.verdict == NOT_COMPARED:
         now = datetime.now(timezone.utc)
-        found = standstill(instance, key, now)
+        found = standstill(instance, key, now, (table.reconciliation or source.reconciliation).red_after)
         told, severity, metadata = found.sentence(result, now), found.severity(now), {**metadata, **found.metadata()}
     if _only_warns(source, table):
         severity = dg.AssetCheckSeverity.WARN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -22,6 +23,7 @@ class Reconciliation(Declared):
     knows that what was committed before has arrived. `signals` (of the same) is the connector's signal table (`id`, `type`,
     `data`), by which `--heal` asks it to read keys again. `every` (of a source that is compared in two steps only: of the same
     and of topics) is the rhythm of a scheduled comparison; without it there is none, since all rows travel each time.
+    A table that the check could not compare warns, and is red when that has lasted for `red_after`.
     """
 
     on_difference: Literal["fail", "warn"] = "fail"
@@ -31,6 +33,7 @@ class Reconciliation(Declared):
     marker: str | None = None
     signals: str | None = None
     every: Duration | None = None
+    red_after: Duration = timedelta(hours=1)
 
     @field_validator("marker", "signals")
     @classmethod

@@ -11,6 +11,7 @@ from cdc_assets.checks import uncompared, volumetry
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.dagster.conftest import SOURCE
 
 WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 
@@ -34,7 +35,7 @@ def test_once_it_warns_and_lasting_it_is_red(
     assert (went, first.passed, first.severity) == (True, False, WARN)
     assert (first.description or "").startswith("could not be compared: ")
     assert "No difference was found; it is tried again (since" in (first.description or "")
-    assert (first.description or "").endswith("red after an hour): cdc reconcile shop.orders")
+    assert (first.description or "").endswith("red after 1h): cdc reconcile shop.orders")
     later = datetime.now(timezone.utc) + timedelta(minutes=59)
     monkeypatch.setattr(volumetry, "datetime", type("Clock", (), {"now": staticmethod(lambda _: later)}))
     assert check(source, platform, instance)[1].severity == WARN
@@ -42,6 +43,22 @@ def test_once_it_warns_and_lasting_it_is_red(
     went, lasting = check(source, platform, instance)
     assert (went, lasting.passed, lasting.severity) == (False, False, ERROR)
     assert "but this lasts since" in (lasting.description or "")
+
+
+def test_how_long_it_may_last_is_declared(
+    platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the source, or of a table, whose own declaration stands in the source's place."""
+    orders = {"name": "public.orders", "reconciliation": {"red_after": "5m"}}
+    patient = Source.model_validate({**SOURCE, "reconciliation": {"red_after": "2d"}})
+    hasty = Source.model_validate({**SOURCE, "reconciliation": {"red_after": "2d"}, "tables": [orders]})
+    _, first = check(patient, platform, instance)
+    assert (first.severity, "red after 2d" in (first.description or "")) == (WARN, True)
+    later = datetime.now(timezone.utc) + timedelta(hours=47)
+    monkeypatch.setattr(volumetry, "datetime", type("Clock", (), {"now": staticmethod(lambda _: later)}))
+    assert [check(each, platform, instance)[1].severity for each in (patient, hasty)] == [WARN, ERROR]
+    later += timedelta(hours=2)
+    assert check(patient, platform, instance)[1].severity == ERROR
 
 
 def test_it_hides_no_difference_and_a_comparison_ends_it(

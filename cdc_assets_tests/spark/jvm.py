@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from cdc_assets.stack.components.java_files import write_log4j
 from cdc_assets.stack.identity import wrap
@@ -65,10 +66,13 @@ def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[b
 
 
 @contextmanager
-def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
+def spark_connect(
+    folder: Path, *, optimize: bool = False, master: str = "local[2]", conf: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: as the product starts it.
 
     Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
+    The executors of a `master` elsewhere find the jars where they are here.
     """
     from spark.plans import INTERPRETED
     from spark.session import server_conf
@@ -76,7 +80,7 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "spark.log"
     write_log4j(folder / "log4j2.properties", root="warn")
-    conf = {
+    all_of_it = {
         **server_conf(),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -84,6 +88,8 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **({} if optimize else INTERPRETED),
+        "spark.executor.extraClassPath": ":".join(spark_class_path()),
+        **conf,
     }
     command = java_command(
         "org.apache.spark.deploy.SparkSubmit",
@@ -94,7 +100,7 @@ def spark_connect(folder: Path, *, optimize: bool = False) -> Iterator[tuple[str
         options=[*OPTIONS, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
         arguments_file=folder / "spark.args",
     )
-    command += ["--master", "local[2]", *(x for k, v in conf.items() for x in ("--conf", f"{k}={v}"))]
+    command += ["--master", master, *(x for k, v in all_of_it.items() for x in ("--conf", f"{k}={v}"))]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with running(command, log=log) as process:
         until(lambda: _accepts(port), process=process, log=log)

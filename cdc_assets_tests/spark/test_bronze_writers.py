@@ -51,6 +51,15 @@ class Meeting(Lake):
             self.together.wait(120)
         return super()._read(session, topics)
 
+    def at_once(self, *asked: tuple[str, TopicRange]) -> list[JobResult]:
+        """Each by a writer of its own, on the Spark Connect server at that address."""
+        self.reads.clear()
+        self.met.clear()
+        with ThreadPoolExecutor(len(asked)) as pool:
+            writers = [(connect(remote), ranges) for remote, ranges in asked]
+            found = [pool.submit(self.append, ranges, session=own) for own, ranges in writers]
+            return [each.result(300) for each in found]
+
 
 def offsets(path: str) -> Counter[tuple[str, int]]:
     """How often each record is there, by delta-rs."""
@@ -65,20 +74,12 @@ def test_two_writers_append_a_range_once(remote: str, session: SparkSession, tmp
     lake.met.add(threading.get_ident())
     lake.append(lake.ranges("t", {0: 2}), lake.ranges("u", {0: 2}))
 
-    def at_once(*asked: TopicRange) -> list[JobResult]:
-        lake.reads.clear()
-        lake.met.clear()
-        with ThreadPoolExecutor(2) as pool:
-            writers = [connect(remote) for _ in asked]
-            found = [pool.submit(lake.append, each, session=own) for each, own in zip(asked, writers, strict=True)]
-            return [each.result(300) for each in found]
-
-    told = at_once(lake.ranges("t", {0: 4}), lake.ranges("t", {0: 5}))
+    told = lake.at_once((remote, lake.ranges("t", {0: 4})), (remote, lake.ranges("t", {0: 5})))
     assert {n for _, n in offsets(lake.bronze_path)} >= {2, 3}
     assert set(offsets(lake.bronze_path).values()) == {1}
     # Whoever came second begins anew: it reads what the first has left, if anything.
     assert sum(result.rows_inserted for result in told) == len(offsets(lake.bronze_path)) - 4
-    at_once(lake.ranges("t", {0: 6}), lake.ranges("u", {0: 6}))
+    lake.at_once((remote, lake.ranges("t", {0: 6})), (remote, lake.ranges("u", {0: 6})))
     assert lake.reads == {"t": 1, "u": 1}
     assert offsets(lake.bronze_path) == Counter((table, n) for table in "tu" for n in range(6))
     committed = bronze_committed(lake.bronze_path)

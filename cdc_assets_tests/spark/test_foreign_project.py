@@ -54,9 +54,9 @@ def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
     ]
 
 
-def send(kafka: str, topic: str, key: int) -> None:
+def send(kafka: str, topic: str, key: int, at: str = "now") -> None:
     producer = Producer({"bootstrap.servers": kafka})
-    producer.produce(topic, json.dumps({"id": key, "at": "now"}).encode(), json.dumps({"id": key}).encode())
+    producer.produce(topic, json.dumps({"id": key, "at": at}).encode(), json.dumps({"id": key}).encode())
     assert producer.flush(60) == 0
 
 

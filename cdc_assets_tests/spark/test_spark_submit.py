@@ -6,16 +6,12 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.stack.java import java_command
-from cdc_assets.stack.spark_submit import java_home
-from cdc_assets_tests.spark.jvm import OPTIONS, free_port, running, spark_class_path, until
+from cdc_assets_tests.spark.standalone import standalone
 from cdc_assets_tests.spark.test_foreign_project import SOURCE, send
 from cdc_assets_tests.spark.topics import Broker
 
@@ -32,85 +28,58 @@ def documented(start: str) -> str:
 
 
 @pytest.mark.spark
-def test_bronze_and_silver_by_the_documented_lines(kafka: str, tmp_path: Path) -> None:
-    topic, sources = Broker(kafka).topic(), tmp_path / "sources"
+def test_every_job_by_the_documented_lines(kafka: str, tmp_path: Path) -> None:
+    topic, sources, lake = Broker(kafka).topic(), tmp_path / "sources", tmp_path / "lake"
     sources.mkdir()
-    (sources / "feeds.yaml").write_text(SOURCE.format(topic=topic))
+    (sources / "feeds.yaml").write_text(SOURCE.format(topic=topic).replace("keys: [id]", "keys: [id], history: scd2"))
     # The lines are relative to the repository; what they write is not for it.
     for name in ("cdc", "spark"):
         (tmp_path / name).symlink_to(ROOT / name)
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("CDC_", "DAGSTER_", "PYTHON"))}
     # As PySpark leaves it behind in a process that has had a session of Spark Connect.
     kept["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    own = {"CDC_HOME": str(tmp_path / "home"), "CDC_SOURCES": str(sources), "CDC_LAKE_BOOTSTRAP": kafka}
+    own = {"CDC_HOME": str(tmp_path / "home"), "CDC_SOURCES": str(sources), "CDC_LAKE_BOOTSTRAP": kafka, "CDC_LAKE": str(lake)}
 
     def run(line: str) -> str:
-        command, environment = ["sh", "-c", line], kept | own | {"CDC_LAKE": str(tmp_path / "lake")}
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=400)
+        command = ["sh", "-c", line]
+        done = subprocess.run(command, cwd=tmp_path, env=kept | own, capture_output=True, text=True, check=False, timeout=400)
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
         return done.stdout
 
-    def rows() -> list[int]:
-        return sorted(DeltaTable(tmp_path / "lake" / "silver" / "feeds" / "readings").to_pyarrow_table()["id"].to_pylist())
-
     assert IN_README
-    of_bronze, of_silver = documented("./cdc spec bronze"), documented("./cdc spec silver")
-    alone, on_cluster = documented("./cdc spark-submit --master 'local[1]'"), documented("./cdc spark-submit --master spark://")
-    for key in (1, 2):
-        send(kafka, topic, key)
-    run(of_bronze)
+    on_cluster = documented("./cdc spark-submit --master spark://")
+    for key, at in ((1, "now"), (2, "now"), (3, "now"), (1, "later")):
+        send(kafka, topic, key, at)
+    run(documented("./cdc spec bronze"))
     assert json.loads((tmp_path / "spec.json").read_text())["topics"][0]["topic"] == topic
-    assert json.loads(run(alone))["rows_read"] == 2
-    run(of_silver)
-    assert json.loads(run(IN_README[1]))["rows_inserted"] == 2
-    assert rows() == [1, 2]
-    send(kafka, topic, 3)
+    assert json.loads(run(documented("./cdc spark-submit --master 'local[1]'")))["rows_read"] == 4
+    run(documented("./cdc spec silver"))
+    told = {}
     with standalone(tmp_path / "cluster") as master:
-        line = on_cluster.replace("spark://host:7077", master)
-        run(of_bronze)
-        assert json.loads(run(line.replace("--job silver", "--job bronze")))["rows_read"] == 1
-        run(of_silver)
-        assert json.loads(run(line))["rows_inserted"] == 1
-        work = [*(tmp_path / "cluster" / "work").glob("app-*/0/stderr")]
-    assert rows() == [1, 2, 3]
-    assert len(work) == 2, "each of the two jobs had an executor of the cluster"
+        for job in ("silver", "history", "ledger"):
+            run(documented(f"./cdc spec {job}").replace("spec.json", f"{job}.json"))
+            line = on_cluster.replace("spark://host:7077", master).replace(
+                "--job silver --spec spec", f"--job {job} --spec {job}"
+            )
+            told[job] = json.loads(run(line))
+        executors = [*(tmp_path / "cluster" / "work").glob("app-*/0/stderr")]
+    assert len(executors) == len(told), "each of the jobs had an executor of the cluster"
+    assert (told["silver"]["rows_inserted"], told["history"]["rows_inserted"]) == (3, 4)
+    assert json.loads(run(IN_README[1]))["rows_inserted"] == 0
 
+    def rows(*columns: str, of: Path) -> list[tuple[object, ...]]:
+        return sorted(tuple(row.values()) for row in DeltaTable(of).to_pyarrow_table(columns=[*columns]).to_pylist())
 
-@contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """A master and a worker of Spark's own cluster manager: the master's address."""
-    import pyspark
-
-    folder.mkdir()
-    port, log = free_port(), folder / "cluster.log"
-    home = java_home(folder)
-
-    def command(main: str, *arguments: str) -> list[str]:
-        file = folder / f"{main}.args"
-        started = java_command(
-            f"org.apache.spark.deploy.{main}", class_path=spark_class_path(), heap_mb=256, arguments_file=file, options=OPTIONS
-        )
-        variables = {
-            "JAVA_HOME": str(home),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_SCALA_VERSION": "2.13",
-        }
-        return [
-            "env",
-            *(f"{n}={v}" for n, v in variables.items()),
-            *started,
-            "--host",
-            "127.0.0.1",
-            "--webui-port",
-            "0",
-            *arguments,
-        ]
-
-    master = f"spark://127.0.0.1:{port}"
-    worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"), master)
-    with running(command("master.Master", "--port", str(port)), log=log) as first:
-        until(lambda: "I have been elected leader" in log.read_text(), process=first, log=log)
-        with running(command("worker.Worker", *worker), log=log) as second:
-            until(lambda: "Successfully registered with master" in log.read_text(), process=second, log=log)
-            yield master
+    newest = [(1, "later"), (2, "now"), (3, "now")]
+    assert rows("id", "at", of=lake / "silver" / "feeds" / "readings") == newest
+    versions = [(1, "later", True), (1, "now", False), (2, "now", True), (3, "now", True)]
+    assert rows("id", "at", "_is_current", of=lake / "silver" / "feeds" / "readings__history") == versions
+    counts = (
+        DeltaTable(lake / "ledger" / "feeds").to_pyarrow_table(columns=["mirror", "bronze", "applied", "superseded"]).to_pylist()
+    )
+    assert {name: sum(pane[name] or 0 for pane in counts) for name in counts[0]} == {
+        "mirror": 4,
+        "bronze": 4,
+        "applied": 3,
+        "superseded": 1,
+    }
