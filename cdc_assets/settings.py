@@ -1,7 +1,8 @@
 """Where things are: every address is an environment variable, or comes from the running embedded stack.
 
 Nothing is resolved while definitions load; a missing address is an error of the run that needs it.
-The stack writes `$CDC_HOME/stack.json` (`{"environment": {NAME: value}}`); the environment wins over it.
+The stack writes `$CDC_HOME/stack.json` (`{"environment": {NAME: value}, "keys": {address: file}}`); the environment wins
+over it. `keys` name the files that hold what the stack's own addresses ask for.
 """
 
 from __future__ import annotations
@@ -130,6 +131,23 @@ def secret(reference: SecretRef) -> str:
         raise MissingSecretError(reference.secret, (f"the variable {variable}", f"the file {file}")) from None
 
 
+def key(place: str, variable: str | None = None) -> str:
+    """What the address `place` asks for: the text of the file that `variable` names, else of the stack's own for that address.
+
+    Empty where it asks for nothing. A key of the stack is given to no other address.
+
+    Raises:
+        MissingSecretError: the file cannot be read.
+    """
+    named = (variable and lookup(variable)) or _stack().get("keys", {}).get(place)
+    if not named:
+        return ""
+    try:
+        return Path(named).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise MissingSecretError(place, (f"the file {named} ({error.strerror})",)) from None
+
+
 def export_stack_environment() -> None:
     """Put what the stack says into this process's environment, where it is not set: for vendor SDKs.
 
@@ -143,8 +161,11 @@ def export_stack_environment() -> None:
 
 
 def _stack_environment() -> dict[str, str]:
-    file = home() / "stack.json"
+    return dict(_stack().get("environment", {}))
+
+
+def _stack() -> dict[str, dict[str, str]]:
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8"))["environment"])
+        return dict(json.loads((home() / "stack.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -69,22 +70,31 @@ def build_session(
     return builder.getOrCreate()
 
 
-def connect(remote: str) -> SparkSession:
+def connect(remote: str, token: str = "") -> SparkSession:
     """A new Spark Connect session, never a shared one.
 
     The metadata of a MERGE can only be set as a session setting: one session per worker thread, or two tables
-    would sign each other's commits.
+    would sign each other's commits. Without a `token` the variable SPARK_CONNECT_AUTHENTICATE_TOKEN counts, if it is set.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    separator = ";" if "/;" in remote else "/;"
-    session = SparkSession.builder.remote(f"{remote.rstrip('/')}{separator}session_id={uuid4()}").create()
+    from spark.channel import TokenChannel
+
+    channel = TokenChannel(remote)
+    channel.set("session_id", str(uuid4()))
+    if token:
+        channel.set("token", token)
+    # What `SparkSession.builder.remote` sets: PySpark's functions look at it.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    session: Any = ConnectSession.builder.channelBuilder(channel).create()
     _close_alone(session.client)
     # About half a minute; with the default a job would wait ten for a server that is gone.
     session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
     for key, value in {**session_conf(), **_UNSEEN_PLANS}.items():
         session.conf.set(key, value)
-    return session
+    opened: SparkSession = session
+    return opened
 
 
 def _close_alone(client: Any) -> None:

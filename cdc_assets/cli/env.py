@@ -23,9 +23,15 @@ def env() -> None:
     _print_before("PYTHONPATH", Path(__file__).parents[2])
     _print_before("PATH", Path(sys.executable).parent)
     # The stack's own dagster.yaml refers to it, and a shell that is to use that instance needs it: by its file, not its value.
-    password = home.private_file("dagster_db_password")
-    if password.exists():
-        print(f'export CDC_DAGSTER_DB_PASSWORD="$(cat {shlex.quote(str(password))})"')
+    _print_text_of("CDC_DAGSTER_DB_PASSWORD", home.private_file("dagster_db_password"))
+    # PySpark's own client finds the token of the stack's Spark here, also in assets that are not ours.
+    if key := read_json(home.stack).get("keys", {}).get(environment.get("CDC_SPARK_REMOTE")):
+        _print_text_of("SPARK_CONNECT_AUTHENTICATE_TOKEN", Path(key))
+
+
+def _print_text_of(name: str, file: Path) -> None:
+    if file.exists():
+        print(f'export {name}="$(cat {shlex.quote(str(file))})"')
 
 
 def _print_before(name: str, folder: Path) -> None:

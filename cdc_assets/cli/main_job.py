@@ -29,6 +29,8 @@ def run(stands: Stands) -> None:
     Raises:
         typer.Exit: 1 when a check failed; its finding is printed.
     """
+    # What its runs write below CDC_HOME: Dagster's logs of them among it.
+    os.umask(0o077)
     # dagster.yaml refers to the password of Dagster's own database by this variable.
     os.environ.setdefault("CDC_DAGSTER_DB_PASSWORD", Home(settings.home()).private("dagster_db_password"))
     examples = {"world", "bank"} & {source.name for source in load_sources(settings.sources_folder())}
@@ -37,7 +39,10 @@ def run(stands: Stands) -> None:
     passed = run_main_job(
         console, status=status, tables=tables, burst=lambda: burst(examples), stands=lambda say: stands(_said(say))
     )
-    console.print(f"Dagster   {settings.address('CDC_DAGSTER_URL')}")
+    url = settings.address("CDC_DAGSTER_URL")
+    # The webserver of the stack asks for its token, once a browser.
+    token = settings.key(url)
+    console.print(f"Dagster   {url}" + (f"/?token={token}" if token else ""), soft_wrap=True)
     console.print(f"lake      {settings.lake()}")
     console.print("more      ./cdc status, ./cdc traffic --rate 50 --seconds 60, ./cdc down")
     if not passed:

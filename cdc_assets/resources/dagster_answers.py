@@ -17,6 +17,8 @@ class DagsterAnswers:
 
     def __init__(self, url: str | None = None, *, seconds: float = 30.0) -> None:
         self.url, self._seconds = (url or settings.address("CDC_DAGSTER_URL")).rstrip("/"), seconds
+        key = settings.key(self.url)
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         """The answer's `data`.
@@ -28,7 +30,11 @@ class DagsterAnswers:
 
         try:
             body = {"query": query, "variables": variables}
-            answer = httpx.post(f"{self.url}/graphql", json=body, timeout=self._seconds, trust_env=False).json()
+            at, headers = f"{self.url}/graphql", self._headers
+            response = httpx.post(at, json=body, headers=headers, timeout=self._seconds, trust_env=False)
+            if response.status_code in (401, 403):
+                raise DagsterAwayError(f"Dagster's webserver at {self.url} refuses: {response.text.strip()[:200]}")
+            answer = response.json()
         except (httpx.HTTPError, ValueError) as error:
             raise DagsterAwayError(
                 f"Dagster's webserver at {self.url} does not answer: {error or type(error).__name__}"

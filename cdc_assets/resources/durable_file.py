@@ -15,8 +15,11 @@ def replace_json(path: Path, data: Any) -> None:
 
 
 def replace_bytes(path: Path, data: bytes) -> None:
-    """Replace the file. Its folder is made, mode 0700; the file is 0600."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Replace the file. Its folder is made, as those above it, mode 0700; the file is 0600."""
+    # One by one: `parents=True` gives those above the usual mode.
+    for folder in reversed(path.parents):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(handle, "wb") as stream:
         stream.write(data)

@@ -56,11 +56,11 @@ class PlatformClients:
 
     def core_connect(self) -> ConnectClient:
         """The Connect cluster that runs Debezium."""
-        return self._connect(self.core_connect_url or settings.address("CDC_CORE_CONNECT"))
+        return self._connect("CDC_CORE_CONNECT", self.core_connect_url)
 
     def lake_connect(self) -> ConnectClient:
         """The Connect cluster that runs MirrorMaker 2."""
-        return self._connect(self.lake_connect_url or settings.address("CDC_LAKE_CONNECT"))
+        return self._connect("CDC_LAKE_CONNECT", self.lake_connect_url)
 
     def connect(self, cluster: str) -> ConnectClient:
         """The Connect cluster called `core` or `lake`."""
@@ -70,7 +70,8 @@ class PlatformClients:
         """Sessions on the Spark Connect server."""
         from cdc_assets.resources.spark import SparkSessions
 
-        return SparkSessions(self.spark_remote or settings.address("CDC_SPARK_REMOTE"))
+        remote = self.spark_remote or settings.address("CDC_SPARK_REMOTE")
+        return SparkSessions(remote, settings.key(remote, "CDC_SPARK_TOKEN_FILE"))
 
     def database(self, source: Source) -> MariaDbDatabase | PostgresDatabase:
         """The source's database."""
@@ -96,8 +97,10 @@ class PlatformClients:
         path = settings.login(cluster) if login is None else login
         return _of_process((place, path, _mtime(path)), lambda: KafkaCluster(place, login=path))
 
-    def _connect(self, url: str) -> ConnectClient:
-        return _of_process(("connect", url), lambda: ConnectClient(url))
+    def _connect(self, name: str, given: str | None) -> ConnectClient:
+        url = given or settings.address(name)
+        login = settings.key(url.rstrip("/"), f"{name}_LOGIN_FILE")
+        return _of_process(("connect", url, login), lambda: ConnectClient(url, login=login))
 
 
 Client = TypeVar("Client")

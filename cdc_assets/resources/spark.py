@@ -21,10 +21,17 @@ _SESSIONS = 3
 
 
 class SparkSessions:
-    """Sessions on one Spark Connect server."""
+    """Sessions on one Spark Connect server.
 
-    def __init__(self, remote: str) -> None:
-        self.remote = remote
+    Raises:
+        SparkRunError: `remote` holds a token, which every message about it would show.
+    """
+
+    def __init__(self, remote: str, token: str = "") -> None:
+        if ";token=" in remote:
+            why = "its address is shown in logs and pages: write the token into a file, mode 0600"
+            raise SparkRunError(f"Spark Connect: {why}, and let CDC_SPARK_TOKEN_FILE name that")
+        self.remote, self._token = remote, token
 
     def run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
         """Run one job in a session of its own; in another one where the server has forgotten that, since it was restarted.
@@ -50,7 +57,7 @@ class SparkSessions:
         from spark.session import connect
 
         try:
-            session = connect(self.remote)
+            session = connect(self.remote, self._token)
         except Exception as error:
             raise SparkRunError(f"Spark Connect at {self.remote}: {self._reason(error)}; ./cdc status") from error
         with _active(session):

@@ -32,11 +32,19 @@ EXTERNAL = (
     "CDC_LAKE_LOGIN",
     "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT",
+    "CDC_CORE_CONNECT_LOGIN_FILE",
+    "CDC_LAKE_CONNECT_LOGIN_FILE",
     "CDC_SPARK_REMOTE",
+    "CDC_SPARK_TOKEN_FILE",
     "CDC_DAGSTER_URL",
     "AWS_ENDPOINT_URL_S3",
     "STORAGE_EMULATOR_HOST",
 )
+_KEYS = {
+    "CDC_CORE_CONNECT_LOGIN_FILE": "CDC_CORE_CONNECT",
+    "CDC_LAKE_CONNECT_LOGIN_FILE": "CDC_LAKE_CONNECT",
+    "CDC_SPARK_TOKEN_FILE": "CDC_SPARK_REMOTE",
+}
 
 
 def components(site: Site) -> list[Component]:
@@ -93,6 +101,10 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
         if f"CDC_{cluster}_LOGIN" in external and f"CDC_{cluster}_BOOTSTRAP" not in external:
             reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one asks for no login"
             raise StackError("kafka", reason, f"set CDC_{cluster}_BOOTSTRAP too, or unset CDC_{cluster}_LOGIN; then ./cdc up")
+    for key, address in _KEYS.items():
+        if key in external and address not in external:
+            reason = f"{key} is for a server of yours: the embedded one has a key of its own"
+            raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
     drivers = sorted(kinds() & set(VENDORS_DRIVER))
     if drivers and "CDC_CORE_CONNECT" not in external:
         reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"
@@ -100,7 +112,7 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     draft = Site(home, {}, count, external)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
-    site = Site(home, assign(names, known, environment=environment), count, external, plugins(), buckets())
+    site = Site(home, assign(names, known, environment=environment), count, external, plugins(), buckets(), logins=True)
     chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external}
     write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
     return site
@@ -110,4 +122,4 @@ def load(home: Home) -> Site:
     """The site as it was chosen."""
     config = read_json(home.config)
     asked = tuple(config.get("plugins") or plugins()), config.get("buckets") or buckets()
-    return Site(home, config["ports"], config["brokers"], config["external"], *asked)
+    return Site(home, config["ports"], config["brokers"], config["external"], *asked, logins=True)

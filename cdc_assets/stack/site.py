@@ -17,7 +17,7 @@ class Site:
     """One embedded stack. `external` holds the addresses that the user has set: nothing of ours is started for those.
 
     `plugins` are the jar sets that the core Connect worker loads as plugins; `buckets` by kind of store (`s3`, `gcs`)
-    those that the endpoints hold.
+    those that the endpoints hold. `logins`: the Connect workers ask for one, as they do in every stack.
     """
 
     home: Home
@@ -26,6 +26,7 @@ class Site:
     external: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[str, ...] = ("debezium-postgres",)
     buckets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    logins: bool = False
 
     def address(self, port: str) -> str:
         """`127.0.0.1:port` of a named port."""

@@ -112,7 +112,8 @@ class Supervisor:
             environment["CDC_POSTGRES_PORT"] = os.environ["CDC_POSTGRES_PORT"]
         for watched in self.watched.values():
             environment.update(watched.component.addresses)
-        write_json(home.stack, {"environment": {**environment, **self.site.external}})
+        keys = {address: str(file) for w in self.watched.values() for address, file in w.component.keys.items()}
+        write_json(home.stack, {"environment": {**environment, **self.site.external}, "keys": keys})
 
     async def _publish(self) -> None:
         while True:

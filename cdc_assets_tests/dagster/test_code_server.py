@@ -45,7 +45,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def assets(home: Home) -> set[str]:
     try:
-        return Graphql(read_json(home.stack)["environment"]["CDC_DAGSTER_URL"]).assets()
+        return Graphql(read_json(home.stack)["environment"]["CDC_DAGSTER_URL"], home.private("dagster_token")).assets()
     except httpx.HTTPError:
         return set()
 

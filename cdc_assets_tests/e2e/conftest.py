@@ -92,6 +92,10 @@ class Lakehouse:
         environment: dict[str, str] = json.loads((self.home / "stack.json").read_text())["environment"]
         return environment
 
+    def private(self, name: str) -> str:
+        """A password of the stack itself."""
+        return (self.home / "private" / name).read_text()
+
     def connect(self, database: str) -> Any:
         """An autocommit connection to a source as its own role."""
         import psycopg

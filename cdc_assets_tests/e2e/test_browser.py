@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,8 @@ _TIMEOUT_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
+def page(lakehouse: Lakehouse) -> Iterator[Any]:
+    """A browser that was given the address that `cdc up` has printed."""
     from playwright.sync_api import sync_playwright
 
     chromium = command(CHROMIUM, "chromium")
@@ -24,6 +26,8 @@ def page() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=chromium, args=quiet)
         page = browser.new_page(viewport={"width": 2200, "height": 1000})
         page.set_default_timeout(_TIMEOUT_MS)
+        (printed,) = re.findall(r"Dagster +(http://\S+)", lakehouse.up_output)
+        page.goto(printed)
         yield page
         browser.close()
 

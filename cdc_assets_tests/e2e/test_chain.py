@@ -15,6 +15,7 @@ import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 from cdc_assets_tests.e2e.source_rows import current_versions, mariadb_rows, silver_rows, source_rows
+from cdc_assets_tests.modes import open_to_others
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -193,10 +194,18 @@ def test_no_secret_is_in_any_log_or_rest_answer(lakehouse: Lakehouse) -> None:
     secrets = [file.read_text().strip() for file in (lakehouse.home / "secrets").iterdir()]
     seen = [file.read_text(errors="replace") for file in (lakehouse.home / "logs").rglob("*") if file.is_file()]
     for cluster in ("CDC_CORE_CONNECT", "CDC_LAKE_CONNECT"):
-        url = lakehouse.addresses[cluster]
-        seen.append(httpx.get(f"{url}/connectors?expand=info&expand=status", trust_env=False).text)
+        url, auth = lakehouse.addresses[cluster], ("cdc", lakehouse.private("connect_password"))
+        answer = httpx.get(f"{url}/connectors?expand=info&expand=status", auth=auth, trust_env=False)
+        assert "tasks.max" in answer.text
+        seen.append(answer.text)
     assert len(seen) > 8
     assert not [secret for secret in secrets for text in seen if secret in text]
+
+
+def test_nothing_that_the_chain_has_written_is_readable_by_others(lakehouse: Lakehouse) -> None:
+    supervisor = json.loads((lakehouse.home / "state.json").read_text())["supervisor"]
+    assert list(lakehouse.silver("world", "city").glob("**/*.parquet"))
+    assert open_to_others(lakehouse.home, [supervisor]) == []
 
 
 def test_up_again_changes_nothing(lakehouse: Lakehouse) -> None:

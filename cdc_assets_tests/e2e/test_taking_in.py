@@ -28,7 +28,7 @@ _ROWS = (
 
 @pytest.fixture(scope="module")
 def graphql(lakehouse: Lakehouse) -> Graphql:
-    return Graphql(lakehouse.addresses["CDC_DAGSTER_URL"])
+    return Graphql(lakehouse.addresses["CDC_DAGSTER_URL"], lakehouse.private("dagster_token"))
 
 
 def until(condition: Callable[[], bool], what: str, *, seconds: float = 240) -> None:

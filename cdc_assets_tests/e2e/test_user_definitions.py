@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.e2e.webserver import Graphql
 
 pytestmark = pytest.mark.e2e
 GRAPH = "{ assetNodes { assetKey { path } dependencyKeys { path } groupName } }"
@@ -29,12 +28,7 @@ STATUS = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
 
 
 def test_an_asset_behind_silver_materializes_in_the_code_location(lakehouse: Lakehouse) -> None:
-    url = lakehouse.addresses["CDC_DAGSTER_URL"] + "/graphql"
-
-    def ask(query: str, **variables: Any) -> Any:
-        answer = httpx.post(url, json={"query": query, "variables": variables}, timeout=60).json()
-        assert "errors" not in answer, answer
-        return answer["data"]
+    ask = Graphql(lakehouse.addresses["CDC_DAGSTER_URL"], lakehouse.private("dagster_token")).ask
 
     nodes = {tuple(n["assetKey"]["path"]): n for n in ask(GRAPH)["assetNodes"]}
     gold = nodes["gold", "largest_cities"]

@@ -21,14 +21,14 @@ _SENSOR = """query($name: String!) { sensorOrError(sensorSelector: {
 
 
 class Graphql:
-    """The webserver at `url`."""
+    """The webserver at `url`, which may ask for a token."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, token: str) -> None:
+        self._url, self._headers = url, {"Authorization": f"Bearer {token}"}
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         body = {"query": query, "variables": variables}
-        answer = httpx.post(f"{self._url}/graphql", json=body, timeout=60, trust_env=False).json()
+        answer = httpx.post(f"{self._url}/graphql", json=body, headers=self._headers, timeout=60, trust_env=False).json()
         assert not answer.get("errors"), answer["errors"]
         return dict(answer["data"])
 

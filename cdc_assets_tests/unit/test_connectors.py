@@ -277,3 +277,14 @@ def test_no_answer_is_told_with_the_address() -> None:
     client = ConnectClient("http://connect", deadline=0.5, transport=httpx.MockTransport(refuse))
     with pytest.raises(ConnectError, match="http://connect/connectors: no answer: refused"):
         client.connectors()
+
+
+def test_a_login_is_sent_and_one_that_is_missing_is_told_at_once() -> None:
+    def guarded(request: httpx.Request) -> httpx.Response:
+        known = request.headers.get("authorization") == "Basic Y2RjOmE6Yg=="
+        return httpx.Response(200, json=["c"]) if known else httpx.Response(401, text="User cannot access the resource.")
+
+    transport = httpx.MockTransport(guarded)
+    assert ConnectClient("http://connect", transport=transport, login="cdc:a:b").within(1).connectors() == ["c"]
+    with pytest.raises(ConnectError, match="HTTP 401: this Connect asks for another login; CDC_CORE_CONNECT_LOGIN_FILE"):
+        ConnectClient("http://connect", transport=transport).connectors()

@@ -11,6 +11,7 @@ import pytest
 from cdc_assets import settings
 from cdc_assets.errors import MissingAddressError, MissingSecretError
 from cdc_assets.registry.references import EnvRef, SecretRef
+from cdc_assets.resources.durable_file import replace_json
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,26 @@ def test_a_secret_comes_from_its_variable_or_its_file(home: Path, monkeypatch: p
     assert settings.secret(reference) == "from-file"
     monkeypatch.setenv("CDC_SECRET_SHOP_DB_PASSWORD", "from-variable")
     assert settings.secret(reference) == "from-variable"
+
+
+def test_a_key_of_the_stack_goes_to_no_other_address(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "token").write_text("the stack's\n")
+    (home / "mine").write_text("mine")
+    (home / "stack.json").write_text(json.dumps({"environment": {}, "keys": {"sc://localhost:1": str(home / "token")}}))
+    assert settings.key("sc://localhost:1", "CDC_SPARK_TOKEN_FILE") == "the stack's"
+    assert settings.key("sc://spark.example:1", "CDC_SPARK_TOKEN_FILE") == ""
+    monkeypatch.setenv("CDC_SPARK_TOKEN_FILE", str(home / "mine"))
+    assert settings.key("sc://spark.example:1", "CDC_SPARK_TOKEN_FILE") == "mine"
+    monkeypatch.setenv("CDC_SPARK_TOKEN_FILE", str(home / "gone"))
+    with pytest.raises(MissingSecretError, match=r"spark\.example.*gone \(No such file"):
+        settings.key("sc://spark.example:1", "CDC_SPARK_TOKEN_FILE")
+
+
+def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        replace_json(home / "cache" / "manifests" / "store" / "x.json", {})
+    finally:
+        os.umask(before)
+    made = [home / "cache", *(home / "cache").rglob("*")]
+    assert [path.stat().st_mode & 0o077 for path in made] == [0] * 4

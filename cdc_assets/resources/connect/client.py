@@ -32,15 +32,17 @@ _NOBODY = "cdc_assets.nobody"
 class ConnectClient:
     """One Connect cluster."""
 
-    def __init__(self, url: str, *, deadline: float = 60.0, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, url: str, *, deadline: float = 60.0, transport: httpx.BaseTransport | None = None, login: str = ""
+    ) -> None:
         self.url = url.rstrip("/")
-        self._transport = transport
-        self._rest = ConnectRest(url, deadline=deadline, transport=transport)
+        self._transport, self._login = transport, login
+        self._rest = ConnectRest(url, deadline=deadline, transport=transport, login=login)
         self._password_keys: dict[str, frozenset[str]] = {}
 
     def within(self, seconds: float) -> ConnectClient:
         """The same cluster for somebody who cannot wait longer for one answer."""
-        return ConnectClient(self.url, deadline=seconds, transport=self._transport)
+        return ConnectClient(self.url, deadline=seconds, transport=self._transport, login=self._login)
 
     def await_member(self) -> None:
         """Until the worker that answers is in its group and has read the configs.

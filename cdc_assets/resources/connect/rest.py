@@ -18,13 +18,23 @@ class _TryAgainError(Exception):
 
 
 class ConnectRest:
-    """JSON requests to one Connect cluster; every method of Connect's REST that we use may be repeated."""
+    """JSON requests to one Connect cluster; every method of Connect's REST that we use may be repeated.
 
-    def __init__(self, url: str, *, deadline: float, transport: httpx.BaseTransport | None = None) -> None:
+    `login`: `user:password`, where it asks for one.
+    """
+
+    def __init__(self, url: str, *, deadline: float, transport: httpx.BaseTransport | None = None, login: str = "") -> None:
         self.url = url.rstrip("/")
         self._deadline = deadline
+        user, _, password = login.partition(":")
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=min(30.0, deadline), transport=transport, trust_env=False)
+            self._http = httpx.Client(
+                base_url=self.url,
+                timeout=min(30.0, deadline),
+                transport=transport,
+                trust_env=False,
+                auth=(user, password) if login else None,
+            )
         except httpx.InvalidURL as error:
             raise ConnectError(f"{url!r} is no address of a Connect cluster: {error}") from None
         if self._http.base_url.scheme not in ("http", "https"):
@@ -58,6 +68,9 @@ class ConnectRest:
             return None
         if not response.is_error:
             return _json(method, response)
+        if response.status_code == 401:
+            where = "CDC_CORE_CONNECT_LOGIN_FILE or CDC_LAKE_CONNECT_LOGIN_FILE names a file with user:password"
+            raise ConnectError(f"{method} {self.url}{path}: HTTP 401: this Connect asks for another login; {where}")
         message = _message(response, json)
         # No retry mends a class that the worker does not have (500), nor a name that is taken (409).
         refused = "BadRequestException" in message or "already exists" in message

@@ -106,6 +106,11 @@ class Component(ABC):
     def addresses(self) -> Mapping[str, str]:
         """What `stack.json` tells clients about it."""
 
+    @property
+    def keys(self) -> Mapping[str, Path]:
+        """For each of its addresses that asks for a token or a login, the private file that holds it."""
+        return {}
+
     def once(self, command: list[str], what: str, *, timeout: float = 600, stdin: str | None = None) -> str:
         """Run a preparing command as this component's user, into its log.
 

@@ -1,7 +1,8 @@
 """A Kafka Connect worker: Debezium on the core cluster, MirrorMaker 2's connectors on the lake's.
 
-Exactly-once source support is on. Passwords come from files of one folder, or variables CDC_SECRET_…, only; connector configs
-may override client settings from a short list, so that nobody points a connector's clients at other credentials.
+Exactly-once source support is on. Its REST interface asks for a login, because who is served can read every secret. Passwords
+come from files of one folder, or variables CDC_SECRET_…, only; connector configs may override client settings from a short
+list, so that nobody points a connector's clients at other credentials.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -18,7 +20,7 @@ from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder
+from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.site import Site, broker_names
 from spark.kafka_login import read_login
@@ -26,6 +28,14 @@ from spark.kafka_login import read_login
 if TYPE_CHECKING:
     import httpx
 
+USER, PASSWORD = "cdc", "connect_password"
+"""Of the REST interface; the password is one of the stack's private files."""
+_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+_JAAS = """\
+KafkaConnect {{
+  org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required file="{file}";
+}};
+"""
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _SECRET_VARIABLE = "CDC_SECRET_"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -59,6 +69,10 @@ class ConnectWorker(Component):
         private_folder(self.run)
         write_log4j(self.run / "log4j2.properties")
         write_properties(self.run / "connect.properties", self._properties())
+        if self.site.logins:
+            write_private(self.run / "jaas.conf", _JAAS.format(file=self.run / "users.properties"))
+            write_private(self.run / "users.properties", f"{USER}={self.site.home.private(PASSWORD)}\n")
+            write_private(self._login_file, f"{USER}:{self.site.home.private(PASSWORD)}")
         plugins = self.run / "plugins"
         # Anew at each start, so that a changed lock never leaves two versions of a plugin side by side.
         shutil.rmtree(plugins, ignore_errors=True)
@@ -72,6 +86,8 @@ class ConnectWorker(Component):
     @override
     def command(self) -> list[str]:
         options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
+        if self.site.logins:
+            options.append(f"-Djava.security.auth.login.config={self.run / 'jaas.conf'}")
         java = java_command(
             "org.apache.kafka.connect.cli.ConnectDistributed",
             class_path=self.site.jars("kafka"),
@@ -91,6 +107,7 @@ class ConnectWorker(Component):
             **self._login(),
             "group.id": group,
             "listeners": self.url,
+            **({"rest.extension.classes": _EXTENSION} if self.site.logins else {}),
             "rest.advertised.host.name": "127.0.0.1",
             "rest.advertised.port": str(self.site.ports[self.name]),
             "plugin.path": str(self.run / "plugins"),
@@ -144,7 +161,8 @@ class ConnectWorker(Component):
     def _http(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(base_url=self.url, timeout=self.answer_within, trust_env=False)
+        login = (USER, self.site.home.private(PASSWORD)) if self.site.logins else None
+        return httpx.Client(base_url=self.url, timeout=self.answer_within, trust_env=False, auth=login)
 
     @override
     def probe(self) -> None:
@@ -162,6 +180,15 @@ class ConnectWorker(Component):
     def addresses(self) -> Mapping[str, str]:
         own = {f"CDC_{self.cluster.upper()}_CONNECT": self.url}
         return own | ({"CDC_CONNECT_SECRETS": str(self.site.home.secrets)} if self.cluster == "core" else {})
+
+    @property
+    def _login_file(self) -> Path:
+        return self.site.home.private_file("connect_login")
+
+    @property
+    @override
+    def keys(self) -> Mapping[str, Path]:
+        return {self.url: self._login_file} if self.site.logins else {}
 
 
 _OVERRIDES = ",".join(

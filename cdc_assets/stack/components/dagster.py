@@ -17,7 +17,7 @@ import yaml
 from typing_extensions import override
 
 from cdc_assets.registry.kept import KEPT
-from cdc_assets.stack.components import postgres
+from cdc_assets.stack.components import postgres, spark_connect
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.errors import NotReadyError, StackError
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import grpc
 
 MODULE = "cdc_assets.definitions"
+TOKEN_VARIABLE = "CDC_DAGSTER_TOKEN"
+"""By which the guard of the webserver is told its token."""
+_TOKEN = "dagster_token"
 # Seconds that a call of the code server, a sensor's tick among them, may take: 60 and 180 unless told otherwise. The tick of a
 # machine at load 30 takes longer, and what is cut off is asked again from the beginning.
 _SLOW_MACHINE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "300", "DAGSTER_REPOSITORY_GRPC_TIMEOUT_SECONDS": "600"}
@@ -113,6 +116,7 @@ class _DagsterProcess(Component):
             **os.environ,
             # Over what the shell has: AWS keys of the user's own would not open the embedded endpoint.
             **read_json(self.site.home.stack).get("environment", {}),
+            **self._spark_token(),
             "CDC_HOME": str(self.site.home.root),
             "DAGSTER_HOME": str(self.dagster_home),
             "CDC_DAGSTER_DB_PASSWORD": self.site.home.private("dagster_db_password"),
@@ -124,6 +128,16 @@ class _DagsterProcess(Component):
             # was once in it.
             "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
         }
+
+    @property
+    def token(self) -> str:
+        """What the webserver asks for (guarded_webserver)."""
+        return self.site.home.private(_TOKEN)
+
+    def _spark_token(self) -> dict[str, str]:
+        """For users' own assets, which may open sessions by PySpark's own client."""
+        own = "CDC_SPARK_REMOTE" not in self.site.external
+        return {spark_connect.TOKEN_VARIABLE: self.site.home.private(spark_connect.TOKEN)} if own else {}
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -206,16 +220,25 @@ class DagsterWebserver(_DagsterProcess):
     def command(self) -> list[str]:
         workspace = str(self.dagster_home / "workspace.yaml")
         options = ["--workspace", workspace, "--host", HOST, "--port", str(self.site.ports[WEBSERVER]), "--log-level", "warning"]
-        return [sys.executable, "-m", "dagster_webserver", *options]
+        return [sys.executable, "-m", "cdc_assets.stack.guarded_webserver", *options]
+
+    @override
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), TOKEN_VARIABLE: self.token}
 
     @override
     def probe(self) -> None:
-        _get(f"{self.url}/server_info", self.answer_within)
+        _answer("GET", f"{self.url}/server_info", self.token, self.answer_within)
 
     @property
     @override
     def addresses(self) -> Mapping[str, str]:
         return {"CDC_DAGSTER_URL": self.url, "DAGSTER_HOME": str(self.dagster_home)}
+
+    @property
+    @override
+    def keys(self) -> Mapping[str, Path]:
+        return {self.url: self.site.home.private_file(_TOKEN)}
 
 
 class DagsterDaemon(_DagsterProcess):
@@ -253,7 +276,8 @@ class DagsterDaemon(_DagsterProcess):
     @override
     def probe(self) -> None:
         query = "{ instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } } }"
-        answer = _get(f"http://{self.site.address(WEBSERVER)}/graphql", self.answer_within, query=query)
+        url = f"http://{self.site.address(WEBSERVER)}/graphql"
+        answer = _answer("POST", url, self.token, self.answer_within, query=query)
         if not answer.get("data"):
             raise NotReadyError(f"the webserver cannot read the heartbeats: {answer['errors'][0]['message']}")
         statuses = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
@@ -262,11 +286,12 @@ class DagsterDaemon(_DagsterProcess):
             raise NotReadyError(f"no recent heartbeat of {', '.join(silent)}")
 
 
-def _get(url: str, timeout: float, **params: str) -> Any:
+def _answer(method: str, url: str, token: str, timeout: float, **body: str) -> Any:
     import httpx
 
     try:
-        response = httpx.get(url, params=params, timeout=timeout, trust_env=False)
+        login = {"Authorization": f"Bearer {token}"}
+        response = httpx.request(method, url, json=body or None, headers=login, timeout=timeout, trust_env=False)
         response.raise_for_status()
         return response.json()
     except httpx.HTTPError as error:

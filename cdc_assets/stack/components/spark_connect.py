@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     import grpc
 
 NAME = "spark-connect"
+TOKEN = "spark_token"
+"""The private file whose text every call must bring along."""
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""Where Spark's server and PySpark's client look for it: on no command line, and in no setting that a session could ask for."""
 _HEAP_MB = 1536
 # Seconds for what takes 12 on two idle cores: a machine at load 30 takes 3 minutes.
 _WARM_UP_TIMEOUT = 900
@@ -73,8 +77,12 @@ class SparkConnect(Component):
 
     @property
     def remote(self) -> str:
-        """What a client connects to."""
-        return f"sc://{self.address}"
+        """What a client connects to. By name: PySpark's own client would ask 127.0.0.1 for TLS, since there is a token."""
+        return f"sc://localhost:{self.site.ports[self.name]}"
+
+    @property
+    def _token(self) -> str:
+        return self.site.home.private(TOKEN)
 
     @override
     def prepare(self) -> None:
@@ -120,10 +128,14 @@ class SparkConnect(Component):
             **server_conf(),
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.site.ports[self.name]),
+            # Of the driver's own ports, which only it uses: by a secret that it makes itself and tells nobody.
+            "spark.authenticate": "true",
             "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,
             "spark.driver.memory": f"{_HEAP_MB}m",
+            # Hadoop sets the modes of files by this, and not by the process's own mask.
+            "spark.hadoop.fs.permissions.umask-mode": "077",
             "spark.local.dir": str(self.run / "tmp"),
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
@@ -135,7 +147,8 @@ class SparkConnect(Component):
     def environment(self) -> dict[str, str]:
         # Names of object stores, for a lake on s3a:// or gs://.
         stores = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
-        return {**super().environment(), **stores, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
+        own = {TOKEN_VARIABLE: self._token, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
+        return {**super().environment(), **stores, **own}
 
     @override
     def probe(self) -> None:
@@ -143,7 +156,8 @@ class SparkConnect(Component):
 
         call = self._channel.unary_unary("/spark.connect.SparkConnectService/AnalyzePlan")
         try:
-            call(_version_request(), timeout=self.answer_within)
+            login = (("authorization", f"Bearer {self._token}"),)
+            call(_version_request(), timeout=self.answer_within, metadata=login)
         except grpc.RpcError as error:
             raise NotReadyError(f"{self.remote}: {error.code().name} {error.details()}") from error
 
@@ -167,6 +181,11 @@ class SparkConnect(Component):
     @override
     def addresses(self) -> Mapping[str, str]:
         return {"CDC_SPARK_REMOTE": self.remote}
+
+    @property
+    @override
+    def keys(self) -> Mapping[str, Path]:
+        return {self.remote: self.site.home.private_file(TOKEN)}
 
 
 _SESSION = str(uuid.uuid4())

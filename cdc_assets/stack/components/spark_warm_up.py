@@ -1,4 +1,7 @@
-"""Creates a tiny Delta table through Spark Connect and merges into it. Arguments: the remote, a folder to use."""
+"""Creates a tiny Delta table through Spark Connect and merges into it. Arguments: the remote, a folder to use.
+
+The token is in the environment, where PySpark looks for it.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,6 @@ def declare_examples(*, declared: bool) -> None:
     if declared:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for file in settings.example_sources().glob("*.yaml"):
         shutil.copy(file, folder / f"{file.name}{REMOVED}")

@@ -48,6 +48,8 @@ SETS: dict[str, JarSet] = {
             f"org.apache.kafka:connect-runtime:{KAFKA}",
             f"org.apache.kafka:connect-mirror:{KAFKA}",
             f"org.apache.kafka:connect-json:{KAFKA}",
+            # A login for the REST interface of the workers.
+            f"org.apache.kafka:connect-basic-auth-extension:{KAFKA}",
             # Kafka logs through slf4j 1.7 and leaves the binding to its distribution; without it there is no log.
             "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
             # Byte for byte those in the pyspark wheel, where Kafka would have the next release of the same zstd 1.5.6, and a

@@ -1,0 +1,114 @@
+"""Dagster's webserver behind a guard: it has no login of its own, and does what any page in the browser asks it to.
+
+Executed as `python -m cdc_assets.stack.guarded_webserver` with dagster-webserver's own arguments; the token comes by the
+variable CDC_DAGSTER_TOKEN. What is refused: another host's name (DNS rebinding), a page of another origin, also for
+WebSockets, GraphQL by GET, which Dagster executes with its mutations, and whoever does not know the token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from http import HTTPStatus
+from secrets import compare_digest
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cdc_assets.stack.components.dagster import TOKEN_VARIABLE
+
+# With any port: of a tunnel by ssh it is another one.
+_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
+_ASK = "Open the address that ./cdc up prints at its end: it carries the token of this stack's Dagster.\n"
+Refused = tuple[HTTPStatus, str]
+
+
+class Guard:
+    """An ASGI application in front of another one; who brings the token by the address gets it as a cookie."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refused = _foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        status, why = refused
+        opened = status is HTTPStatus.UNAUTHORIZED and scope["type"] == "http" and self._is_token(_query(scope).get("token"))
+        answer = self._let_in(scope, headers) if opened else PlainTextResponse(why, status)
+        await answer(scope, receive, send)
+
+    def _unknown(self, scope: Scope, headers: Headers) -> Refused | None:
+        scheme, _, brought = headers.get("authorization", "").partition(" ")
+        kept = cookie_parser(headers.get("cookie", "")).get(_cookie(headers))
+        if "token" not in _query(scope) and (self._is_token(kept) or (scheme.lower() == "bearer" and self._is_token(brought))):
+            return None
+        return HTTPStatus.UNAUTHORIZED, _ASK
+
+    def _is_token(self, text: str | None) -> bool:
+        return compare_digest((text or "").encode(), self._token.encode())
+
+    def _let_in(self, scope: Scope, headers: Headers) -> Response:
+        """To the same page without the token, which would stay in the browser's history."""
+        rest = urlencode({name: value for name, value in _query(scope).items() if name != "token"})
+        # One slash: two would lead to another host.
+        page = "/" + str(scope["path"]).lstrip("/\\")
+        answer = RedirectResponse(page + ("?" + rest if rest else ""), HTTPStatus.SEE_OTHER)
+        answer.set_cookie(_cookie(headers), self._token, httponly=True, samesite="lax")
+        answer.headers["referrer-policy"] = "no-referrer"
+        return answer
+
+
+def _foreign(headers: Headers) -> Refused | None:
+    """The name in the address must be this machine's own, and the page that asks must come from that address."""
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not _HERE.fullmatch(host):
+        return HTTPStatus.FORBIDDEN, "This server answers by the name 127.0.0.1 or localhost alone.\n"
+    if origin not in (None, f"http://{host}", f"https://{host}"):
+        return HTTPStatus.FORBIDDEN, "This server does nothing for a page of another origin.\n"
+    return None
+
+
+def _by_get(scope: Scope, headers: Headers) -> Refused | None:
+    if scope["type"] != "http" or scope["method"] == "POST" or str(scope["path"]).rstrip("/") != "/graphql":
+        return None
+    # GraphiQL, which then asks by POST.
+    if "text/html" in headers.get("accept", ""):
+        return None
+    return HTTPStatus.METHOD_NOT_ALLOWED, "GraphQL is asked by POST.\n"
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+
+def _cookie(headers: Headers) -> str:
+    """A name for each port: a browser sends a host's cookies to all its ports, and two stacks may run here."""
+    return f"cdc_dagster_{headers.get('host', '').rpartition(':')[2]}"
+
+
+def main() -> None:
+    """dagster-webserver, with its application behind the guard."""
+    from dagster_webserver import cli
+
+    token, make = os.environ.pop(TOKEN_VARIABLE), cli.create_app_from_workspace_process_context
+
+    def make_guarded(*arguments: Any, **named: Any) -> Any:
+        return Guard(make(*arguments, **named), token)
+
+    cli.create_app_from_workspace_process_context = make_guarded
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

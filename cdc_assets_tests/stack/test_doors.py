@@ -1,0 +1,145 @@
+"""Attacks on the doors of the running stack: what a process of another user, or a web page in the browser, may try."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from cdc_assets.stack.state import read_state
+from cdc_assets_tests.modes import open_to_others
+from cdc_assets_tests.stack_fixture import RunningStack
+
+pytestmark = pytest.mark.stack
+ROOT = Path(__file__).parents[2]
+EVIL = "http://evil.example"
+MUTATION = "mutation { setNuxSeen }"
+STRANGER = """
+import sys
+from pyspark.sql import SparkSession
+print(SparkSession.builder.remote(sys.argv[1]).getOrCreate().read.text("file://" + sys.argv[2]).collect())
+"""
+
+
+def stranger_reads(remote: str, file: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """PySpark's own client in a process that has nothing of ours but an address."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    command = [sys.executable, "-c", STRANGER, remote, str(file)]
+    return subprocess.run(command, env=kept | more, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_spark_reads_files_for_nobody_who_lacks_the_token(stack: RunningStack) -> None:
+    remote, file = stack.environment["CDC_SPARK_REMOTE"], stack.home.root / "private" / "postgres_password"
+    for address in (remote, f"{remote}/;token=wrong"):
+        refused = stranger_reads(address, file)
+        assert file.read_text() not in refused.stdout
+        assert refused.returncode != 0
+        assert "UNAUTHENTICATED" in refused.stderr or "token" in refused.stderr
+    environment = {**os.environ, "CDC_HOME": str(stack.home.root)}
+    ours = [sys.executable, "-m", "cdc_assets.cli", "env"]
+    exports = subprocess.run(ours, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert stack.home.private("spark_token") not in exports
+    shown = ["sh", "-euc", exports + '\nprintf %s "$SPARK_CONNECT_AUTHENTICATE_TOKEN"']
+    token = subprocess.run(shown, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True).stdout
+    allowed = stranger_reads(remote, file, SPARK_CONNECT_AUTHENTICATE_TOKEN=token)
+    assert file.read_text() in allowed.stdout, allowed.stderr
+
+
+def test_no_secret_is_on_a_command_line_in_a_log_or_in_dagsters_storage(stack: RunningStack) -> None:
+    import psycopg
+
+    secrets = {file.name: file.read_text() for folder in ("secrets", "private") for file in (stack.home.root / folder).iterdir()}
+    assert {"spark_token", "dagster_token", "connect_password"} <= set(secrets)
+    places = {f"command of {p.pid}": " ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])}
+    logs = [file for file in (stack.home.root / "logs").rglob("*") if file.is_file()]
+    places |= {file.name: file.read_text(errors="replace") for file in (*logs, stack.home.state)}
+    at = {"host": stack.environment["CDC_POSTGRES_HOST"], "port": stack.environment["CDC_POSTGRES_PORT"]}
+    login = {**at, "user": "dagster", "dbname": "dagster", "password": secrets["dagster_db_password"]}
+    with psycopg.connect(**login) as database:  # type: ignore[arg-type]
+        stored = database.execute("SELECT event FROM event_logs UNION ALL SELECT run_body FROM runs").fetchall()
+    places["Dagster's storage"] = "".join(text for (text,) in stored)
+    found = [(name, place) for name, secret in secrets.items() for place, text in places.items() if secret in text]
+    assert found == []
+
+
+def test_connect_hands_no_secret_to_who_merely_reaches_its_port(stack: RunningStack) -> None:
+    secret = stack.home.secret("world_db_password")
+    mirror = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
+    config = {"connector.class": mirror, "name": "x", "target.cluster.alias": "b"}
+    asked = {**config, "source.cluster.alias": f"${{dir:{stack.home.secrets}:world_db_password}}"}
+    for cluster in ("CDC_CORE_CONNECT", "CDC_LAKE_CONNECT"):
+        url = stack.environment[cluster]
+        answer = httpx.put(f"{url}/connector-plugins/MirrorHeartbeatConnector/config/validate", json=asked, trust_env=False)
+        assert secret not in answer.text
+        assert answer.status_code == 401
+        assert httpx.get(f"{url}/connectors", auth=("cdc", "wrong"), trust_env=False).status_code == 401
+
+
+def test_dagster_does_nothing_for_a_web_page(stack: RunningStack) -> None:
+    url, key = stack.environment["CDC_DAGSTER_URL"], {"Authorization": f"Bearer {stack.home.private('dagster_token')}"}
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as browser:
+        read = browser.get("/graphql", params={"query": MUTATION}, headers=key)
+        assert read.status_code == 405, read.text
+        for odd in ({"Origin": EVIL}, {"Host": "evil.example"}, {"Origin": "null"}):
+            sent = browser.post("/graphql", json={"query": MUTATION}, headers=key | odd)
+            assert sent.status_code == 403, (odd, sent.text)
+        assert browser.post("/graphql", params={"query": MUTATION}, headers=key | {"Origin": EVIL}).status_code == 403
+        assert asyncio.run(subscribed(url, EVIL, key)) == 403
+        assert asyncio.run(subscribed(url, url, key)) == 101
+        own = browser.post("/graphql", json={"query": MUTATION}, headers=key | {"Origin": url})
+        assert own.json()["data"] == {"setNuxSeen": True}
+
+
+def test_dagster_shows_nothing_without_the_token_of_its_address(stack: RunningStack) -> None:
+    url, token = stack.environment["CDC_DAGSTER_URL"], stack.home.private("dagster_token")
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as browser:
+        for refused in (
+            browser.get("/"),
+            browser.get("/", params={"token": "wrong"}),
+            browser.post("/graphql", json={"query": "{version}"}),
+        ):
+            assert refused.status_code == 401
+            assert "./cdc up" in refused.text
+        assert asyncio.run(subscribed(url, url, {})) == 401
+        opened = browser.get("/runs", params={"token": token, "view": "all"})
+        assert (opened.status_code, opened.headers["location"]) == (303, "/runs?view=all")
+        assert {"HttpOnly", "SameSite=lax"} <= set(opened.headers["set-cookie"].replace("; ", ";").split(";"))
+        assert browser.get("/runs").status_code == 200
+        assert browser.post("/graphql", json={"query": "{version}"}, headers={"Origin": url}).json()["data"]["version"]
+
+
+async def subscribed(url: str, origin: str, headers: dict[str, str]) -> int:
+    """The status that a WebSocket's opening is answered with, where the page that opens it comes from `origin`."""
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidStatus
+    from websockets.typing import Origin, Subprotocol
+
+    at = url.replace("http", "ws", 1) + "/graphql"
+    kind = Subprotocol("graphql-ws")
+    try:
+        async with connect(at, origin=Origin(origin), additional_headers=headers, subprotocols=[kind], proxy=None) as socket:
+            await socket.send(json.dumps({"type": "connection_init"}))
+            await socket.recv()
+            return 101
+    except InvalidStatus as refused:
+        return refused.response.status_code
+
+
+def test_nothing_that_the_stack_writes_is_readable_by_others(stack: RunningStack) -> None:
+    from cdc_assets.resources.platform_clients import CommandPlatform
+
+    table = Path(stack.environment["CDC_LAKE"]) / "modes"
+    with CommandPlatform().spark().session() as session:
+        session.sql(f"CREATE TABLE delta.`{table}` USING delta AS SELECT id FROM range(3)")
+        session.sql(f"DELETE FROM delta.`{table}` WHERE id = 1")
+    assert list(table.glob("*.parquet"))
+    state = read_state(stack.home)
+    assert state
+    assert open_to_others(stack.home.root, [state.supervisor]) == []
