@@ -54,11 +54,13 @@ def remove(
     if not dry_run:
         remove_all(removal)
     answer = {"source": source, "dry_run": dry_run, "plan": rows, "gone": removal.gone}
+    needed = [trace for trace in removal.left if trace.costs]
     if is_data(output):
-        print_document({**answer, "left": [trace.to_json() for trace in removal.left]}, output)
+        stays = [trace.to_json() for trace in removal.left if not trace.costs]
+        print_document({**answer, "left": [trace.to_json() for trace in needed], "stays": stays}, output)
     elif not dry_run:
         _print_outcome(removal)
-    if removal.left:
+    if needed:
         raise typer.Exit(1)
 
 
@@ -79,4 +81,7 @@ def _print_outcome(removal: Removal) -> None:
     for text in removal.gone or ["nothing was there any more"]:
         print(f"gone: {text}")
     for trace in removal.left:
-        print(f"left: {trace.what}; somebody who may removes it: {trace.statement}")
+        if trace.costs:
+            print(f"left: {trace.what}; somebody who may removes it: {trace.statement}")
+        else:
+            print(f"stays: {trace.what}; it costs nothing, and goes by: {trace.statement} (or --delete {trace.word})")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cdc_assets import names
 from cdc_assets.connectors import mariadb, mysql
-from cdc_assets.connectors.records import server_id_of, table_pattern
+from cdc_assets.connectors.records import exact_pattern, server_id_of
 from cdc_assets.registry.models import CapturedSource, Table
 
 _SCHEMA_ONLY = "snapshot.mode.configuration.based"
@@ -46,8 +46,8 @@ def _beside(source: CapturedSource, tables: Sequence[Table]) -> dict[str, str]:
         **kept,
         "name": name,
         "database.server.id": str(server_id_of(name)),
-        "database.include.list": ",".join(sorted({table_pattern(table.id.schema) for table in tables})),
-        "table.include.list": ",".join(table_pattern(*table.id) for table in tables),
+        "database.include.list": ",".join(sorted({exact_pattern(table.id.schema) for table in tables})),
+        "table.include.list": ",".join(exact_pattern(*table.id) for table in tables),
         "schema.history.internal.kafka.topic": names.temporary_schema_history_topic(source),
         "schema.history.internal.store.only.captured.tables.ddl": "true",
         "schema.history.internal.store.only.captured.databases.ddl": "true",

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from cdc_assets import names
 from cdc_assets.connectors import mariadb, mongodb, mysql, oracle, postgresql, sqlserver
-from cdc_assets.connectors.records import table_pattern
+from cdc_assets.connectors.records import exact_pattern, table_pattern
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 
@@ -20,6 +20,9 @@ CONFIGS: Mapping[str, Callable[[CapturedSource], dict[str, str]]] = {
     "oracle": oracle.capture_config,
     "mongodb": mongodb.capture_config,
 }
+
+# Where a server or a store compares names, or takes the pattern itself, the plain one stays.
+_PATTERNS: Mapping[str, Callable[..., str]] = dict.fromkeys(("sqlserver", "oracle", "mongodb"), table_pattern)
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
@@ -37,7 +40,8 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
         config["signal.data.collection"] = names.collection(source, parse_table(declared.signals))
     listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
     for table in (parse_table(name) for name in (declared.marker, declared.signals) if name):
-        more = {listed: table_pattern(*table), "database.include.list": table_pattern(table.schema)}
+        pattern_of = _PATTERNS.get(source.database.kind, exact_pattern)
+        more = {listed: pattern_of(*table), "database.include.list": pattern_of(table.schema)}
         config |= {
             key: ",".join(dict.fromkeys([*config[key].split(","), pattern])) for key, pattern in more.items() if key in config
         }

@@ -6,7 +6,7 @@ Options: https://debezium.io/documentation/reference/3.5/connectors/mariadb.html
 from __future__ import annotations
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import password_placeholder, record_settings, server_id, table_pattern
+from cdc_assets.connectors.records import exact_pattern, password_placeholder, record_settings, server_id
 from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource
@@ -29,8 +29,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.ssl.mode": database.sslmode,
         "database.server.id": str(server_id(source)),
         "topic.prefix": source.name,
-        "database.include.list": ",".join(sorted({table_pattern(each.schema) for each in ids})),
-        "table.include.list": ",".join(table_pattern(*each) for each in ids),
+        "database.include.list": ",".join(sorted({exact_pattern(each.schema) for each in ids})),
+        "table.include.list": ",".join(exact_pattern(*each) for each in ids),
         # Rows are asked for again in the log itself, so that the connector knows what it has read before and after.
         "signal.enabled.channels": "source",
         "signal.data.collection": ".".join(names.signal_table(source)),

@@ -6,7 +6,7 @@ Options: https://debezium.io/documentation/reference/3.6/connectors/mysql.html
 from __future__ import annotations
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, server_id, table_pattern
+from cdc_assets.connectors.records import exact_pattern, heartbeat_ms, password_placeholder, record_settings, server_id
 from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
@@ -31,8 +31,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.server.id": str(server_id(source)),
         **({"database.connectionTimeZone": database.time_zone} if database.time_zone else {}),
         "topic.prefix": source.name,
-        "database.include.list": ",".join(sorted({table_pattern(t.id.schema) for t in source.tables})),
-        "table.include.list": ",".join(table_pattern(*t.id) for t in source.tables),
+        "database.include.list": ",".join(sorted({exact_pattern(t.id.schema) for t in source.tables})),
+        "table.include.list": ",".join(exact_pattern(*t.id) for t in source.tables),
         "snapshot.mode": source.capture.snapshot,
         "snapshot.locking.mode": database.snapshot_locking,
         # What an incremental snapshot has read is told there (onboarding).

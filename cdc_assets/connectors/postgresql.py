@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.records import exact_pattern, heartbeat_ms, password_placeholder, record_settings
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from spark.specs import ANCHOR_HEADER
 
@@ -40,7 +40,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "publication.autocreate.mode": "filtered",
         # The signal table may be made later: a pattern without a table is no error, and no table is made for it here.
         "table.include.list": ",".join(
-            table_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
+            exact_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
         ),
         "snapshot.mode": capture.snapshot,
         # Fails where the slot has not kept the offset's log; a slot that was only moved is told by incarnation.judge.
@@ -97,7 +97,7 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
         "slot.name": names.temporary(config["slot.name"]),
         "slot.failover": "false",
         "publication.name": names.temporary(config["publication.name"]),
-        "table.include.list": ",".join(table_pattern(*table.id) for table in tables),
+        "table.include.list": ",".join(exact_pattern(*table.id) for table in tables),
         "snapshot.mode": "initial_only",
         # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
         "custom.metric.tags": "role=onboard",

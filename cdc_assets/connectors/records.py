@@ -84,6 +84,14 @@ def table_pattern(*parts: str) -> str:
     return r"\.".join(_literal(part) for part in parts)
 
 
+def exact_pattern(*parts: str) -> str:
+    """The same for this case alone: Debezium matches its lists without regard to case, and would capture public.Orders as well.
+
+    https://github.com/debezium/debezium, io.debezium.function.Predicates.includes
+    """
+    return f"(?-i:{table_pattern(*parts)})"
+
+
 def _literal(name: str) -> str:
     """A regular expression for this name alone, without a character that Debezium splits its lists at, or trims."""
     stem = name.rstrip(" ")

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc_assets.registry.accepted import accepted_values
+from cdc_assets.registry.broken_text import find_broken_texts
 from cdc_assets.registry.collisions import Collision, find_collisions
 from cdc_assets.registry.errors import Finding, RegistryError
 from cdc_assets.registry.identifiers import TableId
@@ -118,7 +119,14 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
         raise RegistryError([Finding(file, None, "", f"not valid YAML: {str(error).splitlines()[0]}")]) from None
     if not isinstance(document, dict):
         raise RegistryError([Finding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
+    if broken := list(find_broken_texts(document)):
+        raise RegistryError([Finding(file, _line_of(document, loc), _shown(loc), message) for loc, message in broken])
     return document
+
+
+def _shown(loc: Loc) -> str:
+    """With half characters as escapes, so that any terminal takes it."""
+    return ".".join(map(str, loc)).encode("utf-8", "backslashreplace").decode()
 
 
 def _model(document: Any) -> type[BaseSource]:

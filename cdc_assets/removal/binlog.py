@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from cdc_assets import names
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.removal.trace import Trace
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quoted
 
-_THERE = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+# Of the signal table's database: whether it is there, whether the table is, and what else is in it, also what is no table.
+_THERE = """
+SELECT (SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = %s),
+ (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s),
+ (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name <> %s)
+ + (SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = %s)
+ + (SELECT COUNT(*) FROM information_schema.events WHERE event_schema = %s)
+"""
 # Access denied: to the database, to the table, for this statement.
 _DENIED = (1044, 1142, 1227)
 
@@ -25,13 +34,20 @@ class BinlogTraces:
         return self._database.place
 
     def find(self) -> list[Trace]:
-        """The signal table. The database stays: DROP DATABASE would take along what others have put there meanwhile."""
+        """The signal table, and its database where nothing else is in it.
+
+        The database stays unless it is asked for: DROP DATABASE takes along what others have put there a moment before.
+        """
         table = names.signal_table(self._source)
         with self._database.connection() as cursor:
-            cursor.execute(_THERE, list(table))
-            there = bool(cursor.fetchone()[0])
+            cursor.execute(_THERE, [table.schema, *table, *table, table.schema, table.schema])
+            database, there, others = map(int, cursor.fetchone())
         ours = table == TableId(names.SIGNAL_SCHEMA, f"signal_{self._source.name}")
-        return [Trace("tables", f"table {table}", f"DROP TABLE {quoted(*table)}", ours=ours)] if there else []
+        found = [Trace("tables", f"table {table}", f"DROP TABLE {quoted(*table)}", ours=ours)] if there else []
+        if ours and database and not others:
+            what, statement = f"database {table.schema}, empty now", f"DROP DATABASE {quoted(table.schema)}"
+            found.append(Trace("tables", what, statement, ours=False, costs=False))
+        return found
 
     def drop(self, trace: Trace) -> bool:
         """By its statement, where the role may."""
@@ -39,7 +55,7 @@ class BinlogTraces:
 
         with self._database.connection() as cursor:
             try:
-                cursor.execute(trace.statement.replace("DROP TABLE", "DROP TABLE IF EXISTS"))
+                cursor.execute(re.sub("^DROP (TABLE|DATABASE)", r"DROP \1 IF EXISTS", trace.statement))
             except pymysql.err.MySQLError as error:
                 if error.args[0] not in _DENIED:
                     raise

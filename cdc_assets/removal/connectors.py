@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, RemovalError
+from cdc_assets.registry.loader import REMOVED
 from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
@@ -63,6 +65,10 @@ def _connectors_of(source: BaseSource, *roles: str) -> Iterator[DeclaredConnecto
 
 def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forget: bool) -> list[str]:
     """Raises RemovalError: the name is somebody else's connector, or git's."""
+    away = (
+        f"rename the file that declares {declared.source.name} to end in {REMOVED}, {COMMIT} then, and give this command again "
+        "when the operator has deleted the connector"
+    )
     if name == names.SHARED_MIRROR:
         return []  # other sources' topics are in it; git takes this one's out
     try:
@@ -71,10 +77,7 @@ def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forge
         if config is None:
             return []
         if declared.source.managed_by == "gitops":
-            raise RemovalError(
-                f"connector {name} at {connect.url} is managed_by: gitops: take its manifest out of git first, then cdc remove "
-                f"{declared.source.name} again"
-            )
+            raise RemovalError(f"connector {name} at {connect.url} is managed_by: gitops, nothing was removed; {away}")
         running = config.get("connector.class", "")
         if running.rsplit(".", 1)[-1] != declared.config["connector.class"].rsplit(".", 1)[-1]:
             raise RemovalError(f"connector {name} at {connect.url} runs {running}: it is not of this source, and is left alone")

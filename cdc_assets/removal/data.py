@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names, settings
-from cdc_assets.backup.layout import table_prefix
+from cdc_assets.backup.layout import manifests_prefix, table_prefix
 from cdc_assets.errors import RemovalError
+from cdc_assets.quantity import quantity
 from cdc_assets.removal.at_source import database_kind
+from cdc_assets.removal.trace import Trace
 from cdc_assets.resources.table_lock import table_lock
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _TOPIC_DEADLINE_SECONDS = 60.0
+_REMOTE = {
+    **dict.fromkeys(("s3", "s3a"), "aws s3 rm --recursive {}"),
+    "gs": "gcloud storage rm --recursive {}",
+    "hdfs": "hdfs dfs -rm -r {}",
+}
+"""By the scheme of a lake: what removes a folder there."""
 _STATE = (
     "incarnations/{}.json",
     "onboarding/{}.json",
@@ -45,21 +53,34 @@ def lake_topics(source: BaseSource) -> list[str]:
 
 
 def remove_topics(platform: Platform, source: BaseSource) -> list[str]:
-    """On both clusters.
+    """On both clusters; but for what git declares (`topics_of_git`).
 
     Raises:
         KafkaError: a cluster cannot be asked, or refuses.
     """
-    gone = _remove_topics(platform.core_kafka(), core_topics(source), "core") if core_topics(source) else []
+    by_git = {names.topic(source, table) for table in source.tables} if source.managed_by == "gitops" else set()
+    core = [topic for topic in core_topics(source) if topic not in by_git]
+    gone = _remove_topics(platform.core_kafka(), core, "core") if core else []
     return gone + (_remove_topics(platform.lake_kafka(), lake_topics(source), "lake") if lake_topics(source) else [])
 
 
+def topics_of_git(platform: Platform, source: BaseSource) -> list[Trace]:
+    """Topics that are there and have a KafkaTopic: its operator would make again what is removed here. None without git."""
+    if source.managed_by != "gitops" or database_kind(source) == "topics":
+        return []
+    wanted = [names.topic(source, table) for table in source.tables]
+    return [
+        Trace("topics", f"topic {topic} (core) with its KafkaTopic", f"kubectl delete kafkatopic {names.kubernetes_name(topic)}")
+        for topic in sorted(platform.core_kafka().existing(wanted))
+    ]
+
+
 def _remove_topics(kafka: KafkaCluster, topics: list[str], cluster: str) -> list[str]:
-    there = sorted(kafka.states(topics))
+    there = sorted(kafka.existing(topics))
     for topic in there:
         kafka.delete_topic(topic)
     until = time.monotonic() + _TOPIC_DEADLINE_SECONDS
-    while left := kafka.states(there):
+    while left := kafka.existing(there):
         if time.monotonic() > until:
             raise RemovalError(f"topics {', '.join(sorted(left))} at {kafka.bootstrap} are deleted, but are still there")
         time.sleep(0.2)
@@ -76,15 +97,25 @@ def lake_folders(lake: str, source: BaseSource) -> list[str]:
     ]
 
 
+def remote_folders(lake: str, source: BaseSource) -> list[Trace]:
+    """Of a lake that is no local folder: its folders with the command that removes each; none of a local one."""
+    scheme, _, _ = lake.partition("://")
+    if scheme == lake:
+        return []
+    command = _REMOTE.get(scheme, "your store's own tool, on {}")
+    return [
+        Trace("lake", f"folder {folder}", command.format(f"{folder.replace('s3a://', 's3://', 1)}/"))
+        for folder in lake_folders(lake, source)
+    ]
+
+
 def remove_lake(platform: Platform, source: BaseSource) -> list[str]:
-    """Bronze, silver with its histories, quarantine and ledger; waits for the runs that hold a table.
+    """Bronze, silver with its histories, quarantine and ledger of a local lake; waits for the runs that hold a table.
 
     Raises:
-        RemovalError: the lake is no local folder, or a run holds a table for too long.
+        RemovalError: a run holds a table for too long.
     """
     folders = lake_folders(platform.lake, source)
-    if "://" in platform.lake:
-        raise RemovalError(f"the lake is at {platform.lake}: remove there, with your store's own tool, {', '.join(folders)}")
     with ExitStack() as locks:
         for layer in ("bronze", "silver"):
             for table in sorted(names.table_name(table) for table in source.tables):
@@ -96,7 +127,7 @@ def remove_lake(platform: Platform, source: BaseSource) -> list[str]:
 
 
 def remove_backup(platform: Platform, source: BaseSource) -> list[str]:
-    """Every object of the source's tables.
+    """Every object of the source's tables, also of those that were taken out before.
 
     Raises:
         StoreError: the store cannot be asked, or refuses.
@@ -104,14 +135,28 @@ def remove_backup(platform: Platform, source: BaseSource) -> list[str]:
     if source.backup is None:
         return []
     store, gone = platform.store(source.backup.store), []
-    for table in source.tables:
-        prefix = table_prefix(source.name, names.table_name(table))
-        keys = [found.key for found in store.list(prefix)]
+    for prefix, keys in _of_tables(source, [found.key for found in store.list(f"{source.name}/")]).items():
         for key in keys:
             store.delete(key)
-        if keys:
-            gone.append(f"{len(keys)} object{'s' if len(keys) > 1 else ''} below {store.url}/{prefix}")
+        gone.append(f"{quantity(len(keys), 'object')} below {store.url}/{prefix}")
     return gone
+
+
+def _of_tables(source: BaseSource, keys: list[str]) -> dict[str, list[str]]:
+    """The keys by their table's prefix: of tables that are declared, or that have a manifest of ours."""
+    below: dict[str, list[str]] = {}
+    for key in keys:
+        table, slash, _ = key.removeprefix(f"{source.name}/").partition("/")
+        if slash:
+            below.setdefault(table, []).append(key)
+    declared, found = {names.table_name(table) for table in source.tables}, {}
+    for table, of in sorted(below.items()):
+        manifests = manifests_prefix(source.name, table)
+        # Manifests last: killed in between, the rest is still known for the table's.
+        ordered = sorted(of, key=lambda key: (key.startswith(manifests), key))
+        if table in declared or ordered[-1].startswith(manifests):
+            found[table_prefix(source.name, table)] = ordered
+    return found
 
 
 def forget_state(source: BaseSource) -> None:

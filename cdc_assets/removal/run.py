@@ -60,7 +60,7 @@ def remove(removal: Removal) -> None:
         CdcAssetsError: a service cannot be asked, or refuses; what is done stays done.
     """
     choice, source = removal.choice, removal.source
-    needed = sorted({"slot", "publication"} & choice.gone)
+    needed = sorted({"slot", "publication"} & choice.gone) if _is_postgres(source) else []
     if "connector" not in choice.gone and needed and (name := connectors.running_capture(removal.platform, source)):
         raise RemovalError(f"connector {name} is to be kept, and reads from them: --keep connector,{','.join(needed)}")
     with only_one(source.name):
@@ -118,12 +118,28 @@ def _out_of_dagster(url: str, removal: Removal) -> list[str]:
     return [f"assets, checks, jobs and sensors of {name} in Dagster at {url}"]
 
 
+def _connector(source: BaseSource) -> str:
+    return names.connector_name(source) if getattr(source, "database", None) else "this source has none"
+
+
+def _lake(removal: Removal) -> list[str]:
+    if remote := data.remote_folders(removal.platform.lake, removal.source):
+        removal.left += remote
+        return []
+    return data.remove_lake(removal.platform, removal.source)
+
+
 def _mirror(removal: Removal) -> list[str]:
     return connectors.remove_mirror(removal.platform, removal.source, forget="topics" in removal.choice.gone)
 
 
 def _topics(source: BaseSource) -> str:
     return ", ".join(dict.fromkeys((*data.core_topics(source), *data.lake_topics(source)))) or "none of ours: others fill them"
+
+
+def _remove_topics(removal: Removal) -> list[str]:
+    removal.left += data.topics_of_git(removal.platform, removal.source)
+    return data.remove_topics(removal.platform, removal.source)
 
 
 def _backup(source: BaseSource) -> str:
@@ -157,15 +173,13 @@ def _on_lake_connect(source: BaseSource) -> str:
 
 
 STEPS = (
-    SourcePart("connector", names.connector_name, lambda r: connectors.remove_capture(r.platform, r.source)),
+    SourcePart("connector", _connector, lambda r: connectors.remove_capture(r.platform, r.source)),
     SourcePart("slot", _slot, _at_source("slot")),
     SourcePart("publication", _publication, _at_source("publication")),
     SourcePart("tables", _tables, _at_source("tables")),
     SourcePart("mirror", _on_lake_connect, _mirror),
     SourcePart("registry", lambda source: f"the file that declares {source.name}", _registry),
-    SourcePart("topics", _topics, lambda r: data.remove_topics(r.platform, r.source)),
-    SourcePart(
-        "lake", lambda s: ", ".join(data.lake_folders(settings.lake(), s)), lambda r: data.remove_lake(r.platform, r.source)
-    ),
+    SourcePart("topics", _topics, _remove_topics),
+    SourcePart("lake", lambda source: ", ".join(data.lake_folders(settings.lake(), source)), _lake),
     SourcePart("backup", _backup, lambda r: data.remove_backup(r.platform, r.source)),
 )

@@ -8,12 +8,16 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Trace:
-    """One object at the source. `word`: see removal.words; `statement` removes it, for whoever may; `ours`: we have made it."""
+    """One object of the source. `word`: see removal.words; `statement` removes it, for whoever may; `ours`: we have made it.
+
+    `costs`: somebody has to remove it. What costs nothing may stay, and is told all the same.
+    """
 
     word: str
     what: str
     statement: str
     ours: bool = True
+    costs: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Its word, name and statement, for programs."""

@@ -108,6 +108,10 @@ class KafkaCluster:
         """The cluster's id: two addresses with one id are one cluster."""
         return str(self._call(lambda: self.clients.metadata(self._timeout)).cluster_id)
 
+    def existing(self, topics: Sequence[str]) -> set[str]:
+        """Those of the topics that the cluster has; one that is being deleted may still be among them."""
+        return set(self._describe(topics))
+
     def replicas(self, topics: Sequence[str]) -> dict[str, int]:
         """In how many copies each topic's worst partition is kept; a topic that does not exist is left out."""
         return {name: min(len(p.replicas) for p in d.partitions) for name, d in self._describe(topics).items()}
@@ -291,11 +295,5 @@ def _next_messages(consumer: Any) -> list[Any]:
 
 
 def _record(message: Any) -> Record:
-    return Record(
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=message.timestamp()[1],
-        key=message.key(),
-        value=message.value(),
-        headers=tuple(message.headers() or ()),
-    )
+    headers = tuple(message.headers() or ())
+    return Record(message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value(), headers)

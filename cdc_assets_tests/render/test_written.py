@@ -94,11 +94,11 @@ def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route
         assert on_disk(tmp_path) == dict(commit.files)
         connectors = {p.stem: yaml.safe_load(p.read_text()) for p in (tmp_path / "strimzi/connectors").glob("*.yaml")}
         seen.append({n: (c["spec"]["state"], c["spec"]["config"]["table.include.list"]) for n, c in connectors.items()})
-    signal = r"cdc_assets\.signal_shop"
-    old = {"shop-capture": ("running", rf"public\.orders,{signal}")}
-    new = {"shop-capture": ("running", rf"public\.orders,public\.lines,{signal}")}
+    orders, lines, signal = (rf"(?-i:{name})" for name in (r"public\.orders", r"public\.lines", r"cdc_assets\.signal_shop"))
+    old = {"shop-capture": ("running", f"{orders},{signal}")}
+    new = {"shop-capture": ("running", f"{orders},{lines},{signal}")}
     stopped = {"shop-capture": ("stopped", old["shop-capture"][1])}
-    beside = [{**new, "shop-capture-onboard": (state, r"public\.lines")} for state in ("running", "stopped")]
+    beside = [{**new, "shop-capture-onboard": (state, lines)} for state in ("running", "stopped")]
     assert seen == ([old, new] if route == "incremental" else [old, stopped, new, *beside, new])
     assert [c.step for c in commits] == [s.name for s in steps_of(route, watched=True) if s.name in {c.step for c in commits}]  # type: ignore[arg-type]
     assert on_disk(tmp_path) == with_list("strimzi", render("strimzi", after, platform))

@@ -47,6 +47,10 @@ def test_table_names_are_escaped_and_match_only_themselves(source: Source) -> No
     assert re.fullmatch(patterns[0], "public.orders")
     assert not re.fullmatch(patterns[0], "publicXorders")
     assert re.fullmatch(patterns[1], "odd.we.ird,name(x)")
+    # Debezium matches without regard to case unless a pattern says otherwise.
+    assert not any(
+        re.fullmatch(pattern, twin, re.IGNORECASE) for pattern in patterns for twin in ("public.Orders", "Public.orders")
+    )
 
 
 def test_tables_that_a_running_connector_does_not_list_are_told(source: Source) -> None:

@@ -51,7 +51,11 @@ def test_the_connector_reads_exactly_the_declared_tables(source: Source) -> None
     assert [bool(re.fullmatch(p, "shop.orders")) for p in patterns] == [True, False, False]
     assert [bool(re.fullmatch(p, "shop.order,lines")) for p in patterns] == [False, True, False]
     assert [bool(re.fullmatch(p, config["signal.data.collection"])) for p in patterns] == [False, False, True]
-    assert config["database.include.list"] == "cdc_assets,shop"
+    assert not any(re.fullmatch(pattern, "shop.Orders", re.IGNORECASE) for pattern in patterns)
+    databases = config["database.include.list"].split(",")
+    assert [bool(re.fullmatch(p, d, re.IGNORECASE)) for p in databases for d in ("cdc_assets", "shop", "Shop")] == [
+        *(True, False, False, False, True, False)
+    ]
     assert config["schema.history.internal.kafka.topic"] == "shop.schema-history"
     assert CANARY not in json.dumps(config)
     assert config["database.password"] == "${dir:/secrets:shop}"

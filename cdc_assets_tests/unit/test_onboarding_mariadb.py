@@ -59,8 +59,8 @@ def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(
     for key in ("name", "database.server.id", "schema.history.internal.kafka.topic"):
         assert beside[key] != running[key]
     assert beside["topic.prefix"] == running["topic.prefix"]
-    assert beside["table.include.list"] == r"shop\.lines"
-    assert beside["database.include.list"] == "shop"
+    assert beside["table.include.list"] == r"(?-i:shop\.lines)"
+    assert beside["database.include.list"] == "(?-i:shop)"
     assert beside["notification.sink.topic.name"] == running["notification.sink.topic.name"] == "shop.notifications"
     only = definitions_config(shop, [Table(name="shop.lines")])
     assert only["schema.history.internal.kafka.topic"] == names.temporary_schema_history_topic(shop)

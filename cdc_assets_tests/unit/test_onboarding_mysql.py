@@ -54,14 +54,14 @@ def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(
     for key in ("name", "database.server.id", "schema.history.internal.kafka.topic"):
         assert beside[key] != running[key]
     assert beside["topic.prefix"] == running["topic.prefix"]
-    assert beside["table.include.list"] == r"shop\.lines"
+    assert beside["table.include.list"] == r"(?-i:shop\.lines)"
     assert beside["message.key.columns"] == r"(?-i)shop\.lines:id"
     assert beside["notification.sink.topic.name"] == running["notification.sink.topic.name"] == "shop.notifications"
     assert (beside["snapshot.mode"], beside["snapshot.locking.mode"]) == ("initial_only", "minimal")
     only = definitions_config(shop, [shop.table("shop.lines"), Table(name="ours.signals")])
     assert only["schema.history.internal.kafka.topic"] == names.temporary_schema_history_topic(shop)
     assert only["schema.history.internal.store.only.captured.tables.ddl"] == "true"
-    assert only["database.include.list"] == "ours,shop"
+    assert only["database.include.list"] == "(?-i:ours),(?-i:shop)"
     assert not [key for config in (beside, only) for key in config if key.startswith(("signal.", "heartbeat."))]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
@@ -178,6 +180,24 @@ def test_broken_yaml_names_the_line(tmp_path: Path) -> None:
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
     (finding,) = findings(write(tmp_path, text))
     assert "a source is a YAML mapping" in finding
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        (r'      - {name: "public.\uD83D\uDE00"}', "tables.2.name"),
+        (r'      - {name: public.x, keys: [id, "k\uDC00"]}', "tables.2.keys.1"),
+        (r'      - {name: public.x, "odd\uD800": 1}', "tables.2.odd\\ud800"),
+    ],
+)
+def test_half_a_character_is_refused_in_words(tmp_path: Path, line: str, path: str) -> None:
+    """It was taken, or ended in a UnicodeEncodeError: no topic, file or terminal takes such a text."""
+    write(tmp_path, f"{GOOD}{line}\n")
+    done = subprocess.run([sys.executable, "-m", "cdc_assets.cli", "validate", str(tmp_path)], capture_output=True, check=False)
+    said = done.stderr.decode("utf-8")
+    assert (done.returncode, "Traceback" in said) == (1, False), said
+    assert f"shop.yaml:12: {path}: holds half a character (a surrogate)" in said
+    assert r"write the character itself, in UTF-8, or as \UXXXXXXXX" in said
 
 
 def test_two_files_of_one_source_are_refused(tmp_path: Path) -> None:

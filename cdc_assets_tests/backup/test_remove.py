@@ -1,0 +1,85 @@
+"""`cdc remove --delete lake,backup` on a real store: the source's objects go, whatever lies beside them stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_assets.cli import app
+from cdc_assets_tests.backup.endpoints import Endpoint
+
+KEPT = "connector,slot,publication,tables,mirror,registry"
+RECORDS = "2026/01/01/00/leaver.public.{}+0+0+00000000000000000000.json.gz"
+OF_A_TABLE = ("_manifests/0000-00000000000000000000.json", "_plans/0000-00000000000000000000.json", "_newest")
+OTHERS = ("moving/leaver2/orders/_newest", "moving/leaver/notes.txt", "moving/leaver/orders.txt", "leaver/orders/_newest")
+
+
+class Bucket:
+    """The bucket by the provider's own client."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._config = endpoint.config
+        self._client: Any = _s3(endpoint) if endpoint.kind == "s3" else _gcs(endpoint)
+
+    def put(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            if self._config.kind == "s3":
+                self._client.put_object(Bucket=self._config.bucket, Key=key, Body=b"x")
+            else:
+                self._client.bucket(self._config.bucket).blob(key).upload_from_string(b"x")
+
+    def keys(self) -> set[str]:
+        if self._config.kind == "s3":
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._config.bucket)
+            return {item["Key"] for page in pages for item in page.get("Contents", ())}
+        return {blob.name for blob in self._client.list_blobs(self._config.bucket)}
+
+
+def _s3(endpoint: Endpoint) -> Any:
+    import boto3
+
+    return boto3.client("s3", endpoint_url=endpoint.config.endpoint, region_name="us-east-1")
+
+
+def _gcs(endpoint: Endpoint) -> Any:
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    options = {"api_endpoint": endpoint.config.endpoint}
+    return storage.Client(project="test", credentials=AnonymousCredentials(), client_options=options)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("endpoint", ["s3", "gcs"], indirect=True)
+def test_the_objects_of_a_source_go_and_nothing_else(endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket, store = Bucket(endpoint), {**endpoint.config.model_dump(mode="json"), "prefix": "moving"}
+    former = set(bucket.keys())
+    own = {f"moving/leaver/{table}/{key}" for table in ("orders", "retired") for key in (RECORDS.format(table), *OF_A_TABLE)}
+    bucket.put([*own, *OTHERS])
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    database = {"kind": "postgresql", "host": "127.0.0.1", "port": 1, "dbname": "d", "user": "u", "password": {"secret": "s"}}
+    lines = {"source": "leaver", "database": database, "backup": {"store": store}, "tables": [{"name": "public.orders"}]}
+    (folder / "leaver.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in lines.items()))
+    monkeypatch.setenv("CDC_SOURCES", str(folder))
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CDC_LAKE", "s3a://lake/of/ours")
+
+    def remove(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["remove", "leaver", "--keep", KEPT, *arguments])
+
+    assert remove("--yes").exit_code == 0
+    assert remove("--delete", "lake,backup", "--dry-run").exit_code == 0
+    assert bucket.keys() - former == own | set(OTHERS)
+    result = remove("--delete", "lake,backup", "--yes")
+    assert bucket.keys() - former == set(OTHERS), result.output
+    assert result.exit_code == 1
+    for layer in ("bronze", "silver", "quarantine", "ledger"):
+        there = f"s3a://lake/of/ours/{layer}/leaver"
+        assert f"left: folder {there}; somebody who may removes it: aws s3 rm --recursive {there.replace('s3a', 's3')}/" in (
+            result.output
+        )
