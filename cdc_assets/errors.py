@@ -52,7 +52,7 @@ class ConnectorFailedError(ConnectError):
 
 
 class OwnerError(ConnectError):
-    """A connector is not ours to write: its source is declared to be managed from git."""
+    """A connector or a topic is not ours to write: its source is declared to be managed from git."""
 
 
 class OffsetsRemainError(ConnectError):

@@ -1,4 +1,7 @@
-"""The topic assets: each table's topic exists as declared, and is seen: identity, offsets, retention."""
+"""The topic assets: each table's topic exists as declared, and is seen: identity, offsets, retention.
+
+Of a source that git deploys (KafkaTopic) it is looked at only: absent fails, what differs is told.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +11,13 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
+from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.connectors.records import retention_ms
+from cdc_assets.errors import OwnerError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
-from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 
 _TOPIC_DEADLINE_SECONDS = 30.0
@@ -26,8 +32,10 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
     def topic(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
 
-        def ensure(table: Table) -> TopicState:
+        def ensure(table: Table) -> tuple[TopicState, str]:
             name = names.topic(source, table)
+            if isinstance(source, CapturedSource) and source.managed_by == "gitops":
+                return _declared_by_git(cluster, source, name)
             if isinstance(source, CapturedSource):  # a topic of others is theirs to make and to keep
                 cluster.ensure_topic(
                     name,
@@ -35,15 +43,33 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
                     retention_ms=int(retention_ms(source)),
                     replication_factor=source.topics.replication_factor,
                 )
-            return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS)
+            return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS), ""
 
-        for table, state in each_table("topic", selected_tables(context, "topic", source), ensure):
+        for table, (state, differs) in each_table("topic", selected_tables(context, "topic", source), ensure):
+            if differs:
+                context.log.warning("topic %s: %s; managed_by: gitops, nothing was written; %s", state.name, differs, COMMIT)
             yield dg.MaterializeResult(
                 asset_key=dg.AssetKey(names.asset_key("topic", source, table)),
-                metadata={**topic_metadata(state), **_retention(source)},
+                metadata={**topic_metadata(state), **_retention(source), **({"cdc/differs": differs} if differs else {})},
             )
 
     return topic
+
+
+def _declared_by_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> tuple[TopicState, str]:
+    """The topic, and what of it is not as declared.
+
+    Raises:
+        OwnerError: it is not there; whoever made it from here would take it from the operator.
+    """
+    state = cluster.states([name]).get(name)
+    if state is None:
+        raise OwnerError(f"topic {name} is not at {cluster.bootstrap}, and is managed_by: gitops, nothing was written; {COMMIT}")
+    config, wanted = cluster.topic_config(name), {"cleanup.policy": "delete", "retention.ms": retention_ms(source)}
+    found = [f"{key} is {config[key]}, declared is {value}" for key, value in wanted.items() if config[key] != value]
+    if len(state.ranges) != source.topics.partitions:
+        found.append(f"it has {quantity(len(state.ranges), 'partition')}, declared is {source.topics.partitions}")
+    return state, "; ".join(found)
 
 
 def _retention(source: BaseSource) -> dict[str, str]:
