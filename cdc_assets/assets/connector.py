@@ -8,6 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.connector_metadata import of_difference, of_status
 from cdc_assets.assets.epochs import as_declared
+from cdc_assets.assets.signal_table import ensure_signal_table
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.assets.whole_source import refuse_source
 from cdc_assets.connectors.apply import bring_connector
@@ -29,6 +30,8 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
             context.log.info("%s", line)
         epochs = as_declared(platform, source, context.log.warning) if isinstance(source, Source) else {}
         refuse_source(platform, source)
+        if unsignalled := ensure_signal_table(source):
+            context.log.warning("%s", unsignalled)
         late = not_listed(source, connect.config(config["name"]))
         applied = bring_connector(connect, source, config)
         context.log.info("%s: %s", applied.name, applied.summary)

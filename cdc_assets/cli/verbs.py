@@ -40,6 +40,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "reload": Verb("reload:reload", "Take the registry as it is now into the running Dagster."),
         "onboard": Verb("onboard:onboard", "Take tables into a running connector; no change is lost."),
         "offboard": Verb("onboard:offboard", "Take tables out of a running connector; the data stays."),
+        "snapshot": Verb("snapshot:snapshot", "Read a table again, by its running connector."),
         "remove": Verb("remove:remove", "Remove a source; its data stays unless it is named."),
         "render": Verb("render:render_verb", "Write manifests from the registry."),
     },

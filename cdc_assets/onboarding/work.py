@@ -29,12 +29,23 @@ _BY_HAND = "https://debezium.io/documentation/reference/3.6/configuration/signal
 
 @dataclass
 class Work:
-    """One onboarding and the world around it. `say` takes progress for people."""
+    """One onboarding and the world around it. `say` takes progress for people; `command` is given again after a failure."""
 
     platform: Platform
     state: Onboarding
     declared: CapturedSource
     say: Callable[[str], None]
+    command: str = ""
+
+    @property
+    def resume(self) -> str:
+        """The command that goes on with it."""
+        return self.command or f"cdc onboard {self.declared.name} --resume"
+
+    @property
+    def or_rollback(self) -> str:
+        """Behind it in a message: what may also be done with an onboarding."""
+        return "" if self.command else ", or --rollback"
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

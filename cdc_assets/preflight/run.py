@@ -11,6 +11,7 @@ from cdc_assets.incarnation.judge import Verdict
 from cdc_assets.incarnation.watch import Look, look, refusal, verdict
 from cdc_assets.preflight import by_driver, topics
 from cdc_assets.preflight.finding import Finding, Report, sorted_findings
+from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.models import CapturedSource, Database, Source
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -91,7 +92,8 @@ def _of_postgresql(
         return found.verdict, _witnessed(source, found)
 
     running = away or [_incarnation(source, looked), *topics.of_platform(platform, source)]
-    found = [*postgresql.findings(source, facts), *running]
+    signals = signal_finding(source, database, may_create=bool(facts.server["create"]))
+    found = [*postgresql.findings(source, facts), signals, *running]
     return Report(source.name, database.place, sorted_findings(found), figures)
 
 
@@ -107,7 +109,8 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, a
         return verdict(platform, source), held
 
     running = away or [_incarnation(source, looked), *topics.of_platform(platform, source)]
-    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *running]
+    signals = signal_finding(source, database, may_create=None)
+    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), signals, *running]
     return Report(source.name, database.place, sorted_findings(found))
 
 

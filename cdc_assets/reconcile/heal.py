@@ -86,7 +86,7 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
             f"cdc onboard {source.name} '{table.name}' --again --route temporary reads it again"
         )
     signals = names.signal_table(source)
-    database = _signals(source)
+    database = signals_of(source)
     database.ensure_signal_table(signals)
     if isinstance(database, PostgresCapture):
         database.publish(names.publication_name(source), [signals])
@@ -96,7 +96,8 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 
 
-def _signals(source: Source) -> PostgresCapture | MariaDbSignals:
+def signals_of(source: Source) -> PostgresCapture | MariaDbSignals:
+    """The source's database, as signals are written to it."""
     if isinstance(source.database, MariaDb):
         return MariaDbSignals(source.database)
     assert isinstance(source.database, Database), source.database.kind

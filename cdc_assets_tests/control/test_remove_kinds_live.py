@@ -114,10 +114,6 @@ def test_a_mariadb_goes_part_by_part(make_cdc: Callable[[str], Cdc], lake: Lake,
     cdc("apply", SHOP)
     copied(lake, f"core.{SHOP}.{SHOP}.parcel", 1)
     until(lambda: cdc.live.connect.offsets(f"{SHOP}-capture") != [])
-    server.execute(
-        "CREATE DATABASE IF NOT EXISTS cdc_assets",
-        f"CREATE TABLE IF NOT EXISTS cdc_assets.signal_{SHOP} (id varchar(100) PRIMARY KEY, type varchar(100), data longtext)",
-    )
     ours = [*before, "cdc_assets", f"cdc_assets.signal_{SHOP}"]
     assert databases(server) == sorted(ours)
     folders = make_lake(cdc, SHOP)

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
 from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.silver import silver_spec
+from cdc_assets.checks.history import build_history_checks, history_key
 from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.models import Source
@@ -147,6 +149,15 @@ class SmallChain:
 
     def silver(self, short: str) -> str:
         return names.silver_path(str(self.root), self.source, self.source.table(short))
+
+    def history_told(self, short: str) -> tuple[bool, str, tuple[Any, Any]]:
+        """The check `history_reconciled` as Dagster runs it: whether it passed, what it says, versions and current ones."""
+        checks, key = build_history_checks(self.source), history_key(self.source, self.source.table(short))
+        chosen = dg.AssetSelection.checks(key)
+        result = dg.materialize([checks], selection=chosen, resources={"platform": self.platform})
+        (told,) = result.get_asset_check_evaluations()
+        counted = tuple(told.metadata[f"cdc/history_{what}"].value for what in ("versions", "current"))
+        return told.passed, told.description or "", (counted[0], counted[1])
 
     def compare(
         self,

@@ -45,6 +45,7 @@ def test_the_log_tells_where_the_new_table_begins(
             *[(1, "last", False), (1, "old", False), (2, "new", True), (2, "old", False)],
             *[(3, "between", False), (3, "old", False), (9, "new", True)],
         ]
+        assert chain.history_told("again__made")[::2] == (True, (7, 2))
         assert schema_of(chain, "made").passed
         assert "at least 2 rows are of the one before" in str(schema_of(chain, "kept").description)
         # Another table of the same rows, as online schema changes make them, is no new one.
@@ -58,7 +59,9 @@ def test_the_log_tells_where_the_new_table_begins(
         found = dict(own.server.query("SELECT id, v FROM again.made"))
         assert in_silver(chain, "made") == found == {7: "last of all"}
         assert in_silver(chain, "kept") == {1: "last", 2: "new", 3: "old", 9: "new"}
+        assert chain.history_told("again__made")[::2] == (True, (len(past(chain)), 1))
         built_anew(chain)
+        assert chain.history_told("again__made")[::2] == (True, (len(past(chain)), 1))
 
 
 def built_anew(chain: SmallChain) -> None:

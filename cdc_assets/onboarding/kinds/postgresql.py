@@ -65,10 +65,10 @@ class PostgresKind:
         return began
 
     def listed(self, work: Work, source: CapturedSource) -> None:
-        """The publication gets the tables, or loses them."""
-        database, publication = capture_of(work.declared), names.publication_name(source)
+        """The publication gets the tables, or loses them; without the signal table no signal would be in the log."""
+        database, publication, signals = capture_of(work.declared), names.publication_name(source), names.signal_table(source)
         if source is work.after:
-            database.publish(publication, [table.id for table in work.tables])
+            database.publish(publication, [*(table.id for table in work.tables), *database.tables([signals])])
         else:
             kept = {table.id for table in source.tables}
             database.unpublish(publication, [table.id for table in work.tables if table.id not in kept])
@@ -144,6 +144,6 @@ def _await_published(work: Work, database: PostgresCapture) -> None:
             missing = ", ".join(str(table) for table in sorted(wanted - published))
             raise OnboardingError(
                 f"{missing} did not come into publication {publication} at {database.place}; add by hand: "
-                f"ALTER PUBLICATION {publication} ADD TABLE {missing}; then cdc onboard {work.after.name} --resume"
+                f"ALTER PUBLICATION {publication} ADD TABLE {missing}; then {work.resume}"
             )
         time.sleep(0.2)

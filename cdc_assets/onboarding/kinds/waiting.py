@@ -29,7 +29,7 @@ def await_ended(work: Work, still_open: Callable[[], dict[str, str]]) -> Facts:
         if now - began > _DEADLINE_SECONDS:
             raise OnboardingError(
                 f"{work.database.place}: open since before the tables were captured: {'; '.join(left.values())}; end these "
-                f"transactions, then cdc onboard {work.after.name} --resume"
+                f"transactions, then {work.resume}"
             )
         if now - told > _TOLD_EVERY_SECONDS:
             work.say(f"waiting for {'; '.join(left.values())}")

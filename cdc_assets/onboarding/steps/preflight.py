@@ -29,7 +29,7 @@ def run(work: Work) -> Facts:
     status = work.platform.core_connect().status(name)
     if status is None or not status.running:
         seen = "does not exist" if status is None else f"is {status.state}, tasks {', '.join(status.tasks) or 'none'}"
-        findings.append(f"connector {name} {seen}; materialize it first, or cdc onboard {source.name} --resume")
+        findings.append(f"connector {name} {seen}; materialize it first, or {work.resume}")
     if findings:
         raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
     listing = listed(source, work.platform.core_connect().config(name) or {})

@@ -145,7 +145,7 @@ def followed(work: Work, connector: str, start: dict[str, int], ask: Callable[[]
                 work.say(f"no word from {connector} for {told - heard:.0f} s: it is busy, or waits for a lock on a table")
         if time.monotonic() - began > _DEADLINE_SECONDS:
             left = ", ".join(sorted(open_tables))
-            raise OnboardingError(f"no end of the snapshot of {left}; cdc onboard {work.after.name} --resume")
+            raise OnboardingError(f"no end of the snapshot of {left}; {work.resume}")
         _refuse_halted(work, connector)
         time.sleep(_POLL_SECONDS)
     return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": rows}
@@ -162,8 +162,8 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
         status = message.data.get("status", "")
         if status not in FINE:
             raise OnboardingError(
-                f"the snapshot of {name} ended with {status}; the connector's log says why; mend it, then "
-                f"cdc onboard {work.after.name} --resume, or --rollback"
+                f"the snapshot of {name} ended with {status}; the connector's log says why; mend it, then {work.resume}"
+                f"{work.or_rollback}"
             )
         open_tables.discard(name)
         rows[name] = int(message.data.get("total_rows_scanned") or 0)
@@ -185,10 +185,11 @@ def _refuse_halted(work: Work, connector: str) -> None:
     status = work.platform.core_connect().status(connector)
     if status is None:
         raise OnboardingError(
-            f"connector {connector} does not exist any more; cdc onboard {work.after.name} --rollback, or cdc apply "
-            f"{work.after.name}, then --resume"
+            f"connector {connector} does not exist any more; cdc apply {work.after.name}, then {work.resume}{work.or_rollback}"
         )
     if status.state in HELD:
-        raise OnboardingError(f"connector {connector} is {status.state}; cdc resume {connector}, then --resume, or --rollback")
+        raise OnboardingError(
+            f"connector {connector} is {status.state}; cdc resume {connector}, then {work.resume}{work.or_rollback}"
+        )
     if status.failed:
         work.platform.core_connect().wait_running(connector)

@@ -8,6 +8,7 @@ https://www.postgresql.org/docs/18/logical-replication-publication.html
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
@@ -77,15 +78,24 @@ class PostgresCapture(PostgresDatabase):
         return dict(rows)
 
     def ensure_signal_table(self, table: TableId) -> None:
-        """Make the table that signals are written to, in a schema of its own."""
-        from psycopg import sql
+        """Make the table that signals are written to, in a schema of its own.
+
+        Raises:
+            DatabaseError: the role may not; names the statements for somebody who may.
+        """
+        from psycopg import errors
 
         with self.connection() as connection:
-            if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is None:
-                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema)))
-                columns = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data text"
-                statement = f"CREATE TABLE IF NOT EXISTS {{}} ({columns})"
-                connection.execute(sql.SQL(statement).format(sql.Identifier(*table)))
+            if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is not None:
+                return
+            make, grant = _signal_statements(table, connection.info.user)
+            try:
+                for statement in make:
+                    connection.execute(statement)
+            except errors.InsufficientPrivilege as error:
+                told = "; ".join(statement.as_string(connection) for statement in (*make, grant))
+                reason = str(error).strip().splitlines()[0]
+                raise DatabaseError(f"PostgreSQL at {self.place}: {reason}; let somebody who may run: {told}") from error
 
     def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
         """Write a signal, once: the same id again changes nothing."""
@@ -133,3 +143,14 @@ class PostgresCapture(PostgresDatabase):
 
         with self.connection() as connection:
             connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+
+
+def _signal_statements(table: TableId, user: str) -> tuple[list[Any], Any]:
+    """What makes the table that signals are written to, and what lets the role use it."""
+    from psycopg import sql
+
+    columns = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data text"
+    parts = {"schema": sql.Identifier(table.schema), "table": sql.Identifier(*table), "role": sql.Identifier(user)}
+    make = "CREATE SCHEMA IF NOT EXISTS {schema}", f"CREATE TABLE IF NOT EXISTS {{table}} ({columns})"
+    grant = "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT, INSERT, DELETE ON {table} TO {role}"
+    return [sql.SQL(text).format(**parts) for text in make], sql.SQL(grant).format(**parts)

@@ -1,0 +1,23 @@
+"""The signal table is made with the connector: through it the connector is asked to read rows again.
+
+Without it the first `cdc snapshot`, `cdc onboard` or `cdc reconcile --heal` would need rights that nobody may have at that hour.
+"""
+
+from __future__ import annotations
+
+from cdc_assets import names
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile.heal import signals_of
+from cdc_assets.registry.models import BaseSource, Source
+
+
+def ensure_signal_table(source: BaseSource) -> str:
+    """Make it where the role may; else why it is not there and what to run. Empty, also for kinds whose table is declared."""
+    if not isinstance(source, Source):
+        return ""
+    table = names.signal_table(source)
+    try:
+        signals_of(source).ensure_signal_table(table)
+    except DatabaseError as error:
+        return f"{source.name} has no table {table}, so no rows can be read again until somebody makes it: {error}"
+    return ""
