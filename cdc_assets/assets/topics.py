@@ -34,9 +34,9 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
 
         def ensure(table: Table) -> tuple[TopicState, str]:
             name = names.topic(source, table)
-            if isinstance(source, CapturedSource) and source.managed_by == "gitops":
-                return _declared_by_git(cluster, source, name)
             if isinstance(source, CapturedSource):  # a topic of others is theirs to make and to keep
+                if source.managed_by == "gitops":
+                    return _topic_of_git(cluster, source, name)
                 cluster.ensure_topic(
                     name,
                     partitions=source.topics.partitions,
@@ -56,7 +56,7 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
     return topic
 
 
-def _declared_by_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> tuple[TopicState, str]:
+def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> tuple[TopicState, str]:
     """The topic, and what of it is not as declared.
 
     Raises:

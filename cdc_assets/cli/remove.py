@@ -53,14 +53,11 @@ def remove(
     removal = Removal(Platform(), declared, choice, lambda text: print(text, file=sys.stderr, flush=True))
     if not dry_run:
         remove_all(removal)
-    answer = {"source": source, "dry_run": dry_run, "plan": rows, "gone": removal.gone}
-    needed = [trace for trace in removal.left if trace.costs]
     if is_data(output):
-        stays = [trace.to_json() for trace in removal.left if not trace.costs]
-        print_document({**answer, "left": [trace.to_json() for trace in needed], "stays": stays}, output)
+        print_document({"source": source, "dry_run": dry_run, "plan": rows, **_outcome(removal)}, output)
     elif not dry_run:
         _print_outcome(removal)
-    if needed:
+    if any(trace.costs for trace in removal.left):
         raise typer.Exit(1)
 
 
@@ -75,6 +72,12 @@ def _confirm(source: str, output: str) -> None:
     if not sys.stdin.isatty() or is_data(output):
         raise typer.BadParameter(f"nobody can be asked here: cdc remove {source} … --yes, or --dry-run to look")
     typer.confirm("Remove what the plan says?", abort=True)
+
+
+def _outcome(removal: Removal) -> dict[str, Any]:
+    words = {"left": True, "stays": False}
+    traces = {word: [trace.to_json() for trace in removal.left if trace.costs == costs] for word, costs in words.items()}
+    return {"gone": removal.gone, **traces}
 
 
 def _print_outcome(removal: Removal) -> None:

@@ -51,7 +51,7 @@ def judge(work: Work) -> Facts:
     return facts
 
 
-def published(work: Work) -> Facts:
+def publish(work: Work) -> Facts:
     """The running connector's publication has the table, which a DROP has taken out, and the signal table."""
     work.kind.listed(work, work.after)
     return {"tables": [table.name for table in work.tables]}
@@ -62,7 +62,7 @@ def steps(way: Way) -> tuple[Step, ...]:
     return (
         Step("preflight", preflight.STEP.what, judge),
         Step("signal-table", capture.SIGNAL_TABLE.what, capture.signal_table),
-        Step("published", "the publication has the table; DROP TABLE takes one out of it (PostgreSQL)", published),
+        Step("published", "the publication has the table; DROP TABLE takes one out of it (PostgreSQL)", publish),
         capture.WRITERS,
         snapshot.by_signal(way),
     )

@@ -120,11 +120,11 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
     if not isinstance(document, dict):
         raise RegistryError([Finding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
     if broken := list(find_broken_texts(document)):
-        raise RegistryError([Finding(file, _line_of(document, loc), _shown(loc), message) for loc, message in broken])
+        raise RegistryError([Finding(file, _line_of(document, loc), _path_of(loc), message) for loc, message in broken])
     return document
 
 
-def _shown(loc: Loc) -> str:
+def _path_of(loc: Loc) -> str:
     """With half characters as escapes, so that any terminal takes it."""
     return ".".join(map(str, loc)).encode("utf-8", "backslashreplace").decode()
 

@@ -113,3 +113,16 @@ def test_column_types_are_taken_apart(text: str, name: str, args: tuple[int, ...
 def test_a_name_with_a_backtick_stays_one_name() -> None:
     assert quoted("a`b", "c") == "`a``b`.`c`"
     assert _made(TableId("a`b", "c`"))[1].startswith("CREATE TABLE IF NOT EXISTS `a``b`.`c``` (id ")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ('shop."ends "', "whose name ends in white space"),
+        ("shop.😀", "with a character beyond U\\+FFFF in its name"),
+        (f"{'s' * 65}.orders", "with a name of more than 64 characters"),
+    ],
+)
+def test_a_name_that_cannot_be_there_is_refused_by_file_and_line(tmp_path: Path, name: str, why: str) -> None:
+    with pytest.raises(RegistryError, match=rf"shop.yaml:\d+: tables\.0\.name: MariaDB has no table or database {why}, got "):
+        loaded(tmp_path, GOOD.replace("shop.orders", name))
