@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.assets.signal_table import ensure_signal_table
+from cdc_assets.registry.loader import load_source
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.live_source import NAME
 from cdc_assets_tests.own_server import OwnServer, own_server
@@ -127,3 +129,28 @@ def test_what_is_in_use_or_somebody_elses_stays_and_is_told(server: OwnServer, d
     assert "gone: replication slot cdc_orphan" in said
     assert "schema cdc_assets" not in said
     assert "of_somebody_else" in left(server)
+
+
+def test_a_signal_table_that_the_role_may_not_make_is_told_with_its_statements(
+    server: OwnServer, declared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = "watcher"
+    server.run(
+        "DROP SCHEMA cdc_assets CASCADE",
+        f"CREATE ROLE {user} LOGIN REPLICATION PASSWORD '{PASSWORD}'",
+        f"GRANT CONNECT ON DATABASE {NAME} TO {user}",
+    )
+    write(declared, server, user)
+    out, _ = started(declared, "-v", verb="preflight").communicate(timeout=120)
+    assert "orphan: warn: signals: cdc_assets.signal_orphan does not exist, and the role may not make it" in out
+    monkeypatch.setenv("CDC_SECRET_ORPHAN", PASSWORD)
+    source = load_source(declared / "orphan.yaml")
+    told = ensure_signal_table(source)
+    statements = told.partition("let somebody who may run: ")[2]
+    assert statements.startswith(
+        'CREATE SCHEMA IF NOT EXISTS "cdc_assets"; CREATE TABLE IF NOT EXISTS "cdc_assets"."signal_orphan" ('
+    )
+    server.run(statements)
+    assert ensure_signal_table(source) == ""
+    out, _ = started(declared, "-v", verb="preflight").communicate(timeout=120)
+    assert "orphan: ok: signals: cdc_assets.signal_orphan is there" in out
