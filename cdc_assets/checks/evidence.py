@@ -65,8 +65,8 @@ def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
     return False, "; ".join(measured.differences), metadata
 
 
-def of_reconciliation(result: TableResult) -> Evidence:
-    """Every row of the source and of silver at one position; the keys that differ as a table."""
+def of_reconciliation(result: TableResult, *, values: bool = False) -> Evidence:
+    """Every row of the source and of silver at one position; the keys that differ as a table, with `values` their rows too."""
     metadata: dict[str, Any] = {
         "cdc/method": result.method,
         "cdc/share": result.share,
@@ -90,11 +90,11 @@ def of_reconciliation(result: TableResult) -> Evidence:
         "cdc/keys_differing": result.keys_differing,
     }
     if result.differences:
-        metadata["cdc/differences"] = dg.MetadataValue.table([_record(d) for d in result.differences[:_SHOWN]])
+        metadata["cdc/differences"] = dg.MetadataValue.table([_record(d, values=values) for d in result.differences[:_SHOWN]])
     return result.equal, result.sentence(), metadata
 
 
-def _record(difference: Difference) -> dg.TableRecord:
+def _record(difference: Difference, *, values: bool) -> dg.TableRecord:
     columns = difference.columns
 
     def shown(row: Row | None) -> str:
@@ -108,8 +108,7 @@ def _record(difference: Difference) -> dg.TableRecord:
             "kind": difference.kind,
             "damaged": difference.where,
             "columns": ", ".join(columns),
-            "source": shown(difference.source),
-            "silver": shown(difference.silver),
+            **({"source": shown(difference.source), "silver": shown(difference.silver)} if values else {}),
         }
     )
 

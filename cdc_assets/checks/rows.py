@@ -50,7 +50,8 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         )
         for key, table in wanted.items():
             severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN
-            told = evidence.of_reconciliation(found[names.table_name(table)])
+            values = (table.reconciliation or source.reconciliation).show == "values"
+            told = evidence.of_reconciliation(found[names.table_name(table)], values=values)
             yield check_result(key, *told, severity=severity)
 
     return rows

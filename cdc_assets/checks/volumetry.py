@@ -200,7 +200,8 @@ def _reconciliation_result(
     instance: dg.DagsterInstance, source: BaseSource, table: Table, result: TableResult
 ) -> dg.AssetCheckResult:
     key, severity = check_key("silver", source, table), dg.AssetCheckSeverity.ERROR
-    passed, told, metadata = evidence.of_reconciliation(result)
+    values = (table.reconciliation or source.reconciliation).show == "values"
+    passed, told, metadata = evidence.of_reconciliation(result, values=values)
     if result.verdict == NOT_COMPARED:
         now = datetime.now(timezone.utc)
         found = standstill(instance, key, now, (table.reconciliation or source.reconciliation).red_after)

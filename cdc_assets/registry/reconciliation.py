@@ -16,7 +16,10 @@ from cdc_assets.registry.references import EnvRef
 class Reconciliation(Declared):
     """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
 
-    A difference fails the check, or warns only. A table of more than `max_rows` rows is compared a range of keys at a time, all
+    A difference fails the check, or warns only. Dagster's event log is told the keys that differ; what their rows hold
+    by choice (`show: values`), since whoever sees Dagster's pages reads it.
+
+    A table of more than `max_rows` rows is compared a range of keys at a time, all
     of it in about `shares` runs: with 127 a run costs the source two count(*) at most (ADR 35). `standby` (host:port, of the
     source; PostgreSQL) is read instead of the primary, by the two-step method. `marker` (of the source; MySQL, SQL Server,
     Oracle, MongoDB) is a table with a column `id` that the connector captures and we write: how a comparison in two steps
@@ -27,6 +30,7 @@ class Reconciliation(Declared):
     """
 
     on_difference: Literal["fail", "warn"] = "fail"
+    show: Literal["keys", "values"] = "keys"
     max_rows: int = Field(default=100_000, ge=1)
     shares: int = Field(default=127, ge=1)
     standby: str | EnvRef | None = None

@@ -69,6 +69,21 @@ def test_a_file_that_is_not_the_locked_one_never_enters_the_cache(tmp_path: Path
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(tmp_path: Path) -> None:
+    """Of the same size: only its hash tells."""
+    jar = a_jar()
+    file = tmp_path / jar.path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(CONTENT)
+    assert missing([jar], tmp_path) == []
+    file.write_bytes(bytes(reversed(CONTENT)))
+    assert missing([jar], tmp_path) == [jar]
+    other = tmp_path / "other"
+    other.write_bytes(CONTENT)
+    other.replace(file)
+    assert missing([jar], tmp_path) == []
+
+
 def test_a_broken_line_is_resumed_where_it_broke(tmp_path: Path) -> None:
     jar = a_jar()
     with serve() as site:

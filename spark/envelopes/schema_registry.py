@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from spark.errors import SchemaRegistryError
 
@@ -26,11 +27,13 @@ def avro_schema(registry: str, schema_id: int) -> Any | None:
     Raises:
         SchemaRegistryError: the registry does not answer, or the id is no self-contained Avro schema.
     """
+    registry, login = without_login(registry)
     url = f"{registry.rstrip('/')}/schemas/ids/{schema_id}"
     if urlsplit(url).scheme not in ("http", "https"):
         raise SchemaRegistryError(f"schema registry {registry!r} is not an http(s) address")
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": ACCEPT}), timeout=TIMEOUT_SECONDS) as answer:
+        request = urllib.request.Request(url, headers={"Accept": ACCEPT, **login})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             found = json.load(answer)
     except urllib.error.HTTPError as error:
         if error.code == 404:
@@ -47,3 +50,16 @@ def avro_schema(registry: str, schema_id: int) -> Any | None:
             f"schema {schema_id} of {registry} refers to {names}; register it self-contained (Debezium's converter does)"
         )
     return json.loads(found["schema"])
+
+
+def without_login(address: str) -> tuple[str, dict[str, str]]:
+    """The address as it may be shown, and the header of a login that stood in it (`https://user:password@host`).
+
+    urllib takes no such address: it would say that there is no host of that name, password and all.
+    """
+    parts = urlsplit(address)
+    if parts.username is None and parts.password is None:
+        return address, {}
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}

@@ -1,0 +1,76 @@
+"""A schema registry behind a login: it is asked with it, and no message shows it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from spark.envelopes.schema_registry import avro_schema, without_login
+from spark.errors import SchemaRegistryError
+
+CANARY = "s3cr%2Ft-canary"
+
+
+class Registry(BaseHTTPRequestHandler):
+    """Knows schema 1, refers from schema 2, is broken at 3; and remembers who has asked."""
+
+    logins: list[str]
+
+    def do_GET(self) -> None:
+        self.logins.append(self.headers.get("Authorization", ""))
+        number = self.path.rpartition("/")[2]
+        told = {"1": {"schema": '"string"'}, "2": {"schema": "1", "references": [{"name": "other"}]}}.get(number)
+        self.send_response(500 if told is None else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps(told or {}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing to the tests' output."""
+
+
+@pytest.fixture
+def place() -> Iterator[str]:
+    Registry.logins = []
+    server = HTTPServer(("127.0.0.1", 0), Registry)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_it_is_asked_with_the_login_of_its_address(place: str) -> None:
+    assert avro_schema(f"http://reader:{CANARY}@{place}/api", 1) == "string"
+    (said,) = Registry.logins
+    assert b64decode(said.removeprefix("Basic ")) == b"reader:s3cr/t-canary"
+    assert avro_schema(f"http://{place}", 1) == "string"
+    assert Registry.logins[1:] == [""]
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_no_message_shows_it(place: str, number: int) -> None:
+    with pytest.raises(SchemaRegistryError) as error:
+        avro_schema(f"http://reader:{CANARY}@{place}", number)
+    assert place in str(error.value)
+    assert "canary" not in str(error.value)
+
+
+def test_neither_where_nobody_answers() -> None:
+    with pytest.raises(SchemaRegistryError) as error:
+        avro_schema(f"http://reader:{CANARY}@127.0.0.1:1", 1)
+    assert "canary" not in str(error.value)
+    with pytest.raises(SchemaRegistryError) as error:
+        avro_schema(f"ftp://reader:{CANARY}@host", 1)
+    assert "canary" not in str(error.value)
+
+
+def test_an_address_without_a_login_is_left_as_it_is() -> None:
+    assert without_login("https://host:8081/api") == ("https://host:8081/api", {})
