@@ -19,9 +19,9 @@ def licences(
     The licence of a package is the one that it declares itself, where it is installed; a jar's stands in the lock.
     """
     from cdc_assets.cli.version import software_version
-    from cdc_assets.stack.bill_of_materials import cyclonedx, locked_parts
+    from cdc_assets.stack.bill_of_materials import cyclonedx, parts_of_locks
 
-    parts = locked_parts()
+    parts = parts_of_locks()
     if sbom:
         print(json.dumps(cyclonedx(parts, software_version()), indent=2))
         return

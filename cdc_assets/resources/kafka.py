@@ -162,8 +162,7 @@ class KafkaCluster:
         if len(found.partitions) != partitions:
             raise KafkaError(
                 f"topic {name} at {self.bootstrap} has {quantity(len(found.partitions), 'partition')}, declared are "
-                f"{partitions}; "
-                "changing the number breaks the order per key: declare what it has, or capture into a new topic"
+                f"{partitions}; changing the number breaks the order per key: declare what it has, or capture into a new topic"
             )
         self._apply_config(name, wanted)
         return False

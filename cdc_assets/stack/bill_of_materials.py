@@ -34,11 +34,11 @@ class LockedPart:
     files: tuple[tuple[str, str], ...]
 
     def row(self) -> dict[str, Any]:
-        """For `cdc licences`."""
+        """As `cdc licences` prints it."""
         return {name: value for name, value in asdict(self).items() if name != "files"}
 
 
-def locked_parts(uv_lock: Path = UV_LOCK) -> list[LockedPart]:
+def parts_of_locks(uv_lock: Path = UV_LOCK) -> list[LockedPart]:
     """Every package of every platform and group that uv.lock names, but ourselves, and every jar.
 
     Raises:
@@ -56,10 +56,10 @@ def _packages(text: str) -> Iterator[LockedPart]:
         if said["name"] != _OURSELVES:
             purl = f"pkg:pypi/{said['name']}@{said['version']}"
             files = tuple(sorted(set(_FILE.findall(entry))))
-            yield LockedPart("python", said["name"], said["version"], _declared(said["name"], said["version"]), purl, files)
+            yield LockedPart("python", said["name"], said["version"], _licence(said["name"], said["version"]), purl, files)
 
 
-def _declared(name: str, version: str) -> str:
+def _licence(name: str, version: str) -> str:
     try:
         told = metadata(name)
     except PackageNotFoundError:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
-from cdc_assets.stack.bill_of_materials import locked_parts
+from cdc_assets.stack.bill_of_materials import parts_of_locks
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.jars.lockfile import LOCK
 
@@ -63,4 +63,4 @@ def test_the_same_locks_give_the_same_document_and_rows_for_people() -> None:
 
 def test_without_a_clone_it_says_where(tmp_path: Path) -> None:
     with pytest.raises(StackError, match="in a clone of the repository"):
-        locked_parts(tmp_path / "uv.lock")
+        parts_of_locks(tmp_path / "uv.lock")
