@@ -81,7 +81,7 @@ def _closed(
         raise TopicGapError(found.gaps[topic])
     context.log.warning("%s", found.gaps[topic])
     table = next(table for table in tables if names.mirrored_topic(source, table) == topic)
-    return reopened(platform, source, table, found.before[topic], context.log.info)
+    return reopened(platform, source, table, found.before.get(topic), context.log.info)
 
 
 def _short(source: BaseSource, tables: list[Table], topic: str) -> str:

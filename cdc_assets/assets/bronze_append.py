@@ -23,7 +23,7 @@ from cdc_assets.errors import TopicGapError
 from cdc_assets.incarnation.memory import Memory
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
@@ -71,7 +71,8 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
             positions, topic_id = (known.positions, known.topic_id) if known else (None, None)
             if opening is not None and (known is None or known.epoch < opening.epochs.get(topic, 0)):
                 state = _bounded(state, opening.bounds[topic])
-            ranges = pending_ranges(state, positions=positions, topic_id=topic_id)
+            ours = isinstance(source, CapturedSource) and opening is None
+            ranges = pending_ranges(state, positions=positions, topic_id=topic_id, from_zero=ours)
             found.slices[topic] = Slice(table, state, known.epoch if known else 0, ranges)
         except TopicGapError as error:
             found.gaps[topic] = f"{error}: cdc repair bronze {source.name} {names.table_name(table)}"
@@ -112,11 +113,12 @@ def append_epochs(
 
 
 def reopened(
-    platform: Platform, source: Source, table: Table, known: TopicCommitted, say: Say, *, whole_topic: bool = True
+    platform: Platform, source: Source, table: Table, known: TopicCommitted | None, say: Say, *, whole_topic: bool = True
 ) -> Slice:
     """Read the table whole again, and wait until its rows are in the lake's topic: what bronze is to read of it then.
 
-    Of an intact topic (not `whole_topic`) the epoch begins where bronze stands, and nobody else may append meanwhile.
+    Of an intact topic (not `whole_topic`) the epoch begins where bronze stands, and nobody else may append meanwhile. Where
+    bronze has nothing of the topic yet (`known` is None) its first epoch begins.
 
     Raises:
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
@@ -127,8 +129,8 @@ def reopened(
     carry_to_lake(platform, source.model_copy(update={"tables": (table,)}), deadline=_CARRY_DEADLINE_SECONDS)
     topic = names.mirrored_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
-    positions, topic_id = (None, None) if whole_topic else (known.positions, known.topic_id)
-    return Slice(table, state, known.epoch + 1, pending_ranges(state, positions=positions, topic_id=topic_id))
+    positions, topic_id = (None, None) if whole_topic or known is None else (known.positions, known.topic_id)
+    return Slice(table, state, known.epoch + 1 if known else 0, pending_ranges(state, positions=positions, topic_id=topic_id))
 
 
 def append(platform: Platform, source: BaseSource, found: Look, operation: str, say: Say) -> tuple[float, dict[str, int]]:

@@ -14,10 +14,13 @@ from cdc_assets.resources.kafka import TopicState
 Ranges = dict[int, tuple[int, int]]
 
 
-def pending_ranges(state: TopicState, *, positions: Mapping[int, int] | None, topic_id: str | None) -> Ranges:
+def pending_ranges(
+    state: TopicState, *, positions: Mapping[int, int] | None, topic_id: str | None, from_zero: bool = False
+) -> Ranges:
     """Everything not read yet, per partition; empty ranges included.
 
-    `positions` and `topic_id` are what bronze has committed; None when it has nothing of this topic.
+    `positions` and `topic_id` are what bronze has committed; None when it has nothing of this topic. `from_zero`: the topic is
+    our own connector's, so its first record, of the table's snapshot, has offset 0; one that others fill begins anywhere.
 
     Raises:
         TopicGapError: the topic was recreated, truncated, or retention has outrun bronze.
@@ -30,9 +33,10 @@ def pending_ranges(state: TopicState, *, positions: Mapping[int, int] | None, to
     ranges: Ranges = {}
     for partition, (begin, end) in sorted(state.ranges.items()):
         start = (positions or {}).get(partition)
-        if start is None:
+        if start is None and not (from_zero and positions is None):
             ranges[partition] = (begin, end)
             continue
+        start = start or 0
         if begin > start:
             raise TopicGapError(
                 f"topic {state.name} partition {partition}: offsets {start} to {begin - 1} are gone before bronze read "

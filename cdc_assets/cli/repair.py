@@ -82,7 +82,7 @@ def bronze(
     if wanted and not dry_run and isinstance(declared, Source):
         with table_lock("bronze", declared.name, short):
             found = look(platform, declared, [chosen])
-            known, lost = found.before[topic], topic in found.gaps
+            known, lost = found.before.get(topic), topic in found.gaps
             say = partial(print, file=sys.stderr)
             part = reopened(platform, declared, chosen, known, say, whole_topic=lost)
             append(platform, declared, Look(found.before, {topic: part}), "repair", say)
@@ -93,7 +93,8 @@ def bronze(
     else:
         print(gap or f"{topic}: bronze has not lost anything")
         if wanted:
-            print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {epoch + dry_run}")
+            after = epoch + (dry_run and topic in found.before)
+            print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {after}")
 
 
 @app.command("source")

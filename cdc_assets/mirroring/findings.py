@@ -12,6 +12,7 @@ from cdc_assets.resources.kafka import TopicState
 
 Kind = Literal["lost", "recreated", "truncated", "partitions", "absent", "expiring", "open", "halted"]
 # The copy may have read a range before it was removed: (partition, next offset then, begin now) → records of it that were copied.
+# At a first look nobody counts: whether there are any.
 CopiedOf = Callable[[int, int, int], int]
 
 
@@ -68,6 +69,8 @@ def losses(state: TopicState, copied: Mapping[int, int], seen: Seen | None, copi
         # does where the producer is exactly-once; the topic of a table that is idle for as long as the retention looks like that.
         elif begin > at and (seen or (upto and begin > at + 1)):
             found.append(_lost(state.name, partition, at, begin - 1))
+        elif seen is None and begin > 0 and not copied_of(partition, 0, begin):
+            found.append(_lost(state.name, partition, 0, begin - 1))
         elif before is not None and before < begin <= upto and not copied_of(partition, before, begin):
             found.append(_lost(state.name, partition, before, begin - 1))
     return found

@@ -88,10 +88,15 @@ def repair(platform: Platform, chosen: Plan, say: Say) -> MirrorState:
         say(f"reading table {chosen.table.name} again")
         onboarding.begin(source.name, [chosen.table.name], "incremental", again=True)
         onboarding.go_on(platform, source.name, say)
-    seen = memory.load(source.name)
-    seen.pop(topic, None)
-    memory.save(source.name, seen)
+    _accept(platform, source, topic)
     return next(each for each in mirror_states(platform, source) if each.topic == topic)
+
+
+def _accept(platform: Platform, source: BaseSource, topic: str) -> None:
+    """The topic as it begins now is the whole one: what is gone before that is no loss of the next look."""
+    seen, state = memory.load(source.name), platform.core_kafka().states([topic])[topic]
+    seen[topic] = memory.Seen(state.topic_id, {partition: begin for partition, (begin, _) in state.ranges.items()})
+    memory.save(source.name, seen)
 
 
 def _forget(platform: Platform, source: BaseSource, topic: str) -> None:

@@ -18,7 +18,7 @@ from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
 from cdc_assets.mirroring.findings import Finding, expiring, halted, held_back, losses, still_open
 from cdc_assets.mirroring.memory import Seen
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import mirrored_up_to
@@ -132,7 +132,11 @@ def _look(
 
     def copied_of(partition: int, before: int, begin: int) -> int:
         """Records of the removed range that are in the copy: those written since, less those of what is still there."""
-        ends = (seen.written if seen else {}, copy.ends if copy else {})
+        if seen is None:
+            # A topic that others fill begins where they have left it.
+            ours = isinstance(source, CapturedSource)
+            return 0 if ours and not _holds_older(core, lake, state, copy, partition) else 1
+        ends = (seen.written, copy.ends if copy else {})
         new = {partition: (ends[0].get(partition, 0), ends[1].get(partition, 0))}
         there = {partition: (begin, copied[partition] + 1)}
         return sum(1 for _ in lake.records(about[3], new)) - sum(1 for _ in core.records(topic, there))
@@ -147,6 +151,21 @@ def _look(
     now = Seen(seen.id if seen else state.topic_id, reached, dict(copy.ends) if copy else {}, [each.to_json() for each in wrong])
     waiting = {p: max(0, end - upto[p]) for p, (_, end) in state.ranges.items()}
     return MirrorState(*about, state.topic_id, copied, waiting, (*wrong, *soon)), now
+
+
+def _holds_older(core: KafkaCluster, lake: KafkaCluster, state: TopicState, copy: TopicState | None, partition: int) -> bool:
+    """Whether the copy holds records that are older than the oldest of the topic; also where its own retention hides it.
+
+    A copy that was made after the loss begins with the record that the topic begins with.
+    """
+    begin, end = copy.ranges.get(partition, (0, 0)) if copy else (0, 0)
+    if begin > 0 or copy is None:
+        return begin > 0
+    first = next(lake.records(copy.name, {partition: (begin, end)}), None)
+    if first is None:
+        return False
+    oldest = next(core.records(state.name, {partition: state.ranges[partition]}), None)
+    return oldest is None or (oldest.key, oldest.value) != (first.key, first.value)
 
 
 def _waiting(core: KafkaCluster, state: TopicState, copied: Mapping[int, int]) -> tuple[dict[int, int], list[Finding]]:

@@ -18,7 +18,7 @@ from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.changed import change_of
 from cdc_assets.registry.digest import digest
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.confirmations import confirmations
@@ -124,7 +124,14 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
             continue
         positions = dict(known.positions) if known else {}
         try:
-            waiting = width(pending_ranges(state, positions=positions or None, topic_id=known.topic_id if known else None))
+            waiting = width(
+                pending_ranges(
+                    state,
+                    positions=positions or None,
+                    topic_id=known.topic_id if known else None,
+                    from_zero=known is None and isinstance(source, CapturedSource),
+                )
+            )
         except CdcAssetsError as error:
             problems.append(str(error))
             waiting = 1

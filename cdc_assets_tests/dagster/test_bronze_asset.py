@@ -13,6 +13,7 @@ from cdc_assets.assets.bronze_append import Slice, append_epochs, look
 from cdc_assets.incarnation.memory import Memory, Opening
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
+from cdc_assets.sensors.kafka_offsets import read_news
 from cdc_assets_tests.dagster.delta_logs import append_bronze
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 from spark.specs import BronzeSpec, JobResult
@@ -60,6 +61,21 @@ def test_a_gap_fails_its_table_alone_and_names_the_command(
     assert "cdc repair bronze shop orders" in told
     assert spark.read == {LINES: (0, {0: (0, 5)})}
     assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("bronze_shop")] == ["lines"]
+
+
+@pytest.mark.parametrize("end", [5, 2])
+def test_a_topic_that_has_lost_its_begin_before_the_first_read_is_a_gap(
+    source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance, end: int
+) -> None:
+    """Its first records are those of the snapshot. The sensor asks for the run that says so, also where none is left."""
+    lake_kafka.topics[LINES] = FakeTopic("id-lines", {0: [(b"k", b"{}")] * end}, begins={0: 2})
+    told = str(materialize(source, whole, instance).failure_data_for_node("bronze_shop"))
+    gone = f"topic {LINES} partition 0: offsets 0 to 1 are gone before bronze read them"
+    assert gone in told
+    assert "cdc repair bronze shop lines" in told
+    assert spark.read == {}
+    news, problems = read_news(instance, whole, source)
+    assert ({n.table: n.waiting for n in news}["lines"], any(gone in problem for problem in problems)) == (1, True)
 
 
 def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(

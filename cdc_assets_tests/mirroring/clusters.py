@@ -11,6 +11,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.stack.components.connect import ConnectWorker
@@ -78,6 +79,12 @@ class Clusters:
 def source(name: str, *topics: str, **settings: str) -> TopicSource:
     tables = [{"name": t, "topic": t, "envelope": "json", "columns": {"id": "text"}} for t in topics]
     return TopicSource.model_validate({"source": name, "kind": "topics", "tables": tables, "topics": settings})
+
+
+def captured(name: str, *tables: str) -> Source:
+    """A source whose topics a connector of ours fills; here the test does."""
+    database = {"kind": "postgresql", "host": "db", "dbname": "d", "user": "u", "password": {"secret": "p"}}
+    return Source.model_validate({"source": name, "database": database, "tables": [{"name": table} for table in tables]})
 
 
 def forget(bootstrap: str, topic: str, before: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdc_assets import names
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.declared import declared_connectors
 from cdc_assets.connectors.mirror import mirror_config
@@ -15,7 +16,7 @@ from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.mirroring.watch import MirrorState, mirror_states, refuse_one_cluster
 from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets_tests.mirroring.clusters import Clusters, source, two_clusters, until
+from cdc_assets_tests.mirroring.clusters import Clusters, captured, source, two_clusters, until
 
 TOPICS = ("shrunk", "remade", "grown", "waits")
 MIRROR = "web-mirror"
@@ -72,6 +73,32 @@ def test_a_loss_between_two_looks_is_found_after_mirrormaker_has_jumped(clusters
     connect.resume(MIRROR)
     until(lambda: clusters.copied("core.shrunk")[-2:] == ["g", "j"])
     until(lambda: [(f.kind, f.lost) for f in state_of(clusters, web, "shrunk").findings] == [("lost", (7, 8))])
+
+
+def test_a_loss_before_anybody_had_looked_is_red_and_retention_of_what_is_copied_is_not(clusters: Clusters) -> None:
+    """The topic of a connector of ours begins at offset 0: what is gone of it before the first look was green."""
+    late = captured("late", "public.gone", "public.worn", "public.empty")
+    gone, worn, empty = (names.topic(late, table) for table in late.tables)
+    for topic in (gone, worn, empty):
+        clusters.create(topic)
+        clusters.send(topic, ["a", "b", "c", "d"])
+    clusters.delete_records(gone, 2)
+    clusters.delete_records(empty, 4)
+    apply_connector(clusters.platform.lake_connect(), mirror_config(late))
+    until(lambda: clusters.copied(f"core.{worn}") == ["a", "b", "c", "d"] and clusters.copied(f"core.{gone}") == ["c", "d"])
+    clusters.delete_records(worn, 2)
+    found = {state.topic: state for state in mirror_states(clusters.platform, late)}
+    lost = {topic: [(f.kind, f.lost) for f in state.findings] for topic, state in found.items()}
+    assert lost == {gone: [("lost", (0, 1))], worn: [], empty: [("lost", (0, 3))]}
+    assert found[gone].repair == f"cdc repair mirror {gone}"
+    # Without the table, which is none of a database here: the topic is taken for whole as it is.
+    chosen = plan(clusters.platform, [late], gone, snapshot=False)
+    assert repair(clusters.platform, chosen, print).findings == ()
+    assert {state.topic: bool(state.repair) for state in mirror_states(clusters.platform, late)} == {
+        gone: False,
+        worn: False,
+        empty: True,
+    }
 
 
 def test_retention_of_what_is_copied_is_no_loss(clusters: Clusters, web: TopicSource) -> None:

@@ -23,10 +23,12 @@ def found(
     ("ranges", "copied", "seen", "records", "expected"),
     [
         pytest.param({0: (0, 9)}, {}, None, 0, [], id="nothing copied yet"),
-        pytest.param({0: (5, 9)}, {}, None, 0, [], id="what expired before the mirror was made is not its loss"),
-        pytest.param({0: (4, 9)}, {0: 3}, None, 0, [], id="all before the begin is copied"),
+        pytest.param({0: (5, 9)}, {}, None, 1, [], id="others' topic: what expired before the mirror was made is not its loss"),
+        pytest.param({0: (5, 9)}, {}, None, 0, [("lost", 0, (0, 4))], id="our topic has lost its begin before it was mirrored"),
+        pytest.param({0: (5, 9)}, {0: 8}, None, 0, [("lost", 0, (0, 4))], id="and its copy begins there"),
+        pytest.param({0: (4, 9)}, {0: 3}, None, 1, [], id="all before the begin is copied"),
         pytest.param(
-            {0: (5, 5)}, {0: 3}, None, 0, [], id="an idle topic has expired with its last marker, before the first look"
+            {0: (5, 5)}, {0: 3}, None, 1, [], id="an idle topic has expired with its last marker, before the first look"
         ),
         pytest.param({0: (6, 9)}, {0: 3}, None, 0, [("lost", 0, (4, 5))], id="more than a marker, before the first look"),
         pytest.param({0: (5, 9)}, {0: 3}, Seen("one", {0: 4}), 0, [("lost", 0, (4, 4))], id="one offset"),
