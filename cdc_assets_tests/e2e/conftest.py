@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,9 +21,12 @@ from typing import Any
 import pytest
 
 from cdc_assets.stack.home import Home
+from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+from cdc_assets_tests.programs.wanted import CHROMIUM, command
 
 ROOT = Path(__file__).parents[2]
+PAGE_TIMEOUT_MS = 60_000
 SHOP = """
 source: shop
 database: {{kind: mariadb, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: shop_db_password}}}}
@@ -158,3 +162,25 @@ def lakehouse(mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFact
         if not given:
             house.cdc("down", "--wipe", "--yes", timeout=180, check=False)
             shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def graphql(lakehouse: Lakehouse) -> Graphql:
+    return Graphql(lakehouse.addresses["CDC_DAGSTER_URL"], lakehouse.private("dagster_token"))
+
+
+@pytest.fixture(scope="module")
+def page(lakehouse: Lakehouse) -> Iterator[Any]:
+    """A browser that was given the address that `cdc up` has printed."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = command(CHROMIUM, "chromium")
+    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=quiet)
+        page = browser.new_page(viewport={"width": 2200, "height": 1000})
+        page.set_default_timeout(PAGE_TIMEOUT_MS)
+        (printed,) = re.findall(r"Dagster +(http://\S+)", lakehouse.up_output)
+        page.goto(printed)
+        yield page
+        browser.close()

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
-from cdc_assets_tests.programs.wanted import CHROMIUM, command
+from cdc_assets_tests.e2e.conftest import PAGE_TIMEOUT_MS, Lakehouse
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
-_TIMEOUT_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def page(lakehouse: Lakehouse) -> Iterator[Any]:
-    """A browser that was given the address that `cdc up` has printed."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = command(CHROMIUM, "chromium")
-    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=quiet)
-        page = browser.new_page(viewport={"width": 2200, "height": 1000})
-        page.set_default_timeout(_TIMEOUT_MS)
-        (printed,) = re.findall(r"Dagster +(http://\S+)", lakehouse.up_output)
-        page.goto(printed)
-        yield page
-        browser.close()
 
 
 def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
@@ -40,7 +19,7 @@ def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
     for kind in ("debezium", "mirrormaker", "bronze", "silver", "S3"):
         page.get_by_text(kind, exact=False).first.wait_for()
     # Topic, mirror, bronze, silver, backup; and the ledger beside them.
-    expect(page.get_by_text("city", exact=True)).to_have_count(6, timeout=_TIMEOUT_MS)
+    expect(page.get_by_text("city", exact=True)).to_have_count(6, timeout=PAGE_TIMEOUT_MS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""`cdc wait` on a chain that is held up by hand: it names what stands in the way, and what it says to do helps."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.e2e.webserver import Graphql
+
+pytestmark = pytest.mark.e2e
+
+
+def waits_in_vain(lakehouse: Lakehouse) -> str:
+    """What it says while a new row cannot come."""
+    with lakehouse.connect("world") as world:
+        world.execute("UPDATE country SET population = population + 1 WHERE iso = 'BR'")
+    waited = lakehouse.cdc("wait", "world", "--timeout", "4", check=False)
+    assert waited.returncode == 1, waited.stdout
+    return waited.stderr
+
+
+def follow(lakehouse: Lakehouse, told: str) -> subprocess.CompletedProcess[str]:
+    """The command at the end of what was told."""
+    return lakehouse.cdc(*told.splitlines()[-1].rsplit("./cdc ", 1)[1].split())
+
+
+def test_a_stopped_sensor_is_named(lakehouse: Lakehouse, graphql: Graphql) -> None:
+    lakehouse.cdc("wait", "world")
+    graphql.stop_sensor("offsets_world")
+    try:
+        told = waits_in_vain(lakehouse)
+        assert "sensor offsets_world is STOPPED: switch it on in Dagster under Automation" in told
+    finally:
+        graphql.start_sensor("offsets_world")
+    lakehouse.cdc("wait", "world")
+
+
+@pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
+def test_a_mirror_that_was_stopped_is_named_with_the_command_that_resumes_it(lakehouse: Lakehouse, verb: str, state: str) -> None:
+    lakehouse.cdc(verb, "world-mirror")
+    told = waits_in_vain(lakehouse)
+    assert f"connector world-mirror is {state}: ./cdc resume world-mirror" in told
+    follow(lakehouse, told)
+    lakehouse.cdc("wait", "world")
