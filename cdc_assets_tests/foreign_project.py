@@ -98,7 +98,7 @@ def build_wheel(folder: Path) -> Path:
     sources.mkdir(parents=True)
     for name in ("cdc_assets", "spark"):
         shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "uv.lock", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
     command = [sys.executable, "-c", _BUILD.format(folder=str(folder))]
     done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
@@ -107,16 +107,26 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def create_environment(folder: Path, wheel: Path) -> Path:
-    """A virtual environment with nothing but the wheel; this one's packages are behind it. Its Python."""
+def create_environment(folder: Path, wheel: Path, *, without: tuple[str, ...] = ()) -> Path:
+    """A virtual environment with nothing but the wheel; this one's packages, less those, are behind it. Its Python."""
     venv.create(folder, with_pip=False, symlinks=True)
     python, (packages,) = folder / "bin" / "python", folder.glob("lib/python3*/site-packages")
-    (packages / "beside.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    behind = [Path(place) for place in site.getsitepackages()]
+    if without:
+        behind = [_copy_links(behind, folder / "behind", without)]
+    (packages / "beside.pth").write_text("".join(f"{place}\n" for place in behind))
     uv = uv_wheel.fetch(ROOT, cache_folder(dict(os.environ)), dict(os.environ))
     command = [str(uv), "pip", "install", "--offline", "--no-deps", "--python", str(python), str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return python
+
+
+def _copy_links(places: list[Path], target: Path, without: tuple[str, ...]) -> Path:
+    target.mkdir()
+    for entry in (entry for place in places for entry in place.iterdir() if not entry.name.startswith(without)):
+        (target / entry.name).symlink_to(entry)
+    return target
 
 
 def create_project(folder: Path, *, python: Path, **variables: str) -> ForeignProject:

@@ -17,6 +17,7 @@ import typer
 
 from cdc_assets.cli.progress import console
 from cdc_assets.cli.test_tally import last_line, read_tally
+from cdc_assets.errors import CdcAssetsError
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = sys.executable
@@ -34,6 +35,8 @@ _PARTS = ("spark", "live", "e2e", "order", "stack", "rest")
 
 def test(context: typer.Context) -> None:
     """Run everything, or what the given pytest arguments select (then without lint, and one after the other)."""
+    if not (_ROOT / "cdc_assets_tests").is_dir():
+        raise CdcAssetsError("the tests are in the repository, and not in a wheel: clone it, then ./cdc test")
     with ExitStack() as folders:
         results = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-results-")))
         # It tells by itself what it cannot bring; the tests that need it are skipped.

