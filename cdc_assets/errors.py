@@ -36,7 +36,10 @@ class UserDefinitionsError(CdcAssetsError):
 
     def __init__(self, named: str, reason: Exception) -> None:
         text = (str(reason).strip().splitlines() or ["no reason given"])[0]
-        super().__init__(f"CDC_DEFINITIONS={named} is not loaded: {type(reason).__name__}: {text}; mend it, then: ./cdc up")
+        super().__init__(
+            f"CDC_DEFINITIONS={named} is not loaded: {type(reason).__name__}: {text}; mend it, then: ./cdc up; "
+            "without it: CDC_DEFINITIONS= ./cdc up"
+        )
 
 
 class NothingToRunError(CdcAssetsError):

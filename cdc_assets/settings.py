@@ -50,7 +50,7 @@ def sources_folder() -> Path:
     examples, or of none (`cdc up --no-examples`)."""
     override = os.environ.get("CDC_SOURCES") or _stack_environment().get("CDC_SOURCES")
     if override:
-        return Path(override)
+        return Path(override).absolute()
     return without_examples() if without_examples().is_dir() else example_sources()
 
 
@@ -65,9 +65,27 @@ def without_examples() -> Path:
 
 
 def user_definitions() -> str | None:
-    """What CDC_DEFINITIONS names: a module, or the absolute path of a Python file; None where it is not set."""
+    """What CDC_DEFINITIONS names, else what the stack was last brought up with: a module, or the absolute path of a file.
+
+    None where neither is set; a variable that is set and empty names nothing.
+    """
     named = os.environ.get("CDC_DEFINITIONS")
+    if named is None:
+        named = _stack_environment().get("CDC_DEFINITIONS")
     return str(Path(named).absolute()) if named and is_file_name(named) else named or None
+
+
+def places_of_shell() -> dict[str, str]:
+    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS and CDC_LAKE, with whole paths: the stack's processes have
+    other working folders. An empty CDC_DEFINITIONS stays."""
+    found = {}
+    if os.environ.get("CDC_SOURCES"):
+        found["CDC_SOURCES"] = str(sources_folder())
+    if "CDC_DEFINITIONS" in os.environ:
+        found["CDC_DEFINITIONS"] = user_definitions() or ""
+    if (root := os.environ.get("CDC_LAKE")) and "://" not in root:
+        found["CDC_LAKE"] = str(Path(root).absolute())
+    return found
 
 
 def is_file_name(named: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,8 @@ import dagster as dg
 
 from cdc_assets import settings
 from cdc_assets.errors import UserDefinitionsError
+from cdc_assets.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
+from cdc_assets.registry.kept import KEPT
 
 SENSOR = "user_definitions"
 _FROM_FILE = "cdc_user_definitions"
@@ -26,13 +29,40 @@ _FROM_FILE = "cdc_user_definitions"
 def add_user_definitions(chains: dg.Definitions) -> dg.Definitions:
     """The chains with what CDC_DEFINITIONS names; without it, or where it is broken, the chains."""
     named = settings.user_definitions()
-    if named is None:
-        return chains
+    # A code server reads the name from stack.json; its runs get it, so that they load what their server has.
+    serves = KEPT in os.environ and "CDC_DEFINITIONS" not in os.environ
+    merged, error = chains, None
+    if named is not None:
+        try:
+            merged = merge_user_definitions(chains, named)
+        except UserDefinitionsError as found:
+            error = found
+            logging.getLogger("dagster").error("%s", error)
+            merged = dg.Definitions.merge(chains, dg.Definitions(sensors=[_broken(error)]))
+    if serves:
+        _note(named or "", merged, chains, error)
+        os.environ["CDC_DEFINITIONS"] = named or ""
+    return merged
+
+
+def _note(named: str, merged: dg.Definitions, chains: dg.Definitions, error: UserDefinitionsError | None) -> None:
+    """For `cdc status` and `cdc reload`."""
+    own = set(merged.resolve_all_asset_keys()) - set(chains.resolve_all_asset_keys()) if named and not error else set()
+    file = _file_of(named)
+    assets = tuple(sorted("/".join(key.path) for key in own))
+    loaded = LoadedDefinitions(named, file, digest_of(file), assets, str(error) if error else "")
+    note_loaded(Path(os.environ[KEPT]), loaded)
+
+
+def _file_of(named: str) -> str:
+    """Empty where nothing is named, or a module that is not found or in no file."""
+    if not named or settings.is_file_name(named):
+        return named
     try:
-        return merge_user_definitions(chains, named)
-    except UserDefinitionsError as error:
-        logging.getLogger("dagster").error("%s", error)
-        return dg.Definitions.merge(chains, dg.Definitions(sensors=[_broken(error)]))
+        spec = importlib.util.find_spec(named)
+    except (ImportError, ValueError):
+        return ""
+    return spec.origin or "" if spec else ""
 
 
 def merge_user_definitions(chains: dg.Definitions, named: str) -> dg.Definitions:

@@ -37,7 +37,15 @@ class RunningStack:
 def environment_of(home: Home) -> Iterator[None]:
     """`os.environ` knows this stack, and no other one."""
     before = dict(os.environ)
-    for name in (*EXTERNAL, "CDC_POSTGRES_PORT", "CDC_SOURCES", "CDC_LAKE", "CDC_CONNECT_SECRETS", "DAGSTER_HOME"):
+    for name in (
+        *EXTERNAL,
+        "CDC_POSTGRES_PORT",
+        "CDC_SOURCES",
+        "CDC_DEFINITIONS",
+        "CDC_LAKE",
+        "CDC_CONNECT_SECRETS",
+        "DAGSTER_HOME",
+    ):
         os.environ.pop(name, None)
     os.environ["CDC_HOME"] = str(home.root)
     try:

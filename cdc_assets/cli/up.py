@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +26,8 @@ from cdc_assets.stack.state import HEALTHY, StackState
 
 if TYPE_CHECKING:
     from cdc_assets.cli import main_job
+
+_DEFINITIONS_SECONDS = 120
 
 
 def up(
@@ -110,8 +111,6 @@ def _sources_with(*, examples: bool) -> list[str]:
 def _check_user_definitions() -> None:
     """Before anything is started: a module that does not load, or does not fit, is told here."""
     if named := settings.user_definitions():
-        # The stack's processes have other working folders: a file's name is made absolute here.
-        os.environ["CDC_DEFINITIONS"] = named
         from cdc_assets.code_location import build_code_location
         from cdc_assets.registry.loader import load_sources
         from cdc_assets.user_definitions import merge_user_definitions
@@ -123,14 +122,18 @@ def _take_in_news() -> None:
     """What was declared while the stack ran: Dagster has it afterwards."""
     from cdc_assets.registry.loader import load_sources
     from cdc_assets.running_dagster.news import registry_news
+    from cdc_assets.running_dagster.own_definitions import await_definitions
     from cdc_assets.running_dagster.take_in import take_in
 
     url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()
     sources = load_sources(folder)
     if news := registry_news(url, folder):
-        told = ", ".join((*news.new, *news.changed, *news.gone))
-        console.print(f"Dagster takes in {told}, of {folder}", soft_wrap=True)
+        if told := ", ".join((*news.new, *news.changed, *news.gone)):
+            console.print(f"Dagster takes in {told}, of {folder}", soft_wrap=True)
+        if news.definitions:
+            console.print(f"Dagster takes in your definitions: {news.definitions}", soft_wrap=True)
         take_in(url, sources, gone=news.gone)
+        await_definitions(url, timeout=_DEFINITIONS_SECONDS)
 
 
 def _load_definitions() -> None:

@@ -6,6 +6,7 @@ Needs no service and no network; secrets and addresses stay references.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +35,13 @@ REMOVED = ".removed"
 DATABASES = ("postgresql", "mariadb", *UNASKED)
 
 
+def _why_not(folder: Path) -> str:
+    named = os.environ.get("CDC_SOURCES", "")
+    if named and not Path(named).is_absolute() and Path(named).absolute() == folder:
+        return f"no such folder; CDC_SOURCES={named} is looked for in the current folder, {Path.cwd()}: set it to the whole path"
+    return "no such folder; set CDC_SOURCES to the folder of your sources"
+
+
 def load_sources(folder: Path) -> tuple[BaseSource, ...]:
     """All sources declared in `folder` (`*.yaml`, `*.yml`), by name; none where all have been removed.
 
@@ -41,7 +49,7 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
         RegistryError: with every finding in every file.
     """
     if not folder.is_dir():
-        raise RegistryError([Finding(folder, None, "", "no such folder; set CDC_SOURCES to the folder of your sources")])
+        raise RegistryError([Finding(folder, None, "", _why_not(folder))])
     files = registry_files(folder)
     if not files and not any(folder.glob(f"*{REMOVED}")):
         raise RegistryError([Finding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])

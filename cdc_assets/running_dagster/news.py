@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cdc_assets.registry.digest import digest
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
+from cdc_assets.running_dagster.own_definitions import news_of_definitions
 from cdc_assets.running_dagster.take_in import EMBEDDED
 from cdc_assets.running_dagster.webserver import Location, Webserver
 
@@ -20,17 +21,18 @@ _ASK_SECONDS = 30.0
 class RegistryNews:
     """Names of sources; `broken` are findings by file and line, and where there is one the other three are not told.
 
-    `unknown` says why Dagster could not be asked; empty where it was.
+    `definitions` tells of what CDC_DEFINITIONS names; empty where Dagster has it. `unknown` says why Dagster could not be asked.
     """
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    definitions: str = ""
     unknown: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.new or self.changed or self.gone or self.broken or self.unknown)
+        return bool(self.new or self.changed or self.gone or self.broken or self.definitions or self.unknown)
 
     def __str__(self) -> str:
         """One line for people, empty where there is nothing to tell; findings are lines of their own."""
@@ -41,6 +43,8 @@ class RegistryNews:
         if self.unknown:
             return f"whether Dagster has the registry as it is now is not known: {self.unknown}"
         told = [f"{', '.join(found)} {what}" for found, what in self._by_word() if found]
+        if self.definitions:
+            told.append(self.definitions)
         return f"not in Dagster yet: {'; '.join(told)}: cdc reload" if told else ""
 
     def _by_word(self) -> tuple[tuple[tuple[str, ...], str], ...]:
@@ -57,7 +61,8 @@ def registry_news(url: str, folder: Path) -> RegistryNews:
     Raises:
         DefinitionsError: when the webserver cannot be asked.
     """
-    return compare(folder, Webserver(url, seconds=_ASK_SECONDS).locations(sensors_only=True))
+    found = compare(folder, Webserver(url, seconds=_ASK_SECONDS).locations(sensors_only=True))
+    return replace(found, definitions=news_of_definitions(url))
 
 
 def compare(folder: Path, locations: Iterable[Location]) -> RegistryNews:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Collection
 
-from cdc_assets.stack.declared import buckets, plugins, sources_named
+from cdc_assets.stack.declared import REMEMBERED, buckets, places_to_remember, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 
 
+def remember(home: Home, names: Collection[str]) -> None:
+    """From now on what these variables name, or no longer name, is the stack's: its code server reads it at each load."""
+    told = read_json(home.stack)
+    before = told.get("environment", {})
+    kept = {name: value for name, value in before.items() if name not in names}
+    now = kept | {name: value for name, value in places_to_remember(home).items() if name in names}
+    if now != before:
+        write_json(home.stack, {**told, "environment": now})
+
+
 def adopt_sources(home: Home, supervisor: int) -> None:
-    """From now on the folder that CDC_SOURCES names is the stack's; buckets that its sources want are made by the supervisor.
+    """From now on what CDC_SOURCES and CDC_DEFINITIONS name is the stack's; buckets that are wanted are made by the supervisor.
 
     Raises:
         StackError: when a source needs a connector that the running Connect worker has not loaded.
     """
-    told = read_json(home.stack)
-    environment = told.get("environment", {})
-    if (folder := sources_named(home)) and environment.get("CDC_SOURCES") != folder:
-        write_json(home.stack, {**told, "environment": {**environment, "CDC_SOURCES": folder}})
+    remember(home, REMEMBERED)
     config = read_json(home.config)
     lacking = sorted(set(plugins()) - set(config.get("plugins", plugins())))
     if lacking and "CDC_CORE_CONNECT" not in config.get("external", {}):

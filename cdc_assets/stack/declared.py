@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from cdc_assets import settings
 from cdc_assets.registry.errors import RegistryError
@@ -14,6 +12,7 @@ from cdc_assets.stack.home import Home, read_json
 
 # Their licences are the vendors' own: who uses them fetches them.
 VENDORS_DRIVER = ("mysql", "oracle")
+REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS")
 
 
 def kinds() -> set[str]:
@@ -33,10 +32,11 @@ def buckets() -> Mapping[str, tuple[str, ...]]:
     return {kind: tuple(bucket for k, bucket in ours if k == kind) for kind, _ in ours}
 
 
-def sources_named(home: Home) -> str | None:
-    """The folder that CDC_SOURCES names, else the one that the stack was brought up with before; None: the examples'."""
-    named = os.environ.get("CDC_SOURCES")
-    return str(Path(named).absolute()) if named else read_json(home.stack).get("environment", {}).get("CDC_SOURCES")
+def places_to_remember(home: Home) -> dict[str, str]:
+    """What CDC_SOURCES and CDC_DEFINITIONS name, else what the stack was brought up with before; without those that name
+    nothing."""
+    found = {**read_json(home.stack).get("environment", {}), **settings.places_of_shell()}
+    return {name: found[name] for name in REMEMBERED if found.get(name)}
 
 
 def _sources() -> tuple[BaseSource, ...]:

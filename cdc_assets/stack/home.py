@@ -62,6 +62,11 @@ class Home:
         """What is generated anew at each start."""
         return self.root / "run" / component
 
+    @property
+    def loaded(self) -> Path:
+        """What the code server has loaded: copies of the registry, and a note on the user's own definitions."""
+        return self.run("dagster-code") / "registry"
+
     def log(self, component: str) -> Path:
         """The component's log file."""
         return self.root / "logs" / f"{component}.log"

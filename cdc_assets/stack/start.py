@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from cdc_assets import settings
 from cdc_assets.stack import orphans, plan
 from cdc_assets.stack.adopted import adopt_sources
 from cdc_assets.stack.errors import StackError
@@ -59,6 +60,7 @@ def start(home: Home, *, brokers: int | None = None) -> bool:
         process = subprocess.Popen(
             [sys.executable, "-m", "cdc_assets.stack.supervisor", str(home.root)],
             cwd=package_root,
+            env={**os.environ, **settings.places_of_shell()},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

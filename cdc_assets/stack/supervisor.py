@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc_assets.stack import orphans, plan
-from cdc_assets.stack.declared import sources_named
+from cdc_assets.stack.declared import places_to_remember
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import Home, write_json
 from cdc_assets.stack.logs import rotate
@@ -106,8 +106,7 @@ class Supervisor:
         home = self.site.home
         environment = {"CDC_HOME": str(home.root), "CDC_LAKE": os.environ.get("CDC_LAKE") or str(home.lake)}
         environment["CDC_CONNECT_SECRETS"] = str(home.secrets)
-        if sources := sources_named(home):
-            environment["CDC_SOURCES"] = sources
+        environment |= places_to_remember(home)
         if "CDC_POSTGRES_HOST" in self.site.external and os.environ.get("CDC_POSTGRES_PORT"):
             environment["CDC_POSTGRES_PORT"] = os.environ["CDC_POSTGRES_PORT"]
         for watched in self.watched.values():

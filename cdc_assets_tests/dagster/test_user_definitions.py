@@ -83,6 +83,7 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_a_broken_file_fails_a_sensor_and_no_chain_and_up_refuses_it(tmp_path: Path) -> None:
     (tmp_path / "gold.py").write_text("1 / 0\n")
     told = f"CDC_DEFINITIONS={tmp_path}/gold.py is not loaded: ZeroDivisionError: division by zero; mend it, then: ./cdc up"
+    told += "; without it: CDC_DEFINITIONS= ./cdc up"
     loaded = run("-c", LOAD, cwd=tmp_path)
     assert "silver/world/city" in loaded.stdout
     assert "gold/cities" not in loaded.stdout

@@ -20,6 +20,7 @@ from cdc_assets.registry.kept import KEPT
 from cdc_assets.stack.components import postgres, spark_connect
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
+from cdc_assets.stack.declared import REMEMBERED
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.ports import HOST
@@ -165,9 +166,10 @@ class DagsterCode(_DagsterProcess):
 
     @override
     def environment(self) -> dict[str, str]:
-        found = {**super().environment(), KEPT: str(self.run / "registry")}
-        # Read from stack.json at each load instead: `CDC_SOURCES=… ./cdc up` may name another folder while it runs.
-        found.pop("CDC_SOURCES", None)
+        found = {**super().environment(), KEPT: str(self.site.home.loaded)}
+        # Read from stack.json at each load instead: `./cdc up` and `./cdc reload` may name others while it runs.
+        for name in REMEMBERED:
+            found.pop(name, None)
         return {**found, "DAGSTER_GRPC_PROXY_HEARTBEAT_TTL_SECONDS": _HEARTBEAT_SECONDS}
 
     @cached_property
