@@ -7,10 +7,14 @@ import json
 import zipfile
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from cdc_assets.stack.examples import geonames
+from cdc_assets.stack.examples import owner
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.plan import load
 from cdc_assets_tests.foreign_project import ForeignProject, create_environment, create_project
+from cdc_assets_tests.stack.test_supervisor import ELSEWHERE
 
 DATA = (
     "stack/examples/examples.lock",
@@ -62,11 +66,21 @@ def test_the_command_works_from_the_wheel(project: ForeignProject) -> None:
     assert sorted(json.loads(valid.stdout)["sources"]) == ["bank", "world"]
 
 
-def test_the_example_source_has_its_data_in_a_wheel(project: ForeignProject) -> None:
-    read = "from cdc_assets.stack.examples import geonames as g; print(g.wheel().sha256, len(g.read('countries')))"
-    done = project.run([str(project.python), "-c", read])
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [geonames.wheel().sha256, "252"]
+def test_up_works_from_the_wheel_in_an_empty_folder(foreign_python: Path, tmp_path: Path) -> None:
+    """Of the stack only PostgreSQL runs: what is downloaded, started and filled is asked by SQL."""
+    elsewhere = {**ELSEWHERE, "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"}
+    empty, cdc = tmp_path / "empty", str(foreign_python.parent / "cdc")
+    empty.mkdir()
+    here = ForeignProject(empty, foreign_python, elsewhere)
+    try:
+        up = here.run([cdc, "up", "--no-main-job"])
+        assert (up.returncode, "Traceback" in up.stderr) == (0, False), up.stderr
+        with psycopg.connect(**owner.create(load(Home(empty / "cdc")), "world")) as world:  # type: ignore[arg-type]
+            counted = world.execute("SELECT (SELECT count(*) FROM country), (SELECT count(*) FROM city)").fetchone()
+        assert counted is not None
+        assert (counted[0], counted[1] > 30_000) == (252, True)
+    finally:
+        here.run([cdc, "down", "--wipe", "--yes"])
 
 
 def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path) -> None:
