@@ -58,7 +58,7 @@ def await_definitions(url: str, *, timeout: float) -> LoadedDefinitions | None:
             known = {"/".join(key) for found in Webserver(url, seconds=timeout).locations() for key in found.assets}
             if not (lacking := sorted(set(loaded.assets) - known)):
                 return loaded
-            news = f"{url} lacks {', '.join(lacking)} of {loaded.named}"
+            news = f"of {loaded.named} the webserver at {url} does not have {', '.join(lacking)}"
         if (loaded is not None and news == loaded.error) or time.monotonic() > until:
             raise DefinitionsError(_reason(news, loaded))
         time.sleep(_POLL_SECONDS)
