@@ -21,6 +21,10 @@ from cdc_assets_tests.e2e.webserver import Graphql
 pytestmark = pytest.mark.e2e
 
 ROUTES = ("incremental", "temporary", "blocking")
+BY_JOB = "route_launchpad"
+ONBOARDED = (*(f"route_{route}" for route in ROUTES), BY_JOB)
+_LAYERS = {"bronze": "record_parity", "silver": "reconciled"}
+CHECKED = [(f"{layer}/world/{table}", check) for table in ONBOARDED for layer, check in _LAYERS.items()]
 _COLUMNS = "(id bigint PRIMARY KEY, note text, price numeric(30,10), at timestamptz)"
 _ROWS = (
     "SELECT n, 'note ' || n, n / 7.0, timestamptz '2026-01-01 00:00Z' + n * interval '1 second' FROM generate_series(1, 300) n"
@@ -66,7 +70,7 @@ def test_a_plan_for_a_table_that_does_not_exist_is_refused(lakehouse: Lakehouse,
     assert "there is no table public.nope" in refused.stderr
 
 
-def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, graphql: Graphql, page: Any) -> None:
+def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
     for route in ROUTES:
         create(lakehouse, f"route_{route}")
         planned = lakehouse.cdc("onboard", "world", f"public.route_{route}", "--dry-run", "--route", route)
@@ -74,23 +78,24 @@ def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, grap
         done = json.loads(lakehouse.cdc("onboard", "world", f"public.route_{route}", "--route", route, "-o", "json").stdout)
         assert f"silver/world/route_{route}" in graphql.assets()
         assert done["steps"]["definitions"]["verified"] is True
-    onboard_by_launchpad(lakehouse, graphql, "route_launchpad")
-    tables = [*(f"route_{route}" for route in ROUTES), "route_launchpad"]
+    onboard_by_launchpad(lakehouse, graphql, BY_JOB)
     with lakehouse.connect("world") as world:
-        for table in tables:
+        for table in ONBOARDED:
             world.execute(f"UPDATE {table} SET price = price + 0.0000000001 WHERE id % 50 = 0")
             world.execute(f"UPDATE {table} SET id = id + 1000 WHERE id = 7")
             world.execute(f"DELETE FROM {table} WHERE id % 100 = 3")
             world.execute(f"INSERT INTO {table} VALUES (-1, 'Añb''\"\\ 中', NULL, NULL)")
     lakehouse.cdc("wait", "world", "--timeout", "300")
-    checked = []
-    for table in tables:
+    for table in ONBOARDED:
         assert is_equal(lakehouse, "world", table)
         assert graphql.sensor_that_made(f"silver/world/{table}") == "offsets_world"
-        checked += [(f"bronze/world/{table}", "record_parity"), (f"silver/world/{table}", "reconciled")]
-    graphql.execute_checks(checked)
-    assert {(asset, name): graphql.checks(asset).get(name) for asset, name in checked} == dict.fromkeys(checked, "SUCCEEDED")
-    for asset, name in checked:
+    graphql.execute_checks(CHECKED)
+    assert {(asset, name): graphql.checks(asset).get(name) for asset, name in CHECKED} == dict.fromkeys(CHECKED, "SUCCEEDED")
+
+
+@pytest.mark.browser
+def test_what_was_onboarded_is_green_on_its_page(lakehouse: Lakehouse, page: Any) -> None:
+    for asset, name in CHECKED:
         page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/{asset}?view=checks&checkDetail={name}")
         page.get_by_text("Succeeded").first.wait_for()
         assert name in page.content()
