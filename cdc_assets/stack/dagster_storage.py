@@ -6,6 +6,7 @@ processes share one machine: a start made some thousand connections, each a fork
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from dagster_postgres import DagsterPostgresStorage
@@ -25,6 +26,8 @@ class PooledPostgresStorage(DagsterPostgresStorage):
     """Runs, events and schedules through one pool; a connection that PostgreSQL has dropped is replaced before it is used."""
 
     def __init__(self, postgres_url: str, *, inst_data: ConfigurableClassData | None = None) -> None:
+        # Whoever uses the stack's instance writes the logs of its runs below CDC_HOME: `dg launch` in a shell of the user's, too.
+        os.umask(0o077)
         super().__init__(postgres_url, inst_data=inst_data)
         engine = create_pg_engine(
             postgres_url, isolation_level="AUTOCOMMIT", pool_size=KEPT, max_overflow=AT_MOST - KEPT, pool_pre_ping=True
