@@ -75,7 +75,7 @@ def test_the_new_table_takes_the_place_of_the_old(live: LiveSource, remote: str,
         assert chain.history_told("made_again")[::2] == (True, (len(rows(history_path(chain))), 2))
         assert in_silver(chain, "kept_again") == {1: "last w", 3: "third w", 4: "old w", 9: "new seen"}
         # Row 1 changed after the last fold that saw the old table: only its place tells, and that is not known.
-        assert "at least 1 rows are of the one before" in str(checked(chain, "kept_again").description)
+        assert "at least 1 row of the one before" in str(checked(chain, "kept_again").description)
         gone_for_good(chain)
 
 

@@ -23,6 +23,7 @@ from spark.errors import NotComparableError
 from spark.reconcile import history_mend
 from spark.reconcile.history_proof import BRONZE, INTERVALS, SILVER, prove, why_not_folded
 from spark.specs import SilverSpec
+from spark.statement import execute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,6 +144,32 @@ def test_each_damage_is_found_at_its_key_and_mended(
     assert history_mend.run(session, asked) == 0
     # Its place in the log is as it was.
     assert history.run(session, step).version is None
+
+
+def test_killed_behind_its_commit_the_heal_has_left_nothing_to_do(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silver, step, _ = four_versions_each(session, tmp_path)
+    before = whole(step.path)
+    schema = DeltaTable(step.path).to_pyarrow_table().schema
+    left = [row for row in rows(step.path) if (row["id"] in (3, 4), row["v"]) != (True, "b")]
+    write_deltalake(step.path, pa.Table.from_pylist(left, schema=schema), mode="overwrite")
+    assert len(left) == len(before) - 2
+    asked = proof_of(step, silver).again
+
+    def killed_behind(*arguments: Any, **more: Any) -> None:
+        execute(*arguments, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history_mend, "execute", killed_behind)
+        with pytest.raises(KeyboardInterrupt):
+            history_mend.run(session, asked)
+    version = DeltaTable(step.path).version()
+    assert whole(step.path) == before
+    assert proven(session, step, silver) == (48, 12)
+    assert (history_mend.run(session, asked), history.run(session, step).version) == (0, None)
+    assert DeltaTable(step.path).version() == version
 
 
 def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, tmp_path: Path) -> None:
