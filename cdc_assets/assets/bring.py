@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.assets.partitions import publish_by_root
 from cdc_assets.assets.signal_table import ensure_signal_table
 from cdc_assets.assets.whole_source import refuse_source
 from cdc_assets.connectors.apply import Applied, bring_connector
@@ -88,6 +89,7 @@ def _bring(platform: Platform, declared: DeclaredConnector, *, resume_offsets: b
     try:
         late = not_listed(source, connect.config(name)) if declared.role == "capture" else ""
         unsignalled = ensure_signal_table(source) if declared.role == "capture" else ""
+        parted = publish_by_root(source) if declared.role == "capture" else ""
         applied = bring_connector(connect, source, declared.config, resume_offsets=resume_offsets, hopeless=hopeless)
     except CdcAssetsError as error:
         return Brought(name, error=str(error))
@@ -95,7 +97,7 @@ def _bring(platform: Platform, declared: DeclaredConnector, *, resume_offsets: b
         keys = ", ".join(applied.changed_keys)
         differs = f"{name} differs from what is declared ({keys}) and is managed_by: gitops, nothing was written; {COMMIT}"
         return Brought(name, applied, differs)
-    notes = [unsignalled] if unsignalled else []
+    notes = [note for note in (unsignalled, parted) if note]
     if late:
         # A running connector takes no snapshot of what is added to its list.
         notes.append(f"{name}: only changes of {late} come from now on; for the rows too: cdc onboard {source.name} {late}")

@@ -8,6 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.assets.connector_metadata import of_difference, of_status
 from cdc_assets.assets.epochs import as_declared
+from cdc_assets.assets.partitions import publish_by_root
 from cdc_assets.assets.signal_table import ensure_signal_table
 from cdc_assets.assets.specs import connector_spec
 from cdc_assets.assets.whole_source import refuse_source
@@ -33,10 +34,13 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
         if unsignalled := ensure_signal_table(source):
             context.log.warning("%s", unsignalled)
         late = not_listed(source, connect.config(config["name"]))
+        parted = publish_by_root(source)
         applied = bring_connector(connect, source, config)
         context.log.info("%s: %s", applied.name, applied.summary)
         if applied.changed_keys and not applied.written:
             context.log.warning("%s is managed_by: gitops and not written from here: %s", applied.name, COMMIT)
+        if parted:
+            context.log.warning("%s", parted)
         if late and applied.written:
             # A running connector takes no snapshot of what is added to its list.
             context.log.warning(

@@ -38,6 +38,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "slot.failover": "true",
         "publication.name": names.publication_name(source),
         "publication.autocreate.mode": "filtered",
+        # Changes of a partitioned table come under its own name, and not under those of its partitions, which no list has.
+        "publish.via.partition.root": "true",
         # The signal table may be made later: a pattern without a table is no error, and no table is made for it here.
         "table.include.list": ",".join(
             exact_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cdc_assets import names
-from cdc_assets.preflight.finding import Finding, Level
+from cdc_assets.preflight.finding import Finding
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.postgresql_slot import slot_findings
+from cdc_assets.preflight.postgresql_tables import is_identified, table_findings
 from cdc_assets.preflight.sql_text import identifier, table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import Source
 
 
 def findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
@@ -20,7 +21,7 @@ def findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     yield from slot_findings(source, facts)
     yield from _publication(source, facts)
     for table in source.tables:
-        yield from _table(table, facts)
+        yield from table_findings(table, facts)
 
 
 def _server(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
@@ -64,19 +65,21 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         if facts.server["create"] and not unowned:
             yield Finding("publication", "ok", name, "does not exist yet; the connector makes it at its first start")
         elif listed:
+            by_root = " WITH (publish_via_partition_root = true)" if _partitioned(wanted, facts) else ""
             why = f"does not own {', '.join(unowned)}" if unowned else f"may not create in database {facts.server['database']}"
             yield Finding(
                 "publication",
                 "fail",
                 name,
                 f"does not exist, and role {facts.server['user']} cannot make it: it {why}",
-                f"CREATE PUBLICATION {identifier(name)} FOR TABLE {listed}",
+                f"CREATE PUBLICATION {identifier(name)} FOR TABLE {listed}{by_root}",
             )
         return
     published = {TableId(schema, table) for schema, table in found["tables"]}
-    missing = [table for table in wanted if table not in published]
+    leaves = {table: _leaves(facts, table) for table in wanted}
+    missing = [table for table in wanted if table not in published and not (leaves[table] and leaves[table] <= published)]
     if missing and not found["puballtables"]:
-        keyed = all(_identified(facts.tables[table]) for table in missing)
+        keyed = all(is_identified(facts.tables[table]) for table in missing)
         yield Finding(
             "publication",
             "fail",
@@ -89,7 +92,20 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         )
     else:
         yield Finding("publication", "ok", name, f"has all {quantity(len(wanted), 'table')}")
-    extra = published - set(wanted) - {names.signal_table(source)}
+    if not found["pubviaroot"] and (roots := _partitioned(wanted, facts)):
+        yield Finding(
+            "publication_root",
+            "fail",
+            name,
+            f"sends changes of {', '.join(map(str, roots))} under the names of their partitions, which are not captured: all are "
+            f"lost; once that is mended: cdc reconcile {source.name} --heal, or cdc onboard {source.name} "
+            f"{' '.join(map(str, roots))} --again",
+            f"ALTER PUBLICATION {identifier(name)} SET (publish_via_partition_root = true)",
+            safe=bool(found["owned"]),
+        )
+    # FOR TABLE takes in what inherits from a table, and what it is parted into.
+    within = {TableId(*child["table"]) for table in wanted for child in facts.tables[table]["children"]}.union(*leaves.values())
+    extra = published - set(wanted) - within - {names.signal_table(source)}
     if extra:
         shown = ", ".join(sorted(map(str, extra))[:10])
         mend = (
@@ -104,51 +120,11 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("publication_operations", "fail", name, f"leaves out {', '.join(lost)}", mend, safe=found["owned"])
 
 
-def _table(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
-    table = declared.id
-    found, name, user = facts.tables.get(table), str(table), facts.server["user"]
-    if found is None:
-        yield Finding("table", "fail", name, "does not exist, or is no table", "correct its name in the registry, or create it")
-        return
-    if not found["usage"]:
-        mend = f"GRANT USAGE ON SCHEMA {identifier(table.schema)} TO {identifier(user)}"
-        yield Finding("privileges", "fail", name, f"role {user} may not look into schema {table.schema}", mend)
-    if not found["select"]:
-        mend = f"GRANT SELECT ON {table_name(table)} TO {identifier(user)}"
-        yield Finding("privileges", "fail", name, f"role {user} may not read it, so there is no snapshot", mend)
-    if found["persistence"] != "p":
-        kind = "unlogged" if found["persistence"] == "u" else "temporary"
-        yield Finding(
-            "logged", "fail", name, f"is {kind}: its changes are not in the log", f"ALTER TABLE {table_name(table)} SET LOGGED"
-        )
-    published = facts.publication is not None and [*table] in facts.publication["tables"]
-    yield _identity(table, found, published=published)
-    if declared.without_key == "multiset" and found["identity"] != "f":
-        message = "is applied as a multiset, and its updates and deletes do not say by the whole row which one they take away"
-        mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY FULL"
-        yield Finding("whole_rows", "fail", name, message, mend, safe=bool(found["owned"]))
+def _partitioned(tables: Sequence[TableId], facts: PostgresFacts) -> list[TableId]:
+    return [table for table in tables if facts.tables[table]["partitioned"]]
 
 
-def _identity(table: TableId, found: dict[str, object], *, published: bool) -> Finding:
-    name = str(table)
-    if _identified(found):
-        kind = {"d": "its primary key", "f": "the full row", "i": "an index"}[str(found["identity"])]
-        return Finding("replica_identity", "ok", name, f"replica identity is {kind}")
-    if found["identity"] == "n" and found["key"]:
-        mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY DEFAULT"
-        message = "has REPLICA IDENTITY NOTHING: once published, the application's UPDATE and DELETE on it fail"
-        return Finding("replica_identity", "fail", name, message, mend, safe=bool(found["owned"]))
-    changes = int(str(found["changed"]))
-    message = "has no key and no replica identity: once published, the application's UPDATE and DELETE on it fail"
-    mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY FULL"
-    if changes:
-        seen = f"; it had {changes} of them since the statistics began"
-        return Finding("replica_identity", "fail", name, message + seen, mend, safe=bool(found["owned"]))
-    # Published and not complained of: what was a question before is answered.
-    level: Level = "ok" if published else "warn"
-    message += "; it has only had INSERTs so far"
-    return Finding("replica_identity", level, name, message, mend, safe=bool(found["owned"]))
-
-
-def _identified(found: dict[str, object]) -> bool:
-    return found["identity"] in ("f", "i") or (found["identity"] == "d" and bool(found["key"]))
+def _leaves(facts: PostgresFacts, table: TableId) -> set[TableId]:
+    """The partitions that hold a partitioned table's rows; none of any other table."""
+    about = facts.tables[table]
+    return {TableId(*leaf["table"]) for leaf in about["leaves"]} if about["partitioned"] else set()

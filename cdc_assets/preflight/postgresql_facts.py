@@ -45,8 +45,10 @@ FROM pg_replication_slots s WHERE slot_name = %s
 PUBLICATION = """
 SELECT to_jsonb(p) || jsonb_build_object(
   'owned', pg_has_role(p.pubowner, 'USAGE'),
-  'tables', (SELECT coalesce(jsonb_agg(jsonb_build_array(schemaname, tablename)), '[]')
-             FROM pg_publication_tables t WHERE t.pubname = p.pubname))
+  'tables', (SELECT coalesce(jsonb_agg(jsonb_build_array(s, t)), '[]') FROM (
+     SELECT schemaname, tablename FROM pg_publication_tables t WHERE t.pubname = p.pubname
+     UNION SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
+       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = p.oid) listed(s, t)))
 FROM pg_publication p WHERE pubname = %s
 """
 
@@ -64,17 +66,35 @@ SELECT coalesce(jsonb_agg(t.said ORDER BY t.said), '[]') FROM (
 """
 OPEN_SECONDS = 10.0
 
+# `leaves` hold a table's rows: itself, or the partitions of a partitioned one. `children` are tables that inherit from it. An
+# index's own columns come before those that it only includes.
 TABLES = """
 SELECT n.nspname, c.relname, jsonb_build_object(
-  'identity', c.relreplident,
-  'key', EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+  'key', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_index i JOIN pg_attribute a
+          ON a.attrelid = c.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
+          WHERE i.indrelid = c.oid AND i.indisprimary),
+  'partitioned', c.relkind = 'p',
+  'leaves', coalesce(below.leaves, '[]'),
+  'children', coalesce(below.children, '[]'),
   'persistence', c.relpersistence,
   'owner', pg_get_userbyid(c.relowner),
   'owned', pg_has_role(c.relowner, 'USAGE'),
   'usage', has_schema_privilege(n.oid, 'USAGE'),
   'select', has_table_privilege(c.oid, 'SELECT'),
-  'changed', coalesce((SELECT n_tup_upd + n_tup_del FROM pg_stat_all_tables s WHERE s.relid = c.oid), 0)
-) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  'changed', coalesce(below.changed, 0)
+) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL (
+  WITH RECURSIVE tree AS (SELECT c.oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN tree ON h.inhparent = tree.oid)
+  SELECT jsonb_agg(told ORDER BY part.oid) FILTER (WHERE c.relkind = 'p' OR part.oid = c.oid) AS leaves,
+         jsonb_agg(told ORDER BY part.oid) FILTER (WHERE c.relkind = 'r' AND part.oid <> c.oid) AS children,
+         sum((SELECT n_tup_upd + n_tup_del FROM pg_stat_all_tables s WHERE s.relid = part.oid)) AS changed
+  FROM tree JOIN pg_class part ON part.oid = tree.oid AND part.relkind = 'r' JOIN pg_namespace ns ON ns.oid = part.relnamespace,
+    LATERAL (SELECT jsonb_agg(a.attname ORDER BY a.attnum) AS columns FROM pg_index i
+      JOIN pg_attribute a ON a.attrelid = part.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
+      WHERE i.indrelid = part.oid
+        AND (part.relreplident = 'd' AND i.indisprimary OR part.relreplident = 'i' AND i.indisreplident)) own,
+    LATERAL (SELECT jsonb_build_object('table', jsonb_build_array(ns.nspname, part.relname), 'identity', part.relreplident,
+      'columns', own.columns) AS told) told
+) below
 WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 """
 

@@ -48,14 +48,21 @@ class PostgresWitness:
         return Changes(counts, committed)
 
     def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
-        """Tables that are not in the publication."""
+        """Tables that are not in the publication, or by their partitions only."""
         publication = config.get("publication.name", names.publication_name(source))
         published = self.database.published(publication)
-        return {
+        parted = self.database.published_by_partitions(publication, [table.id for table in source.tables])
+        by_partitions = {
+            table.name: f"publication {publication} sends its changes under the names of its partitions, which are not captured; "
+            f"ALTER PUBLICATION {publication} SET (publish_via_partition_root = true), then take a snapshot of the table"
+            for table in source.tables
+            if table.id in parted
+        }
+        return by_partitions | {
             table.name: f"not in publication {publication}: its changes are not decoded and are lost to the log; "
             f"ALTER PUBLICATION {publication} ADD TABLE {table.name}, then take a snapshot of the table"
             for table in source.tables
-            if table.id not in published
+            if table.id not in published and table.name not in by_partitions
         }
 
     def _committed(self, table: Table, was: Counters, now: Counters, before: Baseline, after: Baseline) -> bool:

@@ -82,6 +82,34 @@ def test_a_table_without_key_would_break_the_application(cdc: Cdc, database: psy
     database.execute('ALTER TABLE odd."We\'ird" ADD PRIMARY KEY (id), REPLICA IDENTITY DEFAULT')
 
 
+def test_an_identity_without_the_key_loses_deletes(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute('ALTER TABLE odd."We\'ird" ADD code text NOT NULL DEFAULT 1 UNIQUE')
+    database.execute('ALTER TABLE odd."We\'ird" REPLICA IDENTITY USING INDEX "We\'ird_code_key"')
+    finding = found(cdc, "identity_columns")
+    assert (finding["level"], finding["mend"]) == ("fail", 'ALTER TABLE "odd"."We\'ird" REPLICA IDENTITY DEFAULT')
+    cdc("preflight", "flight", "--fix")
+    (report,) = cdc.json("preflight", "flight")
+    assert report["ok"]
+    database.execute('ALTER TABLE odd."We\'ird" DROP code')
+
+
+def test_a_partitioned_table_is_published_under_its_own_name(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute("CREATE TABLE odd.parted (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    database.execute("CREATE TABLE odd.parted_1 PARTITION OF odd.parted FOR VALUES FROM (0) TO (9)")
+    database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.parted")
+    cdc.declare("odd.parted")
+    try:
+        finding = found(cdc, "publication_root")
+        mend = 'ALTER PUBLICATION "cdc_flight" SET (publish_via_partition_root = true)'
+        assert (finding["level"], finding["mend"], finding["safe"]) == ("fail", mend, True)
+        cdc("preflight", "flight", "--fix")
+        (report,) = cdc.json("preflight", "flight")
+        assert {f["level"] for f in report["findings"]} == {"ok"}, report["findings"]
+    finally:
+        database.execute("DROP PUBLICATION cdc_flight; DROP TABLE odd.parted")
+        cdc.declare(f'"{TABLE}"')
+
+
 def test_publication_against_the_registry(cdc: Cdc, database: psycopg.Connection) -> None:
     database.execute("CREATE TABLE odd.stranger (id int PRIMARY KEY)")
     database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.stranger WITH (publish = 'insert')")

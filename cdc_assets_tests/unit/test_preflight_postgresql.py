@@ -41,8 +41,10 @@ SLOT = {
     "retained_bytes": 1000,
 }
 TABLE = {
-    "identity": "d",
-    "key": True,
+    "key": ["id"],
+    "leaves": [{"table": ["public", "orders"], "identity": "d", "columns": ["id"]}],
+    "partitioned": False,
+    "children": [],
     "persistence": "p",
     "owner": "cdc",
     "owned": True,
@@ -72,10 +74,28 @@ def test_a_good_source(source: Source) -> None:
 def test_a_multiset_needs_whole_rows(source: Source) -> None:
     declared = {"name": "public.orders", "without_key": "multiset"}
     multiset = Source.model_validate({**source.model_dump(include={"database"}), "source": "shop", "tables": [declared]})
-    found = bad(multiset, SLOT, {"identity": "i"})["fail whole_rows"]
+    found = bad(multiset, SLOT, identity("i", "id"))["fail whole_rows"]
     assert (found.mend, found.safe) == ('ALTER TABLE "public"."orders" REPLICA IDENTITY FULL', True)
-    assert "fail whole_rows" not in bad(multiset, SLOT, {"identity": "f"})
-    assert "fail whole_rows" not in bad(source, SLOT, {"identity": "i"})
+    assert "fail whole_rows" not in bad(multiset, SLOT, identity("f"))
+    assert bad(source, SLOT, identity("i", "id")) == {}
+
+
+def identity(kind: str, *columns: str) -> dict[str, Any]:
+    return {"leaves": [{**TABLE["leaves"][0], "identity": kind, "columns": list(columns) or None}]}
+
+
+def test_an_identity_has_to_tell_the_key(source: Source) -> None:
+    found = bad(source, SLOT, identity("i", "code"))["fail identity_columns"]
+    assert "replica identity is an index (code), and a DELETE does not tell the key (id)" in found.message
+    assert "keys: [code]" in found.message
+    assert found.mend == 'ALTER TABLE "public"."orders" REPLICA IDENTITY DEFAULT'
+    by_code = Source.model_validate(
+        {**source.model_dump(include={"database"}), "source": "shop", "tables": [{"name": "public.orders", "keys": ["code"]}]}
+    )
+    assert bad(by_code, SLOT, identity("i", "code")) == {}
+    assert bad(by_code, SLOT, identity("f")) == {}
+    found = bad(by_code, SLOT)["fail identity_columns"]
+    assert found.mend == 'ALTER TABLE "public"."orders" REPLICA IDENTITY FULL'
 
 
 def test_no_slot_or_sender_is_free(source: Source) -> None:

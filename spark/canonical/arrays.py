@@ -5,17 +5,19 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.canonical.form import Form, measured, measured_sql
+from spark.canonical.form import Form, is_there, measured, measured_sql
 
 
-def array_of(element: Form) -> Form:
-    """An array of these elements; NULL among them is `N`."""
+def array_of(element: Form, *, of_rows: bool = False) -> Form:
+    """An array of these elements; NULL among them is `N`. `of_rows`: they are, or may be, of a row type."""
 
     def sql(column: str) -> str:
         value = f"coalesce({measured_sql('(' + element.sql('e') + ')')}, 'N')"
-        items = f"unnest({column}) WITH ORDINALITY x(e, o)"
+        # Of a row type unnest() gives the fields, and not the value.
+        rows = f"generate_subscripts({column}, 1) i(o), LATERAL (SELECT ({column})[o] AS e) x"
+        items = rows if of_rows else f"unnest({column}) WITH ORDINALITY x(e, o)"
         listed = f"SELECT concat(count(*), '[', string_agg({value}, ',' ORDER BY o), ']') FROM {items}"
-        return f"CASE WHEN {column} IS NOT NULL THEN ({listed}) END"
+        return f"CASE WHEN {is_there(column)} THEN ({listed}) END"
 
     def lake(column: Expression) -> Expression:
         values = sf.transform(column, lambda e: sf.coalesce(measured(element.lake(e)), sf.lit("N")))

@@ -57,9 +57,17 @@ def measured_sql(text: str) -> str:
     return f"octet_length({text})::text || ':' || {text}"
 
 
+def is_there(value: str) -> str:
+    """That a value is not NULL. Of a row type with a NULL field `IS NOT NULL` is false, and with NULLs alone `IS NULL` is true.
+
+    https://www.postgresql.org/docs/18/functions-comparison.html
+    """
+    return f"{value} IS DISTINCT FROM NULL"
+
+
 def output(column: str) -> str:
     """What the type's own output function writes; `::text` drops blanks of character(n) and writes inet with its mask."""
-    return f"CASE WHEN {column} IS NOT NULL THEN concat({column}) END"
+    return f"CASE WHEN {is_there(column)} THEN concat({column}) END"
 
 
 def _text_parts(column: str) -> tuple[str, ...]:

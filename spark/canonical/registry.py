@@ -22,5 +22,5 @@ def form(column: Column) -> Form | Incomparable:
     else:
         element = _BY_TYPE.get(source.name) or _BY_TYPE.get(source.bare) or text.OTHER
     if source.array and isinstance(element, Form):
-        return arrays.array_of(element)
+        return arrays.array_of(element, of_rows=source.kind in ("composite", "domain"))
     return element

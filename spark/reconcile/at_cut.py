@@ -9,6 +9,8 @@ V and the bronze version are read before the snapshot of the source is taken, so
 then; what came later is read from bronze or, where bronze does not have it yet, from the mirrored topic. Rows read by
 an incremental snapshot reflect every earlier event of their topic partition: one that follows a hidden event of its
 key is hidden with it. A row of a full snapshot says nothing about the cut: while one is on its way, nothing is compared.
+
+Where silver is behind a change of the schema, all of this is read as silver's next run will read it (columns_at_cut).
 """
 
 from __future__ import annotations
@@ -20,28 +22,24 @@ from functools import cached_property
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, NumericType
 
 from spark import bronze_drafts, kafka_ranges, multiset, quarantine
 from spark.bronze import COLUMNS
 from spark.bronze_anchors import positioned
 from spark.bronze_counts import counted
 from spark.bronze_slice import by_partition, new_events, table_events
-from spark.changes import META, decoded, key_slots, lake_types, slot
+from spark.changes import META, decoded, key_slots
 from spark.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.fold import POSITION, after_truncate, carried, judged
-from spark.identifiers import quoted
 from spark.positions.layout import epoch_prefix
 from spark.problems import PROBLEM
+from spark.reconcile.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
-from spark.schema.evolution import kept
 from spark.silver_table import DELETED
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
-
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
 @dataclass(frozen=True)
@@ -87,27 +85,15 @@ class AtCut:
     @cached_property
     def silver(self) -> DataFrame:
         """Silver at its version, in the columns of changes; rows marked as deleted included."""
-        table = self._table
-        missing = [name for name, found in self._held.items() if not found and name not in self.without]
-        if missing:
+        table = self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path)
+        if missing := [name for name in self._columns.unheld if name not in self.without]:
             raise NotComparableError(f"silver has no column {', '.join(missing)} yet: run it again once silver has folded on")
-        values = [
-            _value(table, self._held[c.name], kind.name).alias(slot(i))
-            for i, (c, kind) in enumerate(zip(self.spec.columns, lake_types(self.spec), strict=True))
-        ]
         gone = sf.coalesce(sf.col(DELETED), sf.lit(False)) if DELETED in table.columns else sf.lit(False)
-        return table.select(*values, *META, gone.alias("gone"))
+        return self._columns.of_source(self._columns.of_table(table, *META, gone.alias("gone")))
 
     @cached_property
-    def _table(self) -> DataFrame:
-        return self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path)
-
-    @cached_property
-    def _held(self) -> dict[str, list[str]]:
-        """The columns of silver that hold each column's values, newest first."""
-        known = kept(self.session, self.spec)
-        columns = {c.name: known.holding(c.name) if known else (c.name,) for c in self.spec.columns}
-        return {name: [n for n in found if n in self._table.columns] for name, found in columns.items()}
+    def _columns(self) -> ColumnsAtCut:
+        return columns_at_cut(self.session, self.spec, after=self.base.folded.highest)
 
     @cached_property
     def events(self) -> DataFrame:
@@ -118,11 +104,8 @@ class AtCut:
         return self._marked(rows).localCheckpoint()
 
     def _marked(self, rows: DataFrame) -> DataFrame:
-        changes = decoded(rows, self.spec)
-        # What silver does not have is in no row, so that rows without a key are the same row on both sides.
-        absent = [slot(i) for i, c in enumerate(self.spec.columns) if not self._held[c.name]]
-        blank = {name: sf.lit(None).cast(changes.schema[name].dataType) for name in absent}
-        return changes.withColumns({**blank, "hidden": self._hidden()})
+        changes = self._columns.of_source(decoded(rows, self._columns.lake))
+        return changes.withColumn("hidden", self._hidden())
 
     def _hidden(self) -> Expression:
         """What the cut does not see. Positions and transactions of an earlier epoch are of another log: all of it lies before."""
@@ -229,21 +212,6 @@ class AtCut:
         folded = carried(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))
         return folded.withColumn("key", self.row_text.key()).join(hides, "key", "full_outer")
-
-
-def _value(table: DataFrame, names: Sequence[str], wanted: str) -> Expression:
-    """A source's column from those of silver that hold its values: an event fills one of them."""
-    values = [_as(sf.col(quoted(n)), wanted, table.schema[n].dataType) for n in names]
-    return sf.coalesce(*values) if values else sf.lit(None).cast(wanted)
-
-
-def _as(column: Expression, wanted: str, found: DataType) -> Expression:
-    """Silver keeps the wider type where a column has been narrowed in the source; a number that the narrower lacks is none."""
-    if wanted.replace(" ", "") == found.simpleString().replace(" ", ""):
-        return column
-    cast = column.try_cast(wanted)
-    numbers = isinstance(found, NumericType) and wanted.split("(")[0] in _NUMBERS
-    return sf.when(cast == column, cast) if numbers else cast
 
 
 def _as_changes(rows: DataFrame) -> DataFrame:

@@ -23,6 +23,9 @@ RULES = (
     Rule(("uuid",), "string", "Delta has no UUID; the canonical form sorts and compares the same.", as_text),
     Rule(("json", "jsonb"), "string", "The document's own text: numbers keep all their digits.", as_text),
     Rule(("hstore",), "string", "A JSON object of texts and nulls.", as_text, extension=True),
+    Rule(
+        ("isbn",), "string", "PostgreSQL's text. Other types of `isn` come as bytes, like any base type.", as_text, extension=True
+    ),
     Rule(("ltree",), "string", "Its own text form.", as_text, extension=True),
     Rule(("tsvector",), "string", "Its own text form.", as_text),
     Rule(("xml",), "string", "Its own text (not measured: the embedded PostgreSQL has no libxml).", as_text),

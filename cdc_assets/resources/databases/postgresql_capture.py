@@ -20,6 +20,11 @@ FROM unnest(%s::text[], %s::text[]) AS wanted(s, t)
 JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
 WHERE NOT pg_has_role(current_user, c.relowner, 'USAGE')
 """
+_BY_PARTITIONS = """
+SELECT wanted.s, wanted.t FROM pg_publication p, unnest(%s::text[], %s::text[]) AS wanted(s, t)
+JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
+WHERE p.pubname = %s AND NOT p.pubviaroot AND c.relkind = 'p' ORDER BY 1, 2
+"""
 _WRITERS = """
 SELECT DISTINCT l.virtualtransaction || '/' || coalesce(l.pid, 0), coalesce(
   'process ' || a.pid || ' (' || coalesce(nullif(a.application_name, ''), 'no name') || ', open since '
@@ -52,7 +57,29 @@ class PostgresCapture(PostgresDatabase):
 
     def publish(self, publication: str, ids: Sequence[TableId]) -> None:
         """Add what is missing to the publication; writers are not held up (SHARE UPDATE EXCLUSIVE)."""
+        self.publish_by_root(publication, ids)
         self._alter(publication, "ADD", sorted(set(ids) - self.published(publication)))
+
+    def published_by_partitions(self, publication: str, ids: Sequence[TableId]) -> list[TableId]:
+        """The partitioned tables among these whose changes the publication sends under the names of their partitions."""
+        with self.connection() as connection:
+            rows = connection.execute(_BY_PARTITIONS, [[i.schema for i in ids], [i.table for i in ids], publication]).fetchall()
+        return [TableId(*row) for row in rows]
+
+    def publish_by_root(self, publication: str, ids: Sequence[TableId]) -> list[TableId]:
+        """Let the publication send changes of partitioned tables under their own names; those for which it did not.
+
+        Raises:
+            DatabaseError: the publication is another role's.
+        """
+        from psycopg import sql
+
+        found = self.published_by_partitions(publication, ids)
+        if found:
+            statement = sql.SQL("ALTER PUBLICATION {} SET (publish_via_partition_root = true)")
+            with self.connection() as connection:
+                connection.execute(statement.format(sql.Identifier(publication)))
+        return found
 
     def unpublish(self, publication: str, ids: Sequence[TableId]) -> None:
         """Take out of the publication what is in it."""
