@@ -32,6 +32,11 @@ def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> tup
     return (layer, source.name) if table is None else (layer, source.name, table_name(table))
 
 
+def op_name(work: str, source: BaseSource) -> str:
+    """A step of ours. A project has each op's name once, and an asset called bronze_shop is a user's right."""
+    return f"cdc_{work}_{source.name}"
+
+
 def table_name(table: Table) -> str:
     """The table's short name: `city` for public.city."""
     return short_table_name(table.id)

@@ -24,7 +24,9 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
     config = source.backup.store
 
     @dg.multi_asset(
-        specs=[table_spec("backup", source, table) for table in source.tables], name=f"backup_{source.name}", can_subset=True
+        specs=[table_spec("backup", source, table) for table in source.tables],
+        name=names.op_name("backup", source),
+        can_subset=True,
     )
     def backup(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         from cdc_assets.backup import backup_table

@@ -26,7 +26,9 @@ def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
-        specs=[table_spec("bronze", source, table) for table in source.tables], name=f"bronze_{source.name}", can_subset=True
+        specs=[table_spec("bronze", source, table) for table in source.tables],
+        name=names.op_name("bronze", source),
+        can_subset=True,
     )
     def bronze(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         tables = sorted(selected_tables(context, "bronze", source), key=lambda table: table.name)

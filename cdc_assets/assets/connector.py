@@ -23,7 +23,7 @@ from cdc_assets.resources.platform import Platform
 def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
     """One asset per source."""
 
-    @dg.multi_asset(specs=[connector_spec(source)], name=f"connector_{source.name}", can_subset=False)
+    @dg.multi_asset(specs=[connector_spec(source)], name=names.op_name("connector", source), can_subset=False)
     def connector(context: dg.AssetExecutionContext, platform: Platform) -> dg.MaterializeResult:
         connect, config = platform.core_connect(), capture_config(source)
         lines = difference_of(connect, source, config).lines()

@@ -28,7 +28,9 @@ def build_ledger_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
-        specs=[table_spec("ledger", source, table) for table in source.tables], name=f"count_{source.name}", can_subset=True
+        specs=[table_spec("ledger", source, table) for table in source.tables],
+        name=names.op_name("count", source),
+        can_subset=True,
     )
     def ledger(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         tables = selected_tables(context, "ledger", source)

@@ -33,7 +33,9 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source: they share one MirrorSourceConnector."""
 
     @dg.multi_asset(
-        specs=[table_spec("mirror", source, table) for table in source.tables], name=f"mirror_{source.name}", can_subset=True
+        specs=[table_spec("mirror", source, table) for table in source.tables],
+        name=names.op_name("mirror", source),
+        can_subset=True,
     )
     def mirror(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         lake, connect = platform.lake_kafka(), platform.lake_connect()

@@ -32,7 +32,9 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
-        specs=[table_spec("silver", source, table) for table in source.tables], name=f"silver_{source.name}", can_subset=True
+        specs=[table_spec("silver", source, table) for table in source.tables],
+        name=names.op_name("silver", source),
+        can_subset=True,
     )
     def silver(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         from spark import history as history_job

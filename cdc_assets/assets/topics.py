@@ -27,7 +27,9 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
     @dg.multi_asset(
-        specs=[table_spec("topic", source, table) for table in source.tables], name=f"topic_{source.name}", can_subset=True
+        specs=[table_spec("topic", source, table) for table in source.tables],
+        name=names.op_name("topic", source),
+        can_subset=True,
     )
     def topic(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
         cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()

@@ -37,7 +37,7 @@ def build_history_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     by_key = {history_key(source, table): table for table in tables_with_history(source)}
     specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTION, blocking=False) for key in by_key]
 
-    @dg.multi_asset_check(name=f"histories_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.op_name("histories", source), specs=specs, can_subset=True)
     def proofs(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         wanted = {key: table for key, table in by_key.items() if key in context.selected_asset_check_keys}
         found = _prove(platform, source, list(wanted.values()))

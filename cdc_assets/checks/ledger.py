@@ -45,7 +45,7 @@ def build_ledger_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     keys = [key for table in source.tables for key in ledger_keys(source, table)]
     specs = [dg.AssetCheckSpec(k.name, asset=k.asset_key, description=_DESCRIPTIONS[k.name], blocking=True) for k in keys]
 
-    @dg.multi_asset_check(name=f"ledger_checks_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.op_name("ledger_checks", source), specs=specs, can_subset=True)
     def ledger_checks(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         found = places(platform.lake, source)
         for table in source.tables:

@@ -36,7 +36,7 @@ def build_mirror_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         for table in source.tables
     ]
 
-    @dg.multi_asset_check(name=f"mirrors_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.op_name("mirrors", source), specs=specs, can_subset=True)
     def mirrors(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         states = {state.table: state for state in mirror_states(platform, source)}
         for table in source.tables:

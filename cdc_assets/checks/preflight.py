@@ -27,7 +27,7 @@ def build_preflight_check(source: CapturedSource) -> dg.AssetChecksDefinition:
         NAME, asset=key.asset_key, description="The source allows capture, and keeps the log for it.", blocking=True
     )
 
-    @dg.multi_asset_check(name=f"preflight_{source.name}", specs=[spec])
+    @dg.multi_asset_check(name=names.op_name("preflight", source), specs=[spec])
     def check(platform: Platform) -> dg.AssetCheckResult:
         return preflight_result(source, preflight(platform, source))
 

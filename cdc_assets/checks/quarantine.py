@@ -37,7 +37,7 @@ def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         for table in source.tables
     ]
 
-    @dg.multi_asset_check(name=f"quarantine_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.op_name("quarantine", source), specs=specs, can_subset=True)
     def quarantine(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         for table in source.tables:
             key = quarantine_key(source, table)

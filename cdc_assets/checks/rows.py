@@ -36,7 +36,7 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         for key, table in by_key.items()
     ]
 
-    @dg.multi_asset_check(name=f"rows_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.op_name("rows", source), specs=specs, can_subset=True)
     def rows(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         wanted = {key: table for key, table in by_key.items() if key in context.selected_asset_check_keys}
         shares = _shares(source, list(wanted.values()))

@@ -87,7 +87,7 @@ def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) ->
         for key in keys
     ]
 
-    @dg.multi_asset_check(name=f"checks_{layer}_{source.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=names.op_name(f"checks_{layer}", source), specs=specs, can_subset=True)
     def volumetry(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
         wanted = context.selected_asset_check_keys
         tables = [table for table in source.tables if check_key(layer, source, table) in wanted]

@@ -54,7 +54,7 @@ class Ground:
         with dg.DagsterInstance.ephemeral() as instance:
             run = dg.materialize(assets, instance=instance, resources={"platform": self.platform})
         assert run.success
-        (told,) = run.asset_materializations_for_node("bronze_holey")
+        (told,) = run.asset_materializations_for_node("cdc_bronze_holey")
         return {key: value.value for key, value in told.metadata.items()}
 
     def silver(self) -> list[tuple[int, str]]:

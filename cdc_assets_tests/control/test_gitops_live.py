@@ -139,7 +139,7 @@ def test_what_git_deploys_is_observed_and_never_written(cdc: Cdc, repository: Re
     passed, description = checks_of(told)["connector_running"]
     assert not passed
     assert f"{CAPTURE} is not as declared (heartbeat.interval.ms)" in description
-    (made,) = told.asset_materializations_for_node(f"connector_{NAME}")
+    (made,) = told.asset_materializations_for_node(f"cdc_connector_{NAME}")
     assert "+heartbeat.interval.ms=10000" in str(made.metadata["cdc/diff"].value)
     assert Deployed.now(cdc).configs == drifted.configs
 
@@ -154,7 +154,7 @@ def test_a_topic_that_git_declares_is_looked_at_and_never_made(cdc: Cdc, reposit
     assert f"topic {TOPIC}2 is not at {cdc.live.bootstrap}" in told
     assert "managed_by: gitops, nothing was written; commit what `cdc render" in told
     assert f"{TOPIC}2" not in topics(cdc.live.bootstrap)
-    (seen,) = result.asset_materializations_for_node(f"topic_{NAME}")
+    (seen,) = result.asset_materializations_for_node(f"cdc_topic_{NAME}")
     assert seen.metadata["cdc/differs"].value == "retention.ms is 604800000, declared is 720000000"
     asked = ConfigResource(ConfigResource.Type.TOPIC, TOPIC)
     admin = AdminClient({"bootstrap.servers": cdc.live.bootstrap})

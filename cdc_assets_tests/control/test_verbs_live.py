@@ -164,7 +164,7 @@ def test_the_password_is_nowhere(cdc: Cdc) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize([build_connector_asset(source)], instance=instance, resources={"platform": Platform()})
         assert result.success
-        (shown,) = [made.metadata for made in result.asset_materializations_for_node("connector_clerk")]
+        (shown,) = [made.metadata for made in result.asset_materializations_for_node("cdc_connector_clerk")]
         assert [row.data["state"] for row in shown["cdc/tasks"].records] == ["RUNNING"]
         assert shown["cdc/connect"].url == f"{cdc.live.connect.url}/connectors/clerk-capture/status"
         assert "+heartbeat.interval.ms=7000" in shown["cdc/diff"].md_str

@@ -56,11 +56,11 @@ def test_a_gap_fails_its_table_alone_and_names_the_command(
 ) -> None:
     run = materialize(source, whole, instance)
     assert not run.success
-    told = str(run.failure_data_for_node("bronze_shop"))
+    told = str(run.failure_data_for_node("cdc_bronze_shop"))
     assert "was recreated" in told
     assert "cdc repair bronze shop orders" in told
     assert spark.read == {LINES: (0, {0: (0, 5)})}
-    assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("bronze_shop")] == ["lines"]
+    assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("cdc_bronze_shop")] == ["lines"]
 
 
 @pytest.mark.parametrize("end", [5, 2])
@@ -69,7 +69,7 @@ def test_a_topic_that_has_lost_its_begin_before_the_first_read_is_a_gap(
 ) -> None:
     """Its first records are those of the snapshot. The sensor asks for the run that says so, also where none is left."""
     lake_kafka.topics[LINES] = FakeTopic("id-lines", {0: [(b"k", b"{}")] * end}, begins={0: 2})
-    told = str(materialize(source, whole, instance).failure_data_for_node("bronze_shop"))
+    told = str(materialize(source, whole, instance).failure_data_for_node("cdc_bronze_shop"))
     gone = f"topic {LINES} partition 0: offsets 0 to 1 are gone before bronze read them"
     assert gone in told
     assert "cdc repair bronze shop lines" in told
@@ -91,7 +91,7 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     run = materialize(wanted, whole, instance)
     assert run.success
     assert spark.read == {ORDERS: (1, {0: (0, 9)}), LINES: (0, {0: (0, 5)})}
-    told = {m.asset_key.path[-1]: m.metadata for m in run.asset_materializations_for_node("bronze_shop")}
+    told = {m.asset_key.path[-1]: m.metadata for m in run.asset_materializations_for_node("cdc_bronze_shop")}
     assert told["orders"]["cdc/epoch"].value == 1
     assert "was recreated" in str(told["orders"]["cdc/read_again_after"].value)
 
@@ -122,5 +122,5 @@ def test_a_topic_that_is_not_there_yet_is_no_gap(
     monkeypatch.setattr(type(platform), "spark", lambda self: spark, raising=False)
     lake_kafka.topics.pop(ORDERS)
     run = materialize(source, platform, instance)
-    assert "materialize its mirror asset first" in str(run.failure_data_for_node("bronze_shop"))
+    assert "materialize its mirror asset first" in str(run.failure_data_for_node("cdc_bronze_shop"))
     assert spark.read == {LINES: (0, {0: (0, 5)})}

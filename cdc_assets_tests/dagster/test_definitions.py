@@ -65,7 +65,24 @@ def test_a_step_has_the_checks_of_one_link_and_so_is_never_split(source: Source)
         step = layer.get_op_output_handle(key).node_handle.name
         links.setdefault(step, set()).add(key.asset_key.path[0])
     assert {step: found for step, found in links.items() if len(found) > 1} == {}
-    assert {"checks_connector_shop", "checks_bronze_shop", "checks_silver_shop", "checks_backup_shop"} <= set(links)
+    assert {f"cdc_checks_{link}_shop" for link in ("connector", "bronze", "silver", "backup")} <= set(links)
+
+
+def test_assets_and_ops_of_a_project_may_have_the_names_that_ours_suggest(source: Source) -> None:
+    ours = definitions(source).resolve_implicit_global_asset_job_def().nodes
+    suggested = sorted(node.name.removeprefix("cdc_") for node in ours if "__" not in node.name)
+    assert {"bronze_shop", "silver_shop", "checks_silver_shop", "count_shop", "quarantine_shop"} <= set(suggested)
+    half = len(suggested) // 2
+    assets = [dg.asset(name=name)(lambda: None) for name in suggested[:half]]
+
+    @dg.job
+    def theirs() -> None:
+        for name in suggested[half:]:
+            dg.op(name=name)(lambda: None)()
+
+    both = dg.Definitions.merge(definitions(source), dg.Definitions(assets=assets, jobs=[theirs]))
+    dg.Definitions.validate_loadable(both)
+    assert both.get_repository_def().asset_graph.has(dg.AssetKey(suggested[0]))
 
 
 def test_silver_has_a_freshness_policy_and_says_where_it_lies(source: Source) -> None:

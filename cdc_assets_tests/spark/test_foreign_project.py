@@ -22,7 +22,7 @@ cluster: lake
 tables:
   - {{name: readings, topic: {topic}, envelope: json, keys: [id], columns: {{id: integer not null, at: text}}}}
 """
-CHAIN = ("topic_feeds", "bronze_feeds", "silver_feeds")
+CHAIN = ("cdc_topic_feeds", "cdc_bronze_feeds", "cdc_silver_feeds")
 
 
 @pytest.mark.spark
@@ -107,7 +107,7 @@ def assert_gated(events: list[dg.DagsterEvent]) -> None:
     begun = {e.step_key: at for at, e in enumerate(events) if e.event_type == dg.DagsterEventType.STEP_START}
     for at, _, evaluation in evaluations(events):
         layer = evaluation.asset_key.path[0]
-        place = CHAIN.index(f"{layer}_feeds")
+        place = CHAIN.index(f"cdc_{layer}_feeds")
         assert begun[CHAIN[place]] < at, evaluation
         if later := begun.get(CHAIN[place + 1]) if place + 1 < len(CHAIN) else None:
             assert at < later, f"{evaluation.check_name} of {layer} came after {CHAIN[place + 1]} had begun"

@@ -85,7 +85,7 @@ class Held:
         selection = dg.AssetSelection.checks_for_assets(silver)
         looked = dg.materialize([silver, checks], resources=resources, selection=selection, raise_on_error=False)
         (check,) = [e for e in looked.get_asset_check_evaluations() if e.check_name == NAME]
-        (event,) = made.asset_materializations_for_node("silver_held")
+        (event,) = made.asset_materializations_for_node("cdc_silver_held")
         columns = {c.name: c.type for c in event.metadata["dagster/column_schema"].value.columns}  # type: ignore[union-attr]
         return {"passed": check.passed, "columns": columns, **{key: value.value for key, value in check.metadata.items()}}
 

@@ -39,7 +39,7 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
     checks = {(e.asset_key.to_user_string(), e.check_name): e.passed for e in result.get_asset_check_evaluations()}
     assert checks[("bronze/feeds/city", "record_parity")]
     assert all(checks.values())
-    (counted,) = result.asset_materializations_for_node("count_feeds")
+    (counted,) = result.asset_materializations_for_node("cdc_count_feeds")
     picture = str(counted.metadata["cdc/plot"].value)
     assert base64.b64decode(picture.partition("base64,")[2].rstrip(")"))[:8] == b"\x89PNG\r\n\x1a\n"
     assert counted.metadata["cdc/events"].value == 3
