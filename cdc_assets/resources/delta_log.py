@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.resources import delta_rows
 from cdc_assets.resources.read_logs import unless_changed
 from spark.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.errors import HistoryTooShortError
@@ -157,11 +158,10 @@ def _rows(table: Any) -> int:
 
 
 def _soft_deleted(table: Any) -> int:
-    if not any(field.name == "_cdc_deleted" for field in table.schema().fields):
+    """Rows that are marked; none are told of a table whose types were widened, which delta-rs does not read."""
+    if not delta_rows.has_column(table, "_cdc_deleted"):
         return 0
-    import pyarrow.dataset as ds
-
-    return int(table.to_pyarrow_dataset().count_rows(filter=ds.field("_cdc_deleted")))
+    return delta_rows.count_where(table, delta_rows.name("_cdc_deleted")) or 0
 
 
 def open_table(path: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources import delta_rows
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.delta_log import open_table
 from spark.schema.ledger import PROPERTY, Ledger
@@ -28,33 +29,18 @@ def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTab
 
 
 def rows_up_to(path: str, position: str) -> int | None:
-    """Rows that were last changed at or before a position; None when delta-rs cannot say (see rows_without_value)."""
-    import pyarrow.dataset as ds
-    from deltalake.exceptions import DeltaError
-
+    """Rows that were last changed at or before a position; None when delta-rs cannot say (delta_rows)."""
     table = open_table(path)
-    if table is None:
-        return 0
-    try:
-        return int(table.to_pyarrow_dataset().count_rows(filter=ds.field("_cdc_position") <= position))
-    except DeltaError:
-        return None
+    return 0 if table is None else delta_rows.count_where(table, _up_to(position))
 
 
 def rows_without_value(path: str, column: str, after: str) -> int | None:
-    """Rows that were last changed at or before a position and have NULL in the column; None when delta-rs cannot say.
-
-    It reads no tables with column mapping or widened types.
-    """
-    import pyarrow.dataset as ds
-    from deltalake.exceptions import DeltaError
-
+    """Rows that were last changed at or before a position and have NULL in the column; None when delta-rs cannot say."""
     table = open_table(path)
-    if table is None:
+    if table is None or not delta_rows.has_column(table, column):
         return 0
-    older = (ds.field("_cdc_position") <= after) & ds.field(column).is_null()
-    try:
-        dataset = table.to_pyarrow_dataset()
-    except DeltaError:
-        return None
-    return int(dataset.count_rows(filter=older)) if column in dataset.schema.names else 0
+    return delta_rows.count_where(table, f"{_up_to(after)} AND {delta_rows.name(column)} IS NULL")
+
+
+def _up_to(position: str) -> str:
+    return f"{delta_rows.name('_cdc_position')} <= {delta_rows.text(position)}"

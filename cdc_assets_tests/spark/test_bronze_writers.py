@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,12 +108,14 @@ class Feed:
     platform: Platform
     root: Path
     topic: str = ""
+    declared: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.topic = self.broker.topic()
         self.store = BackupStore(kind="local", bucket=str(self.root / "bucket"))
         open_store(self.store).create_bucket()
         table = {"name": "t", "topic": self.topic, "envelope": "json", "keys": ["id"], "columns": {"id": "integer not null"}}
+        table |= self.declared
         self.source = TopicSource.model_validate(
             {"source": "feeds", "kind": "topics", "cluster": "lake", "tables": [table], "backup": {"store": self.store}}
         )
@@ -121,9 +124,13 @@ class Feed:
         self.instance = dg.DagsterInstance.ephemeral()
 
     def send(self, *ids: int) -> None:
+        self.produce(*[(number, {"id": number}) for number in ids])
+
+    def produce(self, *rows: tuple[int, Mapping[str, object] | None]) -> None:
+        """Of each key its row; None: it is gone."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap})
-        for number in ids:
-            producer.produce(self.topic, f'{{"id": {number}}}'.encode(), f"{number}".encode())
+        for number, row in rows:
+            producer.produce(self.topic, None if row is None else json.dumps(row).encode(), json.dumps({"id": number}).encode())
         producer.flush(30)
 
     def run(self, *chosen: dg.AssetSelection) -> dict[str, bool]:

@@ -1,0 +1,38 @@
+"""Rows of a Delta table, counted in its data by delta-rs's own SQL.
+
+It reads deletion vectors and column mapping, which a PyArrow dataset refuses. Neither reads a table with widened types
+(`schema_changes: {widen: evolve}`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_UNREAD = frozenset({"typeWidening", "typeWidening-preview"})
+
+
+def count_where(table: Any, condition: str) -> int | None:
+    """Rows for which a condition of SQL holds, of an opened table at its version; None where its types were widened."""
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    if _UNREAD & set(table.protocol().reader_features or ()):
+        return None
+    found = QueryBuilder().register("t", table).execute(f"SELECT count(*) AS n FROM t WHERE {condition}").read_all()
+    (count,) = pa.table(found)["n"].to_pylist()
+    return int(count)
+
+
+def name(column: str) -> str:
+    """A column's name in such a condition."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A text in such a condition."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def has_column(table: Any, column: str) -> bool:
+    """Whether the table has it, in its schema of now."""
+    return any(field.name == column for field in table.schema().fields)
