@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.changes import META, slot
+from spark.changes import META, lake_types, slot
 from spark.delta_log import Commit
 from spark.errors import SchemaMismatchError
 from spark.identifiers import quoted, refuse_case_twins, table_at
@@ -18,6 +18,12 @@ from spark.specs import SilverSpec
 
 DELETION_VECTORS_FROM = 64 << 20
 SIZE_LOOK_EVERY = 50
+_WITH_STATISTICS = frozenset(
+    {
+        *("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+        *("date", "timestamp", "timestamp_ntz", "string"),
+    }
+)
 DELETED = "_cdc_deleted"
 VALID = ("_valid_from", "_valid_to", "_is_current")
 OWN = (*META, DELETED, *VALID)
@@ -50,8 +56,12 @@ def check_names(spec: SilverSpec) -> None:
 
 
 def properties(spec: SilverSpec) -> dict[str, str]:
-    """Table properties at creation: statistics on the key and the position, deletion vectors only once it is large."""
-    stats = ",".join(quoted(name) for name in (*spec.keys, "_cdc_position"))
+    """Table properties at creation: statistics on the key and the position, deletion vectors only once it is large.
+
+    Delta refuses a table that is to have statistics on a boolean, on bytes, an array or a struct.
+    """
+    types = {c.name: kind.name.partition("(")[0] for c, kind in zip(spec.columns, lake_types(spec), strict=True)}
+    stats = ",".join(quoted(name) for name in (*[k for k in spec.keys if types[k] in _WITH_STATISTICS], "_cdc_position"))
     mapping = MAPPING if need_mapping(spec.columns) else {}
     return {
         "delta.dataSkippingStatsColumns": stats,

@@ -22,7 +22,7 @@ from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.conversions import converted_leaves
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.type_oracle import same
-from cdc_assets_tests.spark.type_values import EXACT, LIMITS, LOST, REFUSED, SETUP, UNFIT
+from cdc_assets_tests.spark.type_values import ACCEPTED, EXACT, LIMITS, LOST, REFUSED, SETUP, UNFIT
 from spark.errors import ColumnTypeError
 from spark.specs import Column
 from spark.types.modes import Modes
@@ -84,7 +84,7 @@ def captured(live: LiveSource) -> Captured:
         for statement in SETUP:
             connection.execute(statement.encode())
         connection.execute(f"CREATE TABLE refused ({', '.join(f'c{i} {kind}' for i, kind in enumerate(REFUSED))})".encode())
-    tables: dict[str, Values] = {"exact": EXACT, "unfit": UNFIT, "lost": LOST}
+    tables: dict[str, Values] = {"exact": EXACT, "unfit": UNFIT, "lost": LOST, "accepted": ACCEPTED}
     texts = {name: _fill(own, name, chosen) for name, chosen in tables.items()}
     own.capture([f"public.{name}" for name in tables])
     own.delivered()
@@ -108,16 +108,38 @@ def test_every_exact_value_arrives(captured: Captured, session: SparkSession, tm
     texts = captured.texts["exact"]
     assert sorted(found) == sorted([*texts, *(number + STREAMED for number in texts)])
     types = dict(zip((f"c{i}" for i in range(len(EXACT))), EXACT, strict=True))
+    assert not (wrong := untrue(captured, found)), "\n".join(wrong)
+    other = [(n, types[c], v) for n, row in found.items() for c, v in row.items() if c not in ("id", texts[n % STREAMED][0])]
+    assert [where for where in other if where[2] is not None] == []
+
+
+def untrue(captured: Captured, found: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Rows of the exact types whose value is not PostgreSQL's own."""
+    texts = captured.texts["exact"]
+    types = dict(zip((f"c{i}" for i in range(len(EXACT))), EXACT, strict=True))
     with captured.live.connection() as connection:
-        wrong = [
+        return [
             f"{types[column]} {'streamed' if number > STREAMED else 'read'}: {row[column]!r} for {text[:100]}"
             for number, row in found.items()
             for column, text in [texts[number % STREAMED]]
             if not same(connection, types[column], row[column], text)
         ]
-    assert not wrong, "\n".join(wrong)
-    other = [(n, types[c], v) for n, row in found.items() for c, v in row.items() if c not in ("id", texts[n % STREAMED][0])]
-    assert [where for where in other if where[2] is not None] == []
+
+
+def test_every_type_is_part_of_a_key(captured: Captured, session: SparkSession, tmp_path: Path) -> None:
+    """A key of a boolean, of bytes or an array never reached silver: DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE."""
+    lake, (records,) = Lake(session, tmp_path), captured.records["exact"].values()
+    columns = captured.columns("exact")
+    spec = lake.spec("exact", columns, [c.name for c in columns])
+    # What was read makes the table, what was streamed is merged into it, and again: each finds the row with its key.
+    read = [record for record in records if json.loads(record.value or "")["after"]["id"] < STREAMED]
+    for round_, batch in enumerate((read, records[len(read) :])):
+        lake.put("exact", *batch)
+        lake.append(lake.all_of("exact"))
+        lake.fold(spec)
+        assert len(values(spec.path)) == (1 + round_) * len(read)
+    found = {row["id"]: row for row in values(spec.path)}
+    assert not (wrong := untrue(captured, found)), "\n".join(wrong)
 
 
 def test_no_unfit_value_converts(captured: Captured, session: SparkSession) -> None:
@@ -138,6 +160,17 @@ def test_what_is_lost_is_refused_unless_accepted(captured: Captured, session: Sp
         for number, name, value in converted:
             text = captured.texts["lost"][number % STREAMED][1]
             assert not same(connection, kinds[name].source_type, value, text), f"{kinds[name].source_type} {text} is exact now"
+
+
+def test_the_other_values_of_accepted_columns_are_exact(captured: Captured, session: SparkSession) -> None:
+    kinds = {c.name: c for c in captured.columns("accepted", accept=True)}
+    converted = converted_leaves(session, kinds, list(captured.sent("accepted")))
+    assert len([c for c in converted if c[2] is not None]) == 2 * len(captured.texts["accepted"])
+    with captured.live.connection() as connection:
+        for number, name, value in converted:
+            column, text = captured.texts["accepted"][number % STREAMED]
+            if name == column:
+                assert same(connection, kinds[name].source_type, value, text), f"{kinds[name].source_type} {text}: {value}"
 
 
 def test_refused_by_name(captured: Captured) -> None:

@@ -20,6 +20,11 @@ SETUP = (
     "CREATE DOMAIN label AS citext",
     "CREATE TYPE floats AS RANGE (subtype = float8)",
 )
+OLD_DAYS = (
+    "0001-01-01,0004-02-29,0100-02-28,0100-03-01,0189-10-11,0200-02-28,0200-03-01,1000-02-28,1500-02-28,1500-03-01,1582-10-04"
+)
+OLD = f'{OLD_DAYS},"1559-07-04 01:02:03.5","1582-10-04 23:59:59.999999"'
+"""Around each day on which the Julian calendar falls back by one more, up to the last before the Gregorian."""
 NINES = "repeat('9', 131072)::numeric"
 TINY = "('0.' || repeat('0', 16382) || '1')::numeric"
 
@@ -126,13 +131,22 @@ EXACT: dict[str, tuple[str, ...]] = {
     "json[]": ("""ARRAY['{"a": 1.0}', NULL, 'null']::json[]""",),
     "jsonb[]": ("""ARRAY['{"a": 1.0}', NULL]::jsonb[]""",),
     "bytea[]": (r"""'{"\\x00ff10",NULL,"\\x"}'""",),
-    "timestamp without time zone[]": ("""'{"2024-02-29 12:34:56.123456",NULL}'""",),
+    "timestamp without time zone[]": ("""'{"2024-02-29 12:34:56.123456",NULL}'""", f"'{{{OLD},1582-10-25}}'"),
+    "timestamp(3) without time zone[]": ("""'{"1559-07-04 01:02:03.5",0189-10-11,"2024-02-29 12:34:56.123"}'""",),
+    "tsrange[]": (
+        """ARRAY['[0189-10-11 00:00,1582-10-10 01:00)']::tsrange[]""",
+        """ARRAY['[0044-03-15 BC,1559-07-04)']::tsrange[]""",
+    ),
+    "daterange[]": ("""ARRAY['[0044-03-15 BC,0189-10-11)', '[1582-10-10,)']::daterange[]""",),
     "hstore[]": ("""ARRAY['a=>1', NULL]::hstore[]""",),
     "inet[]": ("'{192.168.0.1,::1/64,NULL}'",),
     "cidr[]": ("'{10.1.0.0/16,NULL}'",),
     "macaddr[]": ("'{08:00:2b:01:02:03,NULL}'",),
     "int4range[]": ("""'{"[1,5)",NULL}'""",),
-    "tstzrange[]": ("""ARRAY['[2024-01-01 00:00+02,)', NULL]::tstzrange[]""",),
+    "tstzrange[]": (
+        """ARRAY['[2024-01-01 00:00+02,)', NULL]::tstzrange[]""",
+        """ARRAY['[0189-10-11 00:00+00,1559-07-04 01:02+00)']::tstzrange[]""",
+    ),
 }
 UNFIT: dict[str, tuple[str, ...]] = {
     "numeric(10,2)": ("'NaN'",),
@@ -155,8 +169,17 @@ UNFIT: dict[str, tuple[str, ...]] = {
     "citext[]": ("'{{a}}'",),
     "inet[]": ("'{{10.0.0.1}}'",),
     "int4range[]": ("""'{{"[1,5)"}}'""",),
-    "timestamp without time zone[]": ("'{infinity}'", "'{{2024-01-01}}'"),
+    "timestamp without time zone[]": (
+        *("'{infinity}'", "'{-infinity}'", "'{{2024-01-01}}'", "'{10000-01-01}'", "'{0044-03-15 BC}'", "'{0001-12-31 BC}'"),
+        *("'{1582-10-05}'", """'{"1582-10-14 23:59:59"}'""", "'{1582-10-15}'", """'{2024-01-01,"1582-10-24 23:00"}'"""),
+    ),
 }
+ACCEPTED: dict[str, tuple[str, ...]] = {
+    "date[]": (f"'{{{OLD_DAYS},1582-10-15,1582-10-24,2024-02-29,NULL}}'",),
+    "timestamp with time zone[]": (f"'{{{OLD},1582-10-15,\"1582-10-24 23:00\",NULL}}'",),
+    "time without time zone[]": ("'{12:34:56.123,00:00,NULL}'",),
+}
+"""Values that arrive exactly, of columns that must be accepted for others."""
 LOST: dict[str, tuple[str, ...]] = {
     "time with time zone": ("'12:34:56.123456+05:30'", "'24:00:00-08'", "'12:00:00+01:02:03'"),
     "numeric(10,2)[]": ("'{NaN,1.5}'",),

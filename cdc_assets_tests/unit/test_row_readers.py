@@ -260,3 +260,12 @@ def test_a_nan_is_one_value() -> None:
 def test_mysql_writes_a_float_with_all_its_digits() -> None:
     query = MySqlStatements().page(TABLE, [Column("id", "integer", False), Column("f", "real")], 1, first=True)
     assert query.startswith("SELECT `id`, `f` + 0e0 FROM `shop`.`line item` ORDER BY `id`")
+
+
+def test_zeros_of_a_key_are_one_key_whatever_their_sign() -> None:
+    """Silver has one of them for both, and a database calls them equal; elsewhere in a row they are two values."""
+    columns = (Column("ratio", "double precision", False), Column("v", "double precision"))
+    form = RowForm(RowText(SilverSpec("s", "t", "-", "-", columns, ("ratio",))))
+    assert (form.key((-0.0, 1.0)), form.bucket((-0.0, 1.0))) == (form.key((0.0, 1.0)), form.bucket((0.0, 1.0)))
+    assert form.texts((-0.0, -0.0)) == ["0" * 16, "8" + "0" * 15]
+    assert form.texts((-1.5, None)) == ["BFF8000000000000", None]

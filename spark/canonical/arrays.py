@@ -24,4 +24,4 @@ def array_of(element: Form, *, of_rows: bool = False) -> Form:
         listed = sf.concat(sf.size(column).cast("string"), sf.lit("["), sf.array_join(values, ","), sf.lit("]"))
         return sf.when(column.isNotNull(), listed)
 
-    return Form(sql, lake)
+    return Form(sql, lake, in_key=array_of(element.in_key) if element.in_key else None)

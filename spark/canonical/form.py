@@ -18,13 +18,15 @@ class Form:
     """`sql` takes a quoted column of PostgreSQL, `lake` the column of silver. NULL stays NULL in both.
 
     `parts` is the same as arguments of PostgreSQL's concat(), which writes values by their output functions and NULL as nothing:
-    cheaper where that saves copies.
+    cheaper where that saves copies. `in_key` is the form in a key, of a type whose equal values may be written differently: 0 and
+    -0 are one key to the source and to Spark, which shows one of them for both.
     """
 
     sql: Callable[[str], str]
     lake: Callable[[Expression], Expression]
     with_length: bool = False
     parts: Callable[[str], tuple[str, ...]] | None = None
+    in_key: Form | None = None
 
     def arguments(self, column: str) -> tuple[str, ...]:
         """Of concat()."""

@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.canonical.form import Form, Incomparable, measured, plain
-from spark.canonical.numbers import bits
+from spark.canonical.numbers import bits, one_zero
 from spark.specs import Column
 from spark.types.mariadb.columns import parse
 from spark.types.rule import SourceType
@@ -41,6 +41,10 @@ def _double_bits(column: str) -> str:
     return f"IF({column} IS NULL, NULL, HEX(REVERSE({bytes_})))"
 
 
+def _lake_bits(column: Expression) -> Expression:
+    return sf.left(bits(column), sf.lit(16))
+
+
 def _shape(column: Expression) -> Expression:
     return sf.concat(column["srid"].cast("string"), sf.lit(":"), sf.md5(column["wkb"]))
 
@@ -50,7 +54,7 @@ _WHOLE = Form(lambda c: f"CAST({c} + 0 AS CHAR)", plain)
 _TEXT = Form(lambda c: _sized(utf8(c)), measured, with_length=True)
 _BYTES = Form(lambda c: f"MD5({c})", sf.md5)
 _SHAPE = Form(lambda c: f"CONCAT(ST_SRID({c}), ':', MD5(ST_AsBinary({c})))", _shape)
-_DOUBLE = Form(_double_bits, lambda c: sf.left(bits(c), sf.lit(16)))
+_DOUBLE = Form(_double_bits, _lake_bits, in_key=one_zero(_double_bits, _lake_bits, "0" * 16))
 _FORMS: dict[str, Form | Incomparable] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _WHOLE),
     **dict.fromkeys(("tinyint unsigned", "smallint unsigned", "mediumint unsigned", "int unsigned", "bigint unsigned"), _WHOLE),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
@@ -31,7 +33,17 @@ def _float(send: str, width: int, nan: str) -> Form:
     def lake(column: Expression) -> Expression:
         return sf.when(sf.isnan(column), nan).otherwise(sf.left(bits(column), sf.lit(2 * width)))
 
-    return Form(lambda c: f"CASE WHEN {c} = 'NaN' THEN '{nan}' ELSE upper(encode({send}({c}), 'hex')) END", lake)
+    def sql(column: str) -> str:
+        return f"CASE WHEN {column} = 'NaN' THEN '{nan}' ELSE upper(encode({send}({column}), 'hex')) END"
+
+    return Form(sql, lake, in_key=one_zero(sql, lake, "0" * 2 * width))
+
+
+def one_zero(sql: Callable[[str], str], lake: Callable[[Expression], Expression], zero: str) -> Form:
+    """The same, but for -0, which is written as 0 is."""
+    return Form(
+        lambda c: f"CASE WHEN {c} = 0 THEN '{zero}' ELSE {sql(c)} END", lambda c: sf.when(c == 0, zero).otherwise(lake(c))
+    )
 
 
 BIT = Form(lambda c: f"({c} = B'1')::text", plain)

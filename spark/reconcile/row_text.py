@@ -49,7 +49,8 @@ class RowText:
     def forms(self) -> dict[str, Form]:
         """By column name; columns that cannot be compared are left out."""
         found = {c.name: form(c) for c in self.spec.columns if c.name not in self.without}
-        return {name: f for name, f in found.items() if isinstance(f, Form)}
+        keys = {*self.spec.keys}
+        return {name: (name in keys and f.in_key) or f for name, f in found.items() if isinstance(f, Form)}
 
     @cached_property
     def not_compared(self) -> dict[str, str]:

@@ -44,12 +44,19 @@ _NOT_SENT = frozenset(
     }
 )
 _JAVA_NAME = r"^\[+L?[A-Za-z.]+;@[0-9a-f]+$"
+_TIMESTAMP = "timestamp without time zone"
 RULES = (
     Rule(
-        tuple(f"{name}[]" for name in sorted(_EXACT)),
+        tuple(f"{name}[]" for name in sorted(_EXACT - {_TIMESTAMP})),
         "array<element>",
         "The elements. An array of several dimensions, or of nothing but NULLs, is unfit: Debezium sends the one as the "
         "other. Lower bounds are not kept.",
+    ),
+    Rule(
+        (f"{_TIMESTAMP}[]",),
+        "array<element>",
+        "The elements, as above; years 1 to 9999. Debezium sends days before 15 October 1582 by the Julian calendar, and silver "
+        "has the database's own. 5 to 24 October 1582 are unfit: two days are sent as one.",
     ),
     *(
         Rule((name,), "array<element>", "The elements, as above.", loses=loses)

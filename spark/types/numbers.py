@@ -116,14 +116,16 @@ def _digits(text: Expression) -> Expression:
 
 
 BOOLEAN = LakeType("boolean", _boolean)
+_IEEE = "The same IEEE 754 values, NaN and infinities included."
+_ZEROS = "In a key -0 is 0, as in PostgreSQL."
 RULES = (
     Rule(("boolean",), "boolean", "The same values.", lambda _: BOOLEAN),
     Rule(("smallint",), "smallint", "The same range.", cast("smallint")),
     Rule(("integer",), "int", "The same range.", cast("int")),
     Rule(("bigint",), "bigint", "The same range.", cast("bigint")),
     Rule(("oid",), "bigint", "Unsigned 32 bits do not fit an int.", cast("bigint")),
-    Rule(("real",), "float", "The same IEEE 754 values, NaN and infinities included.", cast("float")),
-    Rule(("double precision",), "double", "The same IEEE 754 values, NaN and infinities included.", cast("double")),
+    Rule(("real",), "float", f"{_IEEE} {_ZEROS}", cast("float")),
+    Rule(("double precision",), "double", f"{_IEEE} {_ZEROS}", cast("double")),
     Rule(
         ("numeric",),
         "decimal(p,s) or string",

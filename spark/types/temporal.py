@@ -7,6 +7,7 @@ sends wrapped-around integers for those).
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date as date_of_python
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
@@ -17,6 +18,11 @@ FIRST_DAY, LAST_DAY = -719162, 2932896
 FIRST_MICRO, LAST_MICRO = -62135596800000000, 253402300799999999
 DAY_MICROS = 86_400_000_000
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+GREGORIAN = -12_219_292_800_000_000
+"""Where java.util.GregorianCalendar changes calendars: 15 October 1582, the day after 4 October there."""
+_GAP_DAYS = 10
+# Each of these years has a 29 February in the Julian calendar, and none in the Gregorian.
+_JULIAN_LEAPS = tuple(year for year in range(100, 1501, 100) if year % 400)
 ZERO = "P0Y0M0DT0H0M0S"
 
 
@@ -58,6 +64,20 @@ def from_nanos(text: Expression) -> Expression:
     return sf.when(exact, sf.call_function("div", nanos, sf.lit(1000)))
 
 
+def from_hybrid(micros: Expression) -> Expression:
+    """An array's timestamp, which Debezium reads by a calendar that is Julian before 15 October 1582.
+
+    What it sends as 15 to 24 October 1582 may also have been the day of that name ten days before: it is unfit.
+    """
+    # Up to 28 February 100 the Julian calendar is two days ahead of the proleptic Gregorian one.
+    start = date_of_python(1, 1, 1)
+    begins = [(date_of_python(year, 3, 1) - start).days for year in _JULIAN_LEAPS]
+    sent = [FIRST_MICRO + (days + passed - 1) * DAY_MICROS for passed, days in enumerate(begins)]
+    days = sum((sf.when(micros >= at, 1).otherwise(0) for at in sent), sf.lit(-2))
+    healed = micros - days.cast("bigint") * DAY_MICROS
+    return sf.when(micros >= GREGORIAN + _GAP_DAYS * DAY_MICROS, micros).when(micros < GREGORIAN, healed)
+
+
 def _timestamp(source: SourceType) -> LakeType:
     if source.modes.temporal == "isostring":
         shape = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
@@ -65,7 +85,7 @@ def _timestamp(source: SourceType) -> LakeType:
     micros = _micros(source)
 
     def convert(text: Expression) -> Expression:
-        count = micros(text)
+        count = from_hybrid(micros(text)) if source.array else micros(text)
         return sf.when(count.between(FIRST_MICRO, LAST_MICRO), sf.timestamp_micros(count).cast("timestamp_ntz"))
 
     far = "before 1677-09-21 and after 2262-04-11 (sent as NULL)" if source.modes.temporal == "nanoseconds" else ""

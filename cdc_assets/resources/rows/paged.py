@@ -109,8 +109,8 @@ class RowForm:
         rest = [name for name in row_text.forms if name not in row_text.keys]
         self.columns = tuple(by_name[name] for name in (*row_text.keys, *rest))
         places = {c.name: i for i, c in enumerate(self.columns)}
-        self._order = [(places[name], _writer(by_name[name])) for name in row_text.forms]
-        self._keys = [(places[name], _writer(by_name[name])) for name in row_text.keys]
+        self._order = [(places[name], _writer(by_name[name], in_key=name in row_text.keys)) for name in row_text.forms]
+        self._keys = [(places[name], _writer(by_name[name], in_key=True)) for name in row_text.keys]
 
     def texts(self, row: Values) -> list[str | None]:
         """Each column's, in the order of the forms."""
@@ -138,7 +138,7 @@ class RowForm:
         return int(hashlib.md5(self.key(row).encode()).hexdigest()[:7], 16) % BUCKETS
 
 
-def _writer(column: Column) -> Write:
+def _writer(column: Column, *, in_key: bool) -> Write:
     found = writer(column.source_type)
     if found is None:
         raise DatabaseError(f"column {column.name} of type {column.source_type} cannot be compared; leave it out")
@@ -146,7 +146,8 @@ def _writer(column: Column) -> Write:
     def written(value: Any) -> str:
         # Results are kept and shown, and the column may be a sensitive one: errors tell no values.
         try:
-            return found(value)
+            # -0 and 0 are one key.
+            return found(abs(value) if in_key and isinstance(value, float) and value == 0 else value)
         except DatabaseError as error:
             raise DatabaseError(f"column {column.name}: {error}") from error
         except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
