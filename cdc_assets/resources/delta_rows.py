@@ -13,13 +13,12 @@ _UNREAD = frozenset({"typeWidening", "typeWidening-preview"})
 
 def count_where(table: Any, condition: str) -> int | None:
     """Rows for which a condition of SQL holds, of an opened table at its version; None where its types were widened."""
-    import pyarrow as pa
     from deltalake import QueryBuilder
 
     if _UNREAD & set(table.protocol().reader_features or ()):
         return None
     found = QueryBuilder().register("t", table).execute(f"SELECT count(*) AS n FROM t WHERE {condition}").read_all()
-    (count,) = pa.table(found)["n"].to_pylist()
+    (count,) = found["n"].to_pylist()
     return int(count)
 
 
@@ -31,6 +30,11 @@ def name(column: str) -> str:
 def text(value: str) -> str:
     """A text in such a condition."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def has_deletion_vectors(table: Any) -> bool:
+    """Whether its files may hold rows that are gone; delta-rs no longer tells how many, file by file."""
+    return "deletionVectors" in (table.protocol().reader_features or ())
 
 
 def has_column(table: Any, column: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -61,9 +62,9 @@ def test_soft_deletes_of_a_grown_table_are_counted(
     assert told() == len([1 for _, deleted in held().values() if not deleted]) == 5
     assert held()[2] == (None, False)
     features = set(DeltaTable(path).protocol().reader_features or ())
-    vectors = DeltaTable(path).get_add_actions(flatten=True)
+    vectors = DeltaTable(path).deletion_vectors().read_all()
     assert {"columnMapping", "deletionVectors"} <= features
-    assert any(name.startswith("deletionVector.") for name in vectors.column_names)
+    assert pa.table(vectors).num_rows > 0
     # The check `schema` asks the same reader; it could not say.
     silver = session.read.format("delta").load(path)
     newest = max(row._cdc_position for row in silver.select("_cdc_position").collect())

@@ -241,7 +241,12 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
             wrong = [
                 (readable[name].source_type, texts[n][1][:80], value)
                 for n, name, value in converted
-                if value is not None and not same(connection, readable[name].source_type, value, texts[n][1])
+                if value is not None
+                and not same(connection, readable[name].source_type, value, texts[n][1])
+                # Nanoseconds end in 1677: an older element is sent as NULL, which the column had to accept.
+                and not (
+                    modes.temporal == "nanoseconds" and isinstance(value, list) and None in value and readable[name].accepted
+                )
             ]
             wrong += [(readable[c].source_type, n, None) for n, c, leaf in sent if leaf is None and not readable[c].accepted]
             unfit = {readable[name].source_type for _, name, value in converted if value is None}

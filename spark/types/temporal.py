@@ -64,6 +64,12 @@ def from_nanos(text: Expression) -> Expression:
     return sf.when(exact, sf.call_function("div", nanos, sf.lit(1000)))
 
 
+def _iso_micros(text: Expression) -> Expression:
+    shape = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+    clock = sf.when(text.rlike(shape), sf.rtrim(text, sf.lit("Z")).try_cast("timestamp_ntz"))
+    return sf.unix_micros(clock.cast("timestamp"))
+
+
 def from_hybrid(micros: Expression) -> Expression:
     """An array's timestamp, which Debezium reads by a calendar that is Julian before 15 October 1582.
 
@@ -79,10 +85,7 @@ def from_hybrid(micros: Expression) -> Expression:
 
 
 def _timestamp(source: SourceType) -> LakeType:
-    if source.modes.temporal == "isostring":
-        shape = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
-        return LakeType("timestamp_ntz", lambda t: sf.when(t.rlike(shape), sf.rtrim(t, sf.lit("Z")).try_cast("timestamp_ntz")))
-    micros = _micros(source)
+    micros = _iso_micros if source.modes.temporal == "isostring" else _micros(source)
 
     def convert(text: Expression) -> Expression:
         count = from_hybrid(micros(text)) if source.array else micros(text)
