@@ -208,7 +208,7 @@ LIMITS: list[tuple[list[str], list[str]]] = [
     (["interval", "interval year to month", "numeric", "numeric(40,10)", "numeric(5,-2)"], []),
     (
         sorted([*_BYTES, "money", "name", "numeric", "numeric(38,10)", "numeric(40,10)"]),
-        ["timestamp without time zone", "timestamp(3) without time zone"],
+        ["timestamp without time zone", "timestamp without time zone[]", "timestamp(3) without time zone"],
     ),
     ([], ["time without time zone", "time(3) without time zone"]),
     (["time without time zone", "timestamp without time zone", "timestamp without time zone[]"], []),
