@@ -37,17 +37,28 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     renewals = ledger.renewals()
     old = rows_up_to(path, renewals[-1]) if renewals else 0
     if old != 0:
-        what = (
-            f"the table was dropped and made again at the source, and "
-            f"{'some rows' if old is None else 'at least ' + quantity(old, 'row')} of the one before "
-            "stayed: have Debezium read it whole (docs/schema-changes.md), or declare drop_table: ignore"
-        )
+        what = _left(ledger, "some rows" if old is None else f"at least {quantity(old, 'row')}")
     elif waiting:
         said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
         what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
     else:
         what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
     return check_result(key, not waiting and old == 0, what, _metadata(ledger), severity=WARN)
+
+
+def _left(ledger: Ledger, rows: str) -> str:
+    """What became of the table at last, and how many rows are from before."""
+    newest = [c for entry in ledger.history for c in entry.changes if c.kind in ("drop_table", "drop_partition")][-1]
+    if newest.kind == "drop_table":
+        return (
+            f"the table was dropped and made again at the source, and {rows} of the one before stayed: have Debezium read it "
+            "whole (docs/schema-changes.md), or declare drop_table: ignore"
+        )
+    return (
+        f"{newest.was} of the table: dropped, detached, truncated or rewritten at the source, which no event tells of; cdc "
+        f"reconcile tells whether rows of theirs are left ({rows} may be): to take them away, have Debezium read the table whole "
+        "(docs/schema-changes.md)"
+    )
 
 
 def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:

@@ -68,8 +68,16 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
         "include.unknown.datatypes": "true" if values.unknown == "include" else "false",
         "unavailable.value.placeholder": UNAVAILABLE_VALUE,
+        **_own_rows(source),
         **record_settings(source),
     }
+
+
+def _own_rows(source: CapturedSource) -> dict[str, str]:
+    """The snapshot's SELECT for tables from which others inherit."""
+    key, tables = "snapshot.select.statement.overrides", [table.id for table in source.tables if table.only]
+    each = {f"{key}.{'.'.join(table)}": f'SELECT * FROM ONLY "{table.schema}"."{table.table}"' for table in tables}
+    return {key: ",".join(".".join(table) for table in tables), **each} if tables else {}
 
 
 def _note_slot(source: CapturedSource) -> str:

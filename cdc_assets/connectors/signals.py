@@ -14,6 +14,11 @@ def collection(table: TableId) -> str:
     return r"\.".join(re.escape(part) for part in table)
 
 
+def own_rows_condition(table: TableId) -> str:
+    """A condition of PostgreSQL's that leaves out the rows of tables that inherit from this one."""
+    return f"""tableoid = '"{table.schema}"."{table.table}"'::regclass"""
+
+
 def unsignalled(table: TableId) -> bool:
     """Whether no signal can name the table.
 

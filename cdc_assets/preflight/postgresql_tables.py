@@ -35,6 +35,14 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
     yield identity
     if identity.level == "ok":
         yield from _other_identity(declared, found)
+    if found["children"]:
+        listed = ", ".join(str(TableId(*child["table"])) for child in found["children"])
+        message = (
+            f"has tables that inherit from it ({listed}), and a snapshot would read their rows as its own, without their changes "
+            "later. Declare only: true for it; and those tables as well, if their rows are wanted"
+        )
+        held = f"its own rows are captured, not those of {listed}"
+        yield Finding("inheritance", "ok", name, held) if declared.only else Finding("inheritance", "fail", name, message)
     if declared.without_key == "multiset" and any(leaf["identity"] != "f" for leaf in found["leaves"]):
         message = "is applied as a multiset, and its updates and deletes do not say by the whole row which one they take away"
         mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY FULL"

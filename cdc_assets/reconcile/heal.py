@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from cdc_assets import names
 from cdc_assets.assets.record_form import catalogue_of
 from cdc_assets.assets.silver import silver_spec
-from cdc_assets.connectors.signals import collection, unsignalled
+from cdc_assets.connectors.signals import collection, own_rows_condition, unsignalled
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import key_signals
@@ -91,7 +91,9 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
     if isinstance(database, PostgresCapture):
         database.publish(names.publication_name(source), [signals])
     # In the connection's own settings: the key's text must not depend on them, which times would.
-    condition = {"data-collection": ".".join(table.id), "filter": RowText(spec).one_of_sql([d.key for d in differences])}
+    wanted = RowText(spec).one_of_sql([d.key for d in differences])
+    own = f"{own_rows_condition(table.id)} AND " if table.only else ""
+    condition = {"data-collection": ".".join(table.id), "filter": own + wanted}
     data = {"data-collections": [collection(table.id)], "type": "incremental", "additional-conditions": [condition]}
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 

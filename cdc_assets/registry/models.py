@@ -134,6 +134,7 @@ class Table(Rows):
 
     `history: scd2` keeps every version of every row in a second table; with a track_history list, only changes of those
     columns (of all but those) make a version.
+    `only` (PostgreSQL) leaves out the rows of tables that inherit from it, where a snapshot reads it.
     `sensitive` names columns whose values are shown as hashes only, where a comparison shows rows.
     `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and takes that.
     `schema_changes` stands in for the source's; `renamed` says which columns have been renamed, old name to new, where
@@ -142,6 +143,7 @@ class Table(Rows):
 
     name: str
     except_column_list: tuple[str, ...] = ()
+    only: bool = False
     accept_inexact: tuple[str, ...] = ()
     schema_changes: SchemaChanges | None = None
     renamed: dict[str, str] = Field(default_factory=dict)
@@ -165,6 +167,12 @@ class Table(Rows):
     def id(self) -> TableId:
         """The table in its database."""
         return parse_table(self.name)
+
+    @model_validator(mode="after")
+    def _only_can_be_said(self) -> Table:
+        if self.only and not all(re.fullmatch(r"\w+", part) for part in self.id):
+            raise ValueError("only: Debezium takes a SELECT of its own for names of letters, digits and _ alone")
+        return self
 
     @model_validator(mode="after")
     def _keys_are_kept(self) -> Table:
@@ -272,6 +280,8 @@ class CapturedSource(BaseSource):
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
+        if self.database.kind != "postgresql" and any(table.only for table in self.tables):
+            raise ValueError(f"tables: only: no table inherits from another in kind {self.database.kind}")
         for name in ("marker", "signals", "every"):
             if getattr(self.reconciliation, name) and self.database.kind in ("postgresql", "mariadb"):
                 raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")

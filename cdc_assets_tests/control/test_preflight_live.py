@@ -93,20 +93,24 @@ def test_an_identity_without_the_key_loses_deletes(cdc: Cdc, database: psycopg.C
     database.execute('ALTER TABLE odd."We\'ird" DROP code')
 
 
-def test_a_partitioned_table_is_published_under_its_own_name(cdc: Cdc, database: psycopg.Connection) -> None:
+def test_partitions_and_children(cdc: Cdc, database: psycopg.Connection) -> None:
+    """A publication of somebody else sends changes under the partitions' names; a child is published with its parent."""
     database.execute("CREATE TABLE odd.parted (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
     database.execute("CREATE TABLE odd.parted_1 PARTITION OF odd.parted FOR VALUES FROM (0) TO (9)")
-    database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.parted")
-    cdc.declare("odd.parted")
+    database.execute("CREATE TABLE odd.parent (id int PRIMARY KEY); CREATE TABLE odd.child () INHERITS (odd.parent)")
+    database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.parted, odd.parent")
+    cdc.declare("odd.parted", "odd.parent")
     try:
         finding = found(cdc, "publication_root")
         mend = 'ALTER PUBLICATION "cdc_flight" SET (publish_via_partition_root = true)'
         assert (finding["level"], finding["mend"], finding["safe"]) == ("fail", mend, True)
+        assert found(cdc, "inheritance")["level"] == "fail"
+        cdc.declare("odd.parted", "odd.parent, only: true")
         cdc("preflight", "flight", "--fix")
         (report,) = cdc.json("preflight", "flight")
         assert {f["level"] for f in report["findings"]} == {"ok"}, report["findings"]
     finally:
-        database.execute("DROP PUBLICATION cdc_flight; DROP TABLE odd.parted")
+        database.execute("DROP PUBLICATION cdc_flight; DROP TABLE odd.parted; DROP TABLE odd.parent CASCADE")
         cdc.declare(f'"{TABLE}"')
 
 

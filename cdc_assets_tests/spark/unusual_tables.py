@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 TABLES = [
-    *("unusual.shown", "unusual.by_shape", "unusual.parted", "unusual.lagging", "unusual.anew"),
+    *("unusual.shown", "unusual.by_shape", "unusual.wide", "unusual.lagging", "unusual.anew"),
+    "unusual.included",
     {"name": "unusual.book", "accept_inexact": ["many"]},
+    {"name": "unusual.chosen", "keys": ["code"]},
+    {"name": "unusual.parent", "only": True},
+    {"name": "unusual.parted", "schema_changes": {"drop_table": "evolve"}},
 ]
 DDL = """
 CREATE SCHEMA unusual; SET search_path TO unusual, public;
@@ -22,14 +26,40 @@ CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM ('2026-02-01') TO ('20
 CREATE TABLE parted_2_a PARTITION OF parted_2 FOR VALUES IN ('a');
 CREATE TABLE parted_2_b PARTITION OF parted_2 FOR VALUES IN ('b');
 INSERT INTO parted SELECT i, '2026-01-20'::date + i, chr(97 + i % 2), 'read ' || i FROM generate_series(1, 30) i;
+CREATE TABLE parent (id int PRIMARY KEY, v text);
+CREATE TABLE child (more int, PRIMARY KEY (id)) INHERITS (parent);
+INSERT INTO parent VALUES (1, 'own'), (2, 'own'); INSERT INTO child VALUES (3, 'of a child', 3), (1, 'of a child', 1);
 CREATE TABLE lagging (id int PRIMARY KEY, a text, b text, c text, d int);
 INSERT INTO lagging SELECT i, 'a' || i, 'b' || i, 'c' || i, i FROM generate_series(1, 12) i;
 CREATE TABLE anew (id int PRIMARY KEY, d int, v int);
 INSERT INTO anew SELECT i, i, i FROM generate_series(1, 12) i;
+CREATE TABLE included (id int, v text, PRIMARY KEY (id) INCLUDE (v));
+INSERT INTO included SELECT i, i FROM generate_series(1, 6) i;
 CREATE TABLE book (id int PRIMARY KEY, i isbn, j isbn13, s issn, e ean13, u upc, m ismn, many isbn[]);
 INSERT INTO book VALUES (1,
   '0-393-04002-X', '978-0-393-04002-9', '1436-4522', '4719512002889', '220356483481', '979-0-060-11561-5', NULL);
+CREATE TABLE chosen (id int PRIMARY KEY, code text NOT NULL, v int);
+CREATE UNIQUE INDEX chosen_code ON chosen (code); ALTER TABLE chosen REPLICA IDENTITY USING INDEX chosen_code;
+INSERT INTO chosen SELECT i, 'p' || i, i FROM generate_series(1, 24) i;
+CREATE TABLE wide (id int PRIMARY KEY, v interval, y interval year to month, h hstore, hs hstore[], r tstzrange, rs tstzrange[],
+  m tstzmultirange, p point, l line, s lseg, b box, o path, g polygon, c circle);
 """
+# Of each type one value more than the other tests have; NULL in the last row.
+WIDE = """
+INSERT INTO unusual.wide VALUES
+(1, '1 year 2 mons 3 days 04:05:06.789', '1-2', 'a=>1, b=>NULL, "c d"=>"x\\"y"', ARRAY['z=>1,a=>2', NULL]::hstore[],
+ '[2024-01-01 00:00+02,2024-02-01 00:00:00.5+00)', ARRAY['[2024-01-01 00:00+02,)', NULL]::tstzrange[],
+ '{[2024-01-01 00:00+02,2024-02-01),[2024-03-01,infinity)}', '(1.5,2)', '{1,2,3}', '[(0,0),(1,1.5)]', '(1,1),(0,0)',
+ '[(0,0),(1,1)]', '((0,0),(1,0),(0,1))', '<(0,0.5),2.5>'),
+(2, '-1 year 3 days -00:00:00.000001', '-1-2', '', '{}', 'empty', '{empty}', '{}', '(Infinity,NaN)', '{0.1,-1e-300,-0}',
+ '[(-0,5e-324),(1e300,-7)]', '(0.1,-7),(-3,-8.5)', '((0,0),(1,1),(2,0.5))', '((0,0),(1,0),(0,1),(-3,-0))', '<(1e300,-0),0>'),
+(3, '178000000 years', '9 years', '"ü;" => ";,:", b=>"", "B"=>NULL', NULL, '(,0099-01-01 BC]', NULL, '{(,)}', '(0.1,1e300)',
+ '{-1,0,0}', '[(0,0),(0,0)]', '(NaN,1),(0,0)', '[(0,0)]', '((1,1))', '<(NaN,Infinity),Infinity>'),
+(4, '1 mon -1 day', '1 mon', 'a=>a', NULL, '[-infinity,infinity)', NULL, '{[12024-01-01,)}', '(-0,0)', '{1,1,1}', NULL, NULL,
+ NULL, '((0,0),(1,0),(-0,0))', NULL);
+INSERT INTO unusual.wide (id) VALUES (5)
+"""
+KINDS = ("v", "y", "h", "hs", "r", "rs", "m", "p", "l", "s", "b", "o", "g", "c")
 BEHIND = """
 UPDATE lagging SET a = 'before' WHERE id = 1;
 ALTER TABLE lagging RENAME a TO aa; ALTER TABLE lagging DROP d; ALTER TABLE lagging ADD d int;
@@ -39,18 +69,31 @@ ALTER TABLE anew DROP d; ALTER TABLE anew ADD d int; ALTER TABLE anew ALTER v TY
 UPDATE anew SET v = v WHERE id > 1; UPDATE anew SET d = 7, v = 'text' WHERE id = 2
 """
 """What leaves silver behind a change of the schema. No event tells what the change of type made of v in row 1."""
-CHANGES = """
+CHANGES = f"""
 UPDATE parted SET v = 'changed' WHERE id % 3 = 0; UPDATE parted SET day = day + 15 WHERE id IN (1, 2, 3);
 UPDATE parted SET region = 'a' WHERE id IN (15, 17, 19); DELETE FROM parted WHERE id IN (5, 25);
 CREATE TABLE parted_3 PARTITION OF parted FOR VALUES FROM ('2026-03-01') TO ('2026-04-01');
 INSERT INTO parted SELECT i, '2026-03-01', 'c', 'later' FROM generate_series(100, 105) i;
 UPDATE parted SET day = '2026-03-02' WHERE id = 10;
-INSERT INTO book SELECT 2, i, j, s, e, u, m, ARRAY[i] FROM book WHERE id = 1; INSERT INTO book (id) VALUES (3)
+UPDATE child SET v = 'changed' WHERE id = 3; UPDATE ONLY parent SET v = 'changed' WHERE id = 2;
+INSERT INTO book SELECT 2, i, j, s, e, u, m, ARRAY[i] FROM book WHERE id = 1; INSERT INTO book (id) VALUES (3);
+INSERT INTO wide SELECT id + 10, {", ".join(KINDS)} FROM wide;
+DELETE FROM chosen WHERE id % 3 = 0; UPDATE chosen SET code = code || '!', v = 0 WHERE id % 4 = 1;
+UPDATE included SET v = 'new' WHERE id < 3; DELETE FROM included WHERE id = 3
 """
+UNLOGGED = """
+DROP TABLE parted_1; TRUNCATE parted_2_a;
+CREATE TABLE filled (LIKE parted INCLUDING ALL); INSERT INTO filled VALUES (200, '2026-04-01', 'a', 'filled');
+ALTER TABLE parted ATTACH PARTITION filled FOR VALUES FROM ('2026-04-01') TO ('2026-05-01')
+"""
+"""What happens to partitions without an event."""
 SELECTS = {
     "shown": "SELECT id, v::text, w::text FROM shown",
     "parted": "SELECT id, day, region, v FROM parted",
+    "parent": "SELECT id, v FROM ONLY parent",
     "lagging": "SELECT id, aa, b, c, d, e FROM lagging",
     "book": "SELECT id, i::text, j::text, s::text, e::text, u::text, m::text, many::text[] FROM book",
+    "chosen": "SELECT id, code, v FROM chosen",
+    "included": "SELECT id, v FROM included",
 }
 """What PostgreSQL has, under the names of silver's columns."""

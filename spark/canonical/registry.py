@@ -19,6 +19,8 @@ def form(column: Column) -> Form | Incomparable:
         return Incomparable(f"{column.source_type} is not a type that format_type() writes")
     if source.name == "bit" and (source.args or (1,))[0] == 1:
         element: Form | Incomparable = numbers.BIT
+    elif column.accepted and source.name.startswith("interval"):
+        element = temporal.FINITE_INTERVAL
     else:
         element = _BY_TYPE.get(source.name) or _BY_TYPE.get(source.bare) or text.OTHER
     if source.array and isinstance(element, Form):

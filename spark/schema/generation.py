@@ -6,6 +6,8 @@ An event names its table only by name, and rows of the old table get no deletes.
   rows go when the new table is read whole: a full snapshot holds everything up to its place, and whatever lies below that is of
   the old table or in the snapshot. A table made anew must be read whole anyway: what was written before it was published is
   nowhere in the log;
+  Of a partitioned table the number is followed by those of its partitions and of their files. What takes rows away with a
+  partition (DROP, DETACH, a TRUNCATE of it alone) is in no event either, and is read again in the same way;
 - MariaDB's log tells, and the generation is the place of the last DROP: with `evolve`, what lies below it goes at once.
 """
 
@@ -18,11 +20,12 @@ from pyspark.sql import functions as sf
 
 from spark.errors import SchemaMismatchError
 from spark.positions.layout import epoch_prefix, snapshot_of
+from spark.quantity import quantity
 from spark.schema.ledger import Change, Ledger, place_of
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChanges
 from spark.specs import SilverSpec
 
-KIND = "drop_table"
+KIND, PARTITION = "drop_table", "drop_partition"
 
 
 def noticed(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, list[Change]]:
@@ -35,6 +38,9 @@ def noticed(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, li
         return ledger, []
     if not ledger.generation:
         return replace(ledger, generation=spec.generation), []
+    lost = lost_partitions(ledger.generation, spec.generation)
+    if lost is not None:
+        return _less_partitions(ledger, spec, lost, after=after)
     choice = SchemaChanges.of(spec.schema_changes).drop_table
     if choice == HALT:
         raise SchemaMismatchError(
@@ -49,6 +55,26 @@ def noticed(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, li
     done = f"rows from before {gone if choice == EVOLVE else 'are kept'}"
     told = Change(KIND, spec.table, ledger.generation, spec.generation, done)
     return now, [] if choice == IGNORE else [told]
+
+
+def lost_partitions(was: str, now: str) -> list[str] | None:
+    """The partitions (`oid/file`) that are gone, or have another file by now; None where it is another table."""
+    (table, _, before), (same, _, after) = was.partition(":"), now.partition(":")
+    return sorted({*before.split(",")} - {*after.split(","), ""}) if table == same else None
+
+
+def _less_partitions(ledger: Ledger, spec: SilverSpec, lost: list[str], *, after: str) -> tuple[Ledger, list[Change]]:
+    choice, now = SchemaChanges.of(spec.schema_changes).drop_table, replace(ledger, generation=spec.generation)
+    if not lost or choice == IGNORE:
+        return now, []
+    if choice == HALT:
+        raise SchemaMismatchError(
+            f"table {spec.table}: {quantity(len(lost), 'partition')} of it dropped, detached, truncated or rewritten, which no "
+            "event tells of, and schema_changes.drop_table is halt; choose another policy for the table"
+        )
+    done = "go with the next full snapshot" if choice == EVOLVE else "are kept"
+    told = Change(PARTITION, spec.table, quantity(len(lost), "partition"), "gone, or of another file", f"rows from before {done}")
+    return replace(now, renewed=after) if choice == EVOLVE else now, [told]
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:

@@ -79,8 +79,10 @@ class Ledger:
         return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}
 
     def renewals(self) -> list[str]:
-        """Per time that the source's table became another one, a position that only rows of the old one are at or below."""
-        return [place_of(c.now, e.after) or e.after for e in self.history for c in e.changes if c.kind == "drop_table"]
+        """Per time that the source's table became another one, or lost partitions, a position that all rows from before are at or
+        below."""
+        kinds = ("drop_table", "drop_partition")
+        return [place_of(c.now, e.after) or e.after for e in self.history for c in e.changes if c.kind in kinds]
 
     def of_source(self) -> tuple[Column, ...]:
         """The columns that the source had when it was last asked, under its names."""

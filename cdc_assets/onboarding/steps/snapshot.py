@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
-from cdc_assets.connectors.signals import collection
+from cdc_assets.connectors.signals import collection, own_rows_condition
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
@@ -93,7 +93,13 @@ def signalled(work: Work, kind: str) -> Facts:
     """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
     collections = [collection(t.id) for t in work.tables]
-    data = json.dumps({"data-collections": collections, "type": kind})
+    # A blocking snapshot reads by the connector's own SELECT.
+    own = [
+        {"data-collection": ".".join(t.id), "filter": own_rows_condition(t.id)}
+        for t in work.tables
+        if t.only and kind == "incremental"
+    ]
+    data = json.dumps({"data-collections": collections, "type": kind, **({"additional-conditions": own} if own else {})})
     sent: list[str] = []
 
     def ask() -> None:

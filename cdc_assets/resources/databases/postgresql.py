@@ -22,13 +22,17 @@ from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, C
 
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
-       COALESCE(array_position(i.indkey::int2[], a.attnum), -1) AS key_position,
+       COALESCE(array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum), -1) AS key_position,
        CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
        (a.attmissingval::text::text[])[1] AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted,
-       COALESCE(col_description(c.oid, a.attnum), '') AS comment, c.oid::text
+       COALESCE(col_description(c.oid, a.attnum), '') AS comment, c.oid::text || coalesce(':' || parts.listed, '')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+LEFT JOIN LATERAL (
+  SELECT string_agg(relid::oid || '/' || coalesce(pg_relation_filenode(relid), 0), ',' ORDER BY relid::oid) AS listed
+  FROM pg_partition_tree(c.oid) WHERE isleaf AND c.relkind = 'p'
+) parts ON true
 CROSS JOIN LATERAL (
   -- Debezium sends a domain's value as its base type, however deep the domains are nested.
   WITH RECURSIVE resolved AS (
@@ -124,15 +128,14 @@ class PostgresDatabase:
         misread = "bool_or(isfinite({c}) AND ({c} < '0001-01-01' OR {c} BETWEEN '1582-10-05' AND '1582-10-14'))"
         tests = sql.SQL(", ").join(sql.SQL(misread).format(c=sql.Identifier(name)) for name in dates)
         with self.connection() as connection:
-            row = connection.execute(
-                sql.SQL("SELECT {} FROM {}").format(tests, sql.Identifier(table.id.schema, table.id.table))
-            ).fetchone()
+            query = sql.SQL("SELECT {} FROM ").format(tests).as_bytes(connection) + own_rows(connection, table.id).encode()
+            row = connection.execute(query).fetchone()
         what = "holds a date BC or of 5 to 14 October 1582, which a snapshot reads as another day; correct those rows, {}"
         return {name: what.format(WAY_OUT) for name, found in zip(dates, row or (), strict=True) if found}
 
     def counts(self, ids: Sequence[TableId]) -> tuple[Snapshot, dict[TableId, int]]:
         """`count(*)` of each table at one and the same snapshot, in a read-only transaction."""
-        from psycopg import IsolationLevel, sql
+        from psycopg import IsolationLevel
 
         with self.connection(autocommit=False) as connection:
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
@@ -140,8 +143,7 @@ class PostgresDatabase:
             snapshot = Snapshot.parse(str(_single(connection.execute("SELECT pg_current_snapshot()::text"))))
             counts = {}
             for table in ids:
-                query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table.schema, table.table))
-                counts[table] = int(_single(connection.execute(query)))
+                counts[table] = int(_single(connection.execute(f"SELECT count(*) FROM {own_rows(connection, table)}".encode())))
             connection.rollback()
         return snapshot, counts
 
@@ -180,6 +182,14 @@ class PostgresDatabase:
             "connect_timeout": 10,
             "application_name": "cdc_assets",
         }
+
+
+def own_rows(connection: Any, table: TableId) -> str:
+    """What to select a table's own rows from: not those of tables that inherit from it, but those of its partitions."""
+    schema, name = (part.replace('"', '""') for part in table)
+    place = f'"{schema}"."{name}"'
+    found = connection.execute("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)", [place]).fetchone()
+    return place if found is not None and found[0] else f"ONLY {place}"
 
 
 def _single(cursor: Any) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.postgresql import own_rows
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 
 _COUNTERS = """
@@ -85,10 +86,10 @@ class PostgresActivity(PostgresCapture):
         One pass over the table at most, within `seconds`. Deleted rows are not seen.
         """
         import psycopg
-        from psycopg import sql
 
-        newer = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE age(xmin) <= %s)").format(sql.Identifier(table.schema, table.table))
         with self.connection() as connection:
+            place = own_rows(connection, table).replace("%", "%%")
+            newer = f"SELECT EXISTS (SELECT FROM {place} WHERE age(xmin) <= %s)".encode()
             connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
             now = connection.execute(_DATABASE).fetchone()[1]
             try:

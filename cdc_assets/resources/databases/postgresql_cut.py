@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
-from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot
+from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot, own_rows
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import Cut
@@ -121,7 +121,7 @@ class PostgresRows:
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
         bucket, where = row_text.bucket_sql(), row_text.slice_sql(part, self._own(table, part))
-        query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {_named(table)} WHERE {where} GROUP BY 1"
+        query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {self._rows_of(table)} WHERE {where} GROUP BY 1"
         with self._scan(table, query) as cursor:
             return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
 
@@ -129,7 +129,7 @@ class PostgresRows:
         """Key text and hash of every row in some buckets of a slice."""
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
-            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} "
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {self._rows_of(table)} "
             f"WHERE {row_text.slice_sql(part, self._own(table, part))} AND {row_text.bucket_sql()} IN ({listed})"
         )
         with self._scan(table, query) as cursor:
@@ -139,9 +139,14 @@ class PostgresRows:
         """The rows of these keys (texts), as they are shown."""
         values = ", ".join(form.sql(_quoted(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
-        query = f"SELECT {key}, {values} FROM {_named(table)} WHERE {key} = ANY(%s)"
+        query = f"SELECT {key}, {values} FROM {self._rows_of(table)} WHERE {key} = ANY(%s)"
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
             return {row[0]: row_text.shown(row[1:]) for row in cursor}
+
+    def _rows_of(self, table: TableId) -> str:
+        """What to select its rows from."""
+        with self.lock:
+            return own_rows(self.connection, table)
 
     def _own(self, table: TableId, part: Slice) -> frozenset[str]:
         return frozenset() if isinstance(part, tuple) else self.bytewise(table)
@@ -156,7 +161,7 @@ class PostgresRows:
         from spark.reconcile.key_order import KeyRange
 
         own = row_text.in_own_order
-        query = f"SELECT {row_text.key_values_sql()} FROM {_named(table)} WHERE {own.sql(KeyRange(own.names, after))}"
+        query = f"SELECT {row_text.key_values_sql()} FROM {self._rows_of(table)} WHERE {own.sql(KeyRange(own.names, after))}"
         with self._scan(table, f"{query} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}", by_index=True) as cursor:
             found = [*cursor]
         return row_text.bound(found[0]) if len(found) == 2 else None
@@ -164,7 +169,9 @@ class PostgresRows:
     def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
         """Key text and hash of every row in a range."""
         where = row_text.in_own_order.sql(keys)
-        query = f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_named(table)} WHERE {where} LIMIT {MOST_ROWS + 1}"
+        query = (
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {self._rows_of(table)} WHERE {where} LIMIT {MOST_ROWS + 1}"
+        )
         with self._scan(table, query, by_index=True) as cursor:
             return few_enough(table, Counter(tuple(row) for row in cursor))
 
@@ -175,7 +182,7 @@ class PostgresRows:
         import psycopg
 
         columns = row_text.in_own_order.columns
-        key, place = (text.replace("%", "%%") for text in (row_text.key_sql(), _named(table)))
+        key, place = (text.replace("%", "%%") for text in (row_text.key_sql(), self._rows_of(table)))
         # Of the column's type and the default collation, which gives way to the column's own; names that no column has.
         lists = ", ".join(f"%s::text[]::{c.source_type.replace('%', '%%')}[]" for c in columns)
         asked = ", ".join(f'" {i}"' for i in range(len(columns)))
