@@ -47,7 +47,7 @@ def test_the_log_tells_where_the_new_table_begins(
         ]
         assert chain.history_told("again__made")[::2] == (True, (7, 2))
         assert schema_of(chain, "made").passed
-        assert "at least 2 rows are of the one before" in str(schema_of(chain, "kept").description)
+        assert "at least 2 rows of the one before" in str(schema_of(chain, "kept").description)
         # Another table of the same rows, as online schema changes make them, is no new one.
         execute(f"CREATE TABLE again.shadow {NEW}", "RENAME TABLE again.made TO again.old, again.shadow TO again.made")
         execute("DROP TABLE again.old", "INSERT INTO again.made (id, v) VALUES (4, 'swapped')")
