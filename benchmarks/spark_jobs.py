@@ -21,7 +21,8 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from spark import bronze, kafka_ranges, silver
+from spark import bronze, silver
+from spark.kafka import ranges as kafka_ranges
 from spark.session import connect
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 

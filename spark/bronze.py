@@ -19,11 +19,12 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, kafka_ranges, plans
+from spark import bronze_anchors, bronze_counts, bronze_drafts, bronze_overlap, bronze_reloads, plans
 from spark.bronze_counts import counted
 from spark.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.conflicts import MAY_PASS, is_conflict, run_again
 from spark.delta_log import commit_of, folded_history, refuse_foreign
+from spark.kafka import ranges as kafka_ranges
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 SCHEMA = (

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
-from spark import kafka_ranges
 from spark.bronze_anchors import Openings
 from spark.commits import TopicCommit
 from spark.envelopes.avro_records import heads, schema_ids
 from spark.envelopes.registry import envelope
+from spark.kafka import ranges as kafka_ranges
 from spark.positions import layout
 from spark.specs import TopicRange
 from spark.topic_state import SchemaIds

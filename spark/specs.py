@@ -89,7 +89,7 @@ class TopicRange:
 class BronzeSpec:
     """One append of the records of several topics to one source's change log.
 
-    `login` is the path of a client.properties, where the job and Spark run (spark.kafka_login).
+    `login` is the path of a client.properties, where the job and Spark run (spark.kafka.login).
     """
 
     path: str

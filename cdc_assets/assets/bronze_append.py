@@ -23,7 +23,7 @@ from cdc_assets.errors import TopicGapError
 from cdc_assets.incarnation.memory import Memory
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
@@ -71,7 +71,7 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
             positions, topic_id = (known.positions, known.topic_id) if known else (None, None)
             if opening is not None and (known is None or known.epoch < opening.epochs.get(topic, 0)):
                 state = _bounded(state, opening.bounds[topic])
-            ours = isinstance(source, CapturedSource) and opening is None
+            ours = source.is_captured and opening is None
             ranges = pending_ranges(state, positions=positions, topic_id=topic_id, from_zero=ours)
             found.slices[topic] = Slice(table, state, known.epoch if known else 0, ranges)
         except TopicGapError as error:

@@ -6,7 +6,7 @@ Of a source that git deploys, it is looked at only: absent or not running fails,
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.assets.connector_metadata import of_difference, of_status
+from cdc_assets.assets.connector_metadata import of_applied, of_difference, of_status
 from cdc_assets.assets.epochs import as_declared
 from cdc_assets.assets.partitions import publish_by_root
 from cdc_assets.assets.signal_table import ensure_signal_table
@@ -46,19 +46,14 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
             context.log.warning(
                 "only changes of %s come from now on; for the rows too: cdc onboard %s %s", late, source.name, late
             )
-        return dg.MaterializeResult(
-            metadata={
-                "cdc/change": applied.summary,
-                "cdc/changed_keys": ", ".join(applied.changed_keys) or "none",
-                **of_difference(lines),
-                **of_status(connect.url, applied.status),
-                "cdc/tables": len(source.tables),
-                **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
-                "cdc/managed_by": source.managed_by,
-                **names.capture_names(source),
-                "cdc/tables_to_onboard": late or "none",
-                "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,
-            }
-        )
+        result = of_applied(source, applied) | of_difference(lines) | of_status(connect.url, applied.status)
+        result |= {
+            **names.capture_names(source),
+            "cdc/tables": len(source.tables),
+            "cdc/tables_to_onboard": late or "none",
+            "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,
+            **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
+        }
+        return dg.MaterializeResult(metadata=result)
 
     return connector

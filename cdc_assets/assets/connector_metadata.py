@@ -8,8 +8,19 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from cdc_assets.connectors.apply import Applied
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.runbook import runbook
+
+
+def of_applied(source: BaseSource, applied: Applied) -> dict[str, Any]:
+    """What was changed in it, and who owns it."""
+    return {
+        "cdc/change": applied.summary,
+        "cdc/changed_keys": ", ".join(applied.changed_keys) or "none",
+        "cdc/managed_by": source.managed_by,
+    }
 
 
 def of_status(url: str, status: ConnectorStatus) -> dict[str, Any]:

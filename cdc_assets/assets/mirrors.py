@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.assets.connector_metadata import of_status
+from cdc_assets.assets.connector_metadata import of_applied, of_status
 from cdc_assets.assets.each_table import each_table, selected_tables
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.assets.topics import topic_metadata
@@ -52,22 +52,19 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         reached = carry_to_lake(platform, source, deadline=_CARRY_DEADLINE_SECONDS)
         seconds = time.monotonic() - started
         at = mirrored_up_to(connect, applied.name)
+        shared = {
+            "cdc/connector": applied.name,
+            **of_applied(source, applied),
+            "cdc/source_lsn_reached": reached.lsn,
+            "cdc/seconds": round(seconds, 3),
+            **of_status(connect.url, applied.status),
+        }
         for table, state in each_table("mirror", tables, appear):
             origin = names.topic(source, table)
             copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
             yield dg.MaterializeResult(
                 asset_key=dg.AssetKey(names.asset_key("mirror", source, table)),
-                metadata={
-                    **topic_metadata(state),
-                    "cdc/connector": applied.name,
-                    "cdc/change": applied.summary,
-                    "cdc/changed_keys": ", ".join(applied.changed_keys) or "none",
-                    "cdc/managed_by": source.managed_by,
-                    "cdc/source_lsn_reached": reached.lsn,
-                    "cdc/seconds": round(seconds, 3),
-                    **of_status(connect.url, applied.status),
-                    "cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied),
-                },
+                metadata=topic_metadata(state) | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)},
             )
 
     return mirror

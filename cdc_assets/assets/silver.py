@@ -19,7 +19,7 @@ from cdc_assets.assets.record_form import catalogue_of, record_form
 from cdc_assets.assets.specs import table_spec
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets.errors import DatabaseError, HistoryWithoutKeyError
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
@@ -98,7 +98,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         drops=found.drops,
         ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
         columns_to_update=table.columns_to_update or "",
-        unavailable=UNAVAILABLE_VALUE if isinstance(source, CapturedSource) else DEBEZIUM_UNAVAILABLE,
+        unavailable=UNAVAILABLE_VALUE if source.is_captured else DEBEZIUM_UNAVAILABLE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
         **record_form(source, table),

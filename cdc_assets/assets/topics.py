@@ -75,7 +75,7 @@ def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> t
 
 
 def _retention(source: BaseSource) -> dict[str, str]:
-    return {"cdc/retention": format_duration(source.topics.retention)} if isinstance(source, CapturedSource) else {}
+    return {"cdc/retention": format_duration(source.topics.retention)} if source.is_captured else {}
 
 
 def topic_metadata(state: TopicState) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     renewals = ledger.renewals()
     old = rows_up_to(path, renewals[-1]) if renewals else 0
     if old != 0:
-        what = _left(ledger, "some rows" if old is None else f"at least {quantity(old, 'row')}")
+        what = _what_remains(ledger, "some rows" if old is None else f"at least {quantity(old, 'row')}")
     elif waiting:
         said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
         what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
@@ -46,7 +46,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     return check_result(key, not waiting and old == 0, what, _metadata(ledger), severity=WARN)
 
 
-def _left(ledger: Ledger, rows: str) -> str:
+def _what_remains(ledger: Ledger, rows: str) -> str:
     """What became of the table at last, and how many rows are from before."""
     newest = [c for entry in ledger.history for c in entry.changes if c.kind in ("drop_table", "drop_partition")][-1]
     if newest.kind == "drop_table":

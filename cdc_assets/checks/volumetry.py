@@ -35,7 +35,7 @@ from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import slices, unmended
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.reconcile.standby import as_declared
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import Previous, measure_transport
 
@@ -73,7 +73,7 @@ def build_volumetry_checks(source: BaseSource) -> list[dg.AssetChecksDefinition]
 def _keys_by_layer(source: BaseSource) -> dict[str, list[dg.AssetCheckKey]]:
     compared = [check_key("silver", source, table) for table in source.tables] if isinstance(source, Source) else []
     return {
-        "connector": [check_key("connector", source)] if isinstance(source, CapturedSource) else [],
+        "connector": [check_key("connector", source)] if source.is_captured else [],
         "bronze": [check_key("bronze", source, table) for table in source.tables],
         "silver": [*compared, *(schema_key(source, table) for table in source.tables)],
         "backup": [check_key("backup", source, table) for table in source.tables] if source.backup else [],

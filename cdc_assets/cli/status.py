@@ -16,7 +16,7 @@ from cdc_assets.cli.status_tables import print_chains, print_components
 from cdc_assets.main_job.verdict_lines import print_verdicts
 from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
-from cdc_assets.stack.memory import resident_bytes
+from cdc_assets.stack.resident import resident_bytes
 from cdc_assets.stack.state import STOPPED, ComponentState, StackState, read_state
 from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table, summary
 

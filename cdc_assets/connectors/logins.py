@@ -10,7 +10,7 @@ from __future__ import annotations
 from cdc_assets import settings
 from cdc_assets.errors import KafkaError
 from spark.errors import KafkaLoginError
-from spark.kafka_login import read_login
+from spark.kafka.login import read_login
 
 
 def login(cluster: str, *prefixes: str) -> dict[str, str]:

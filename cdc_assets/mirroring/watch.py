@@ -18,7 +18,7 @@ from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
 from cdc_assets.mirroring.findings import Finding, expiring, halted, held_back, losses, still_open
 from cdc_assets.mirroring.memory import Seen
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import mirrored_up_to
@@ -134,7 +134,7 @@ def _look(
         """Records of the removed range that are in the copy: those written since, less those of what is still there."""
         if seen is None:
             # A topic that others fill begins where they have left it.
-            ours = isinstance(source, CapturedSource)
+            ours = source.is_captured
             return 0 if ours and not _holds_older(core, lake, state, copy, partition) else 1
         ends = (seen.written, copy.ends if copy else {})
         new = {partition: (ends[0].get(partition, 0), ends[1].get(partition, 0))}

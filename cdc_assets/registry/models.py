@@ -7,15 +7,12 @@ No Dagster here, and nothing is resolved: addresses and secrets stay references 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.declared import DatabaseKind, Declared
-from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
@@ -24,6 +21,7 @@ from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
+from cdc_assets.registry.source_settings import Backup, Batching, Capture, Freshness, Ledger, Quarantine, Topics, Volumetry
 from cdc_assets.registry.value_forms import ValueForms
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
@@ -39,94 +37,6 @@ class Database(DatabaseKind):
     user: str | EnvRef
     password: SecretRef
     sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
-
-
-class Capture(Declared):
-    """How changes leave the database: the Debezium connector's settings that matter.
-
-    `slot` and `publication` (PostgreSQL) default to names derived from the source. `heartbeat` is how often a marker is
-    written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
-    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `server_id` (MariaDB, MySQL) is by what the
-    server knows the connector; no replica may have the same. `values` is for readers of the topics that expect other forms
-    than ours.
-    """
-
-    envelope: Literal["debezium-json"] = "debezium-json"
-    snapshot: Literal["initial", "no_data", "recovery"] = "initial"
-    slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
-    publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
-    server_id: int | None = Field(default=None, ge=1, le=2**32 - 1)
-    heartbeat: Duration = timedelta(seconds=10)
-    values: ValueForms = ValueForms()
-
-
-class Topics(Declared):
-    """Topic settings on both clusters. Retention bounds how long a stopped lake can catch up without a snapshot.
-
-    `replication: identity` gives the lake's copies the names that the topics have on the core cluster, as MirrorMaker 2's
-    IdentityReplicationPolicy does; the default puts `core.` before them. Only one way: identity knows no loop.
-    `on_gap: resnapshot` (PostgreSQL) reads a table again by itself where records were lost on the way, instead of failing
-    until somebody asks for that (docs/mirroring.md).
-    """
-
-    partitions: int = Field(default=1, ge=1, le=1000)
-    retention: Duration = timedelta(hours=168)
-    replication_factor: int | None = Field(default=None, ge=1, le=10)
-    replication: Literal["default", "identity"] = "default"
-    on_gap: Literal["fail", "resnapshot"] = "fail"
-
-
-class Batching(Declared):
-    """When a batch starts and how large it may be.
-
-    A run is requested when a table has `min_records` waiting, or when anything has waited for `max_delay`.
-    A table with more than `max_records` waiting gets runs of its own, each of at most `max_records`.
-    """
-
-    min_records: int = Field(default=1, ge=1)
-    max_delay: Duration = timedelta(seconds=10)
-    max_records: int = Field(default=250_000, ge=1)
-
-
-class Backup(Declared):
-    """Where bronze batches are copied to, and how often at most."""
-
-    store: BackupStore
-    every: Duration = timedelta(0)
-
-
-class Volumetry(Declared):
-    """How often the counts of the whole chain are compared; `idle_every`: of a source where nothing has happened (ADR 0052)."""
-
-    every: Duration = timedelta(minutes=5)
-    idle_every: Duration = timedelta(hours=1)
-
-
-class Ledger(Declared):
-    """The event ledger (docs/ledger.md).
-
-    `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed
-    windows only. A window may change without a warning until `allowed_lateness` after its end; `late` says what a later
-    change does to the check: warn, fail, or nothing.
-    """
-
-    every: Duration = timedelta(minutes=15)
-    early: bool = True
-    allowed_lateness: Duration = timedelta(hours=1)
-    late: Literal["warn", "fail", "accept"] = "warn"
-
-
-class Freshness(Declared):
-    """How old silver may become before it is reported."""
-
-    fail_after: Duration = timedelta(minutes=30)
-    warn_after: Duration | None = None
-
-
-class Quarantine(Declared):
-    """How many records of a table may be in quarantine before it stops (0: at the first one)."""
-
-    max_records: int = Field(default=1000, ge=0)
 
 
 class Table(Rows):
@@ -198,8 +108,12 @@ class Table(Rows):
 
 
 class BaseSource(Declared):
-    """What every kind of source has: one file of the registry. See CapturedSource and topic_source.TopicSource."""
+    """What every kind of source has: one file of the registry. See CapturedSource and topic_source.TopicSource.
 
+    `is_captured`: a connector of ours fills its topics. Else others do, and its topics are theirs.
+    """
+
+    is_captured: ClassVar[bool] = False
     source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str | None = None
     owners: tuple[Owner, ...] = ()
@@ -252,6 +166,7 @@ _SETTINGS = {"postgresql": {"slot", "publication"}, "mariadb": {"server_id"}, "m
 class CapturedSource(BaseSource):
     """A source database whose changes a connector of ours captures. See Source and unasked_source.UnaskedSource."""
 
+    is_captured: ClassVar[bool] = True
     kind: Literal["database"] = "database"
     database: DatabaseKind
     capture: Capture = Capture()
@@ -280,17 +195,21 @@ class CapturedSource(BaseSource):
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
-        if self.database.kind != "postgresql" and any(table.only for table in self.tables):
-            raise ValueError(f"tables: only: no table inherits from another in kind {self.database.kind}")
         for name in ("marker", "signals", "every"):
             if getattr(self.reconciliation, name) and self.database.kind in ("postgresql", "mariadb"):
                 raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")
-        if self.topics.on_gap == "resnapshot" and self.database.kind != "postgresql":
-            raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} cannot be read again from here")
+        if self.database.kind != "postgresql":
+            self._refuse_settings_of_postgresql()
         binlog = {"mariadb": "MariaDB", "mysql": "MySQL"}.get(self.database.kind)
         if binlog and self.values.temporal == "adaptive":
             raise ValueError(f"capture.values.temporal: Debezium's {binlog} connector has no mode adaptive")
         return self
+
+    def _refuse_settings_of_postgresql(self) -> None:
+        if any(table.only for table in self.tables):
+            raise ValueError(f"tables: only: no table inherits from another in kind {self.database.kind}")
+        if self.topics.on_gap == "resnapshot":
+            raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} cannot be read again from here")
 
 
 class Source(CapturedSource):

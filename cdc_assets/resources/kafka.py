@@ -46,7 +46,7 @@ class Record:
 
 
 class KafkaCluster:
-    """One cluster, by bootstrap address and the path of its login (spark.kafka_login). Clients are made on first use."""
+    """One cluster, by bootstrap address and the path of its login (spark.kafka.login). Clients are made on first use."""
 
     def __init__(self, bootstrap: str, *, login: str = "", timeout: float = 20.0) -> None:
         self.bootstrap, self.login = bootstrap, login

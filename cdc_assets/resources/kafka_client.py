@@ -14,7 +14,7 @@ from typing import Any
 
 from cdc_assets.errors import KafkaError
 from spark.errors import KafkaLoginError
-from spark.kafka_login import CERTIFICATE, HOSTS, KEY_FILE, KEY_PASSWORD, PRIVATE_KEY, KafkaLogin, read_login
+from spark.kafka.login import CERTIFICATE, HOSTS, KEY_FILE, KEY_PASSWORD, PRIVATE_KEY, KafkaLogin, read_login
 
 _LOOK_SECONDS = 0.25
 # Metadata of one topic, that it need not be of all: this one is Kafka's own, and asking makes none.

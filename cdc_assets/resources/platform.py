@@ -15,7 +15,7 @@ from cdc_assets.resources.platform_clients import PlatformClients
 
 
 class Platform(dg.ConfigurableResource, PlatformClients):
-    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka_login)."""
+    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka.login)."""
 
     core_bootstrap: str | None = None
     lake_bootstrap: str | None = None

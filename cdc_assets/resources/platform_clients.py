@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PlatformClients:
-    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka_login).
+    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka.login).
 
     An address that is None is found through `settings`.
     """

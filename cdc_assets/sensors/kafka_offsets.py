@@ -18,7 +18,7 @@ from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.changed import change_of
 from cdc_assets.registry.digest import digest
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.confirmations import confirmations
@@ -129,7 +129,7 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
                     state,
                     positions=positions or None,
                     topic_id=known.topic_id if known else None,
-                    from_zero=known is None and isinstance(source, CapturedSource),
+                    from_zero=known is None and source.is_captured,
                 )
             )
         except CdcAssetsError as error:

@@ -51,7 +51,7 @@ class PostgresWitness:
         """Tables that are not in the publication, or by their partitions only."""
         publication = config.get("publication.name", names.publication_name(source))
         published = self.database.published(publication)
-        parted = self.database.published_by_partitions(publication, [table.id for table in source.tables])
+        parted = self.database.tables_by_partitions(publication, [table.id for table in source.tables])
         by_partitions = {
             table.name: f"publication {publication} sends its changes under the names of its partitions, which are not captured; "
             f"ALTER PUBLICATION {publication} SET (publish_via_partition_root = true), then take a snapshot of the table"

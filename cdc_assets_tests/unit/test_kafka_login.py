@@ -22,9 +22,9 @@ from cdc_assets.stack.plan import choose
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.unit.test_mariadb_source import GOOD, loaded
 from spark.errors import KafkaLoginError, SpecError
-from spark.java_properties import jaas, properties
-from spark.kafka_login import read_login
-from spark.kafka_ranges import read_options, refusals_named
+from spark.kafka.java_properties import jaas, properties
+from spark.kafka.login import read_login
+from spark.kafka.ranges import read_options, refusals_named
 from spark.specs import BronzeSpec, TopicRange
 
 CANARY = "canary-7f3a"

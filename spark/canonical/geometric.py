@@ -23,7 +23,7 @@ _DOUBLE = 16
 _SIGNED_NAN, _NAN = "FFF8000000000000", "7FF8000000000000"
 
 
-def _sent(send: str) -> Callable[[str], str]:
+def _bits(send: str) -> Callable[[str], str]:
     """What the send function writes, in hexadecimal."""
 
     def sql(column: str) -> str:
@@ -40,7 +40,7 @@ def _doubles(send: str, *names: str) -> Form:
         whole = sf.concat(*[sf.coalesce(each, sf.lit("NULL")) for each in written])
         return sf.when(column.isNotNull(), whole)
 
-    return Form(_sent(send), lake)
+    return Form(_bits(send), lake)
 
 
 def _count(points: str) -> str:
@@ -50,12 +50,12 @@ def _count(points: str) -> str:
 
 
 def _segment(column: str) -> str:
-    return f"'{_LINE}02000000' || {_sent('lseg_send')(column)}"
+    return f"'{_LINE}02000000' || {_bits('lseg_send')(column)}"
 
 
 def _box(column: str) -> str:
     """Its corners from the upper right on; a box is sent as upper right and lower left."""
-    sent = _sent("box_send")(column)
+    sent = _bits("box_send")(column)
     right, top, left, bottom = (f"substr({sent}, {1 + i * _DOUBLE}, {_DOUBLE})" for i in range(4))
     corners = ((right, top), (right, bottom), (left, bottom), (left, top), (right, top))
     return " || ".join([f"'{_RING}05000000'", *(value for corner in corners for value in corner)])
@@ -63,7 +63,7 @@ def _box(column: str) -> str:
 
 def _polygon(column: str) -> str:
     """Debezium ends a ring where it began, unless it does so by itself, or is one point (closeRing in its converter, 3.7)."""
-    points = f"substr({_sent('poly_send')(column)}, 9)"
+    points = f"substr({_bits('poly_send')(column)}, 9)"
     first = f"left({points}, {2 * _DOUBLE})"
     open_ = f"npoints({column}) > 1 AND NOT ({_same_point(first, f'right({points}, {2 * _DOUBLE})')})"
     count = f"npoints({column}) + CASE WHEN {open_} THEN 1 ELSE 0 END"
@@ -81,7 +81,7 @@ def _same_point(one: str, other: str) -> str:
 
 def _path(column: str) -> str:
     """A flag, how many points, the points."""
-    points = f"substr({_sent('path_send')(column)}, 11)"
+    points = f"substr({_bits('path_send')(column)}, 11)"
     return f"isclosed({column})::text || ':{_LINE}' || upper({_count(f'npoints({column})')}) || {points}"
 
 

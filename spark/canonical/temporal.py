@@ -28,7 +28,7 @@ def _finite(column: str) -> str:
     return f"CASE WHEN isfinite({column}) THEN {_binary(column)} WHEN {column} IS NOT NULL THEN '{_NO_TIME}' END"
 
 
-def _parsed(text: Expression) -> Expression:
+def _from_iso(text: Expression) -> Expression:
     """ISO 8601 as Debezium writes it; any other text as it is, which no interval's bits are."""
     years, months, days, hours, minutes, seconds = (
         sf.regexp_extract(text, _ISO, i).try_cast("decimal(38,6)") for i in range(1, 7)
@@ -39,7 +39,7 @@ def _parsed(text: Expression) -> Expression:
     return sf.coalesce(sf.concat(*digits), sf.replace(text, sf.lit(";"), sf.lit(":")))
 
 
-INTERVAL, FINITE_INTERVAL = Form(_binary, _parsed), Form(_finite, _parsed)
+INTERVAL, FINITE_INTERVAL = Form(_binary, _from_iso), Form(_finite, _from_iso)
 FORMS: dict[str, Form | Incomparable] = {
     "date": AS_WRITTEN,
     "timestamp without time zone": AS_WRITTEN,

@@ -12,7 +12,7 @@ def _pairs(column: str) -> str:
     """By json, so that hstore's own functions need not be in the search path; keys by their bytes."""
     value = f"coalesce({measured_sql('value')}, 'N')"
     listed = f"string_agg(concat({measured_sql('key')}, '=', {value}), ',' ORDER BY key COLLATE \"C\")"
-    return _digested(column, f"(SELECT concat(count(*), '[', {listed}, ']') FROM json_each_text(({column})::json))")
+    return _digest(column, f"(SELECT concat(count(*), '[', {listed}, ']') FROM json_each_text(({column})::json))")
 
 
 def _json_pairs(text: Expression) -> Expression:
@@ -25,7 +25,7 @@ def _json_pairs(text: Expression) -> Expression:
     return sf.md5(sf.coalesce(listed, text))
 
 
-def _digested(column: str, text: str) -> str:
+def _digest(column: str, text: str) -> str:
     return f"CASE WHEN {column} IS NOT NULL THEN md5({text}) END"
 
 

@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 from spark import plans
 from spark.conflicts import run_again
 from spark.delta_log import commit_of, folded_history
-from spark.kafka_ranges import refusals_named
+from spark.kafka.ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
 from spark.ledger.folds import Fold, folds, uncounted
 from spark.ledger.links import count_links

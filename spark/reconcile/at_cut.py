@@ -23,7 +23,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import bronze_drafts, kafka_ranges, multiset, quarantine
+from spark import bronze_drafts, multiset, quarantine
 from spark.bronze import COLUMNS
 from spark.bronze_anchors import positioned
 from spark.bronze_counts import counted
@@ -32,6 +32,7 @@ from spark.changes import META, decoded, key_slots
 from spark.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.fold import POSITION, after_truncate, carried, judged
+from spark.kafka import ranges as kafka_ranges
 from spark.positions.layout import epoch_prefix
 from spark.problems import PROBLEM
 from spark.reconcile.columns_at_cut import ColumnsAtCut, columns_at_cut

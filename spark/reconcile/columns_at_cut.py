@@ -59,7 +59,7 @@ class ColumnsAtCut:
             for i, (found, kind) in enumerate(zip(places, lake_types(self.source), strict=True))
         ]
         own = {slot(i) for i in range(len(self.lake.columns))}
-        rest = [_renumbered(places) if name == "absent" else sf.col(name) for name in rows.columns if name not in own]
+        rest = [_new_places(places) if name == "absent" else sf.col(name) for name in rows.columns if name not in own]
         return rows.select(*values, *rest)
 
     def _holding(self, column: Column) -> list[Column]:
@@ -106,7 +106,7 @@ def _as(column: Expression, wanted: str, found: DataType) -> Expression:
     return sf.when(cast == column, cast) if numbers else cast
 
 
-def _renumbered(places: Sequence[Sequence[int]]) -> Expression:
+def _new_places(places: Sequence[Sequence[int]]) -> Expression:
     """`absent` by the numbers of the source's columns."""
     told = [sf.array_contains("absent", found[0]) if found else sf.lit(False) for found in places]
     numbers = [sf.when(sf.coalesce(each, sf.lit(False)), i) for i, each in enumerate(told)]

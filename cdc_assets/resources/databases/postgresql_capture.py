@@ -60,7 +60,7 @@ class PostgresCapture(PostgresDatabase):
         self.publish_by_root(publication, ids)
         self._alter(publication, "ADD", sorted(set(ids) - self.published(publication)))
 
-    def published_by_partitions(self, publication: str, ids: Sequence[TableId]) -> list[TableId]:
+    def tables_by_partitions(self, publication: str, ids: Sequence[TableId]) -> list[TableId]:
         """The partitioned tables among these whose changes the publication sends under the names of their partitions."""
         with self.connection() as connection:
             rows = connection.execute(_BY_PARTITIONS, [[i.schema for i in ids], [i.table for i in ids], publication]).fetchall()
@@ -74,7 +74,7 @@ class PostgresCapture(PostgresDatabase):
         """
         from psycopg import sql
 
-        found = self.published_by_partitions(publication, ids)
+        found = self.tables_by_partitions(publication, ids)
         if found:
             statement = sql.SQL("ALTER PUBLICATION {} SET (publish_via_partition_root = true)")
             with self.connection() as connection:

@@ -23,7 +23,7 @@ from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.site import Site, broker_names
-from spark.kafka_login import read_login
+from spark.kafka.login import read_login
 
 if TYPE_CHECKING:
     import httpx

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark.errors import KafkaLoginError
-from spark.java_properties import Jaas, jaas, properties
+from spark.kafka.java_properties import Jaas, jaas, properties
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _KAFKA = "org.apache.kafka.common.security"

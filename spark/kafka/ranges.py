@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.commits import Committed
 from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
 from spark.failures import SPARK_FAILURES, described, is_lost_work
-from spark.kafka_login import read_login
+from spark.kafka.login import read_login
 from spark.specs import BronzeSpec, TopicRange
 
 RESERVED = (

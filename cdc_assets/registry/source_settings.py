@@ -1,0 +1,101 @@
+"""Blocks of settings of a source: how it is captured, carried, counted and kept. See models.py for what they are of."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import Field
+
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.value_forms import ValueForms
+
+
+class Capture(Declared):
+    """How changes leave the database: the Debezium connector's settings that matter.
+
+    `slot` and `publication` (PostgreSQL) default to names derived from the source. `heartbeat` is how often a marker is
+    written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
+    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `server_id` (MariaDB, MySQL) is by what the
+    server knows the connector; no replica may have the same. `values` is for readers of the topics that expect other forms
+    than ours.
+    """
+
+    envelope: Literal["debezium-json"] = "debezium-json"
+    snapshot: Literal["initial", "no_data", "recovery"] = "initial"
+    slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
+    publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
+    server_id: int | None = Field(default=None, ge=1, le=2**32 - 1)
+    heartbeat: Duration = timedelta(seconds=10)
+    values: ValueForms = ValueForms()
+
+
+class Topics(Declared):
+    """Topic settings on both clusters. Retention bounds how long a stopped lake can catch up without a snapshot.
+
+    `replication: identity` gives the lake's copies the names that the topics have on the core cluster, as MirrorMaker 2's
+    IdentityReplicationPolicy does; the default puts `core.` before them. Only one way: identity knows no loop.
+    `on_gap: resnapshot` (PostgreSQL) reads a table again by itself where records were lost on the way, instead of failing
+    until somebody asks for that (docs/mirroring.md).
+    """
+
+    partitions: int = Field(default=1, ge=1, le=1000)
+    retention: Duration = timedelta(hours=168)
+    replication_factor: int | None = Field(default=None, ge=1, le=10)
+    replication: Literal["default", "identity"] = "default"
+    on_gap: Literal["fail", "resnapshot"] = "fail"
+
+
+class Batching(Declared):
+    """When a batch starts and how large it may be.
+
+    A run is requested when a table has `min_records` waiting, or when anything has waited for `max_delay`.
+    A table with more than `max_records` waiting gets runs of its own, each of at most `max_records`.
+    """
+
+    min_records: int = Field(default=1, ge=1)
+    max_delay: Duration = timedelta(seconds=10)
+    max_records: int = Field(default=250_000, ge=1)
+
+
+class Backup(Declared):
+    """Where bronze batches are copied to, and how often at most."""
+
+    store: BackupStore
+    every: Duration = timedelta(0)
+
+
+class Volumetry(Declared):
+    """How often the counts of the whole chain are compared; `idle_every`: of a source where nothing has happened (ADR 0052)."""
+
+    every: Duration = timedelta(minutes=5)
+    idle_every: Duration = timedelta(hours=1)
+
+
+class Ledger(Declared):
+    """The event ledger (docs/ledger.md).
+
+    `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed
+    windows only. A window may change without a warning until `allowed_lateness` after its end; `late` says what a later
+    change does to the check: warn, fail, or nothing.
+    """
+
+    every: Duration = timedelta(minutes=15)
+    early: bool = True
+    allowed_lateness: Duration = timedelta(hours=1)
+    late: Literal["warn", "fail", "accept"] = "warn"
+
+
+class Freshness(Declared):
+    """How old silver may become before it is reported."""
+
+    fail_after: Duration = timedelta(minutes=30)
+    warn_after: Duration | None = None
+
+
+class Quarantine(Declared):
+    """How many records of a table may be in quarantine before it stops (0: at the first one)."""
+
+    max_records: int = Field(default=1000, ge=0)
