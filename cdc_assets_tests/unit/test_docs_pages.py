@@ -18,7 +18,7 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
 def test_every_operation_has_its_section() -> None:
-    looking = re.search(r"Looking\n\((.*?)\) changes nothing", OPERATIONS, re.DOTALL)
+    looking = re.search(r"Looking\s+\((.*?)\)\s+changes\s+nothing", OPERATIONS, re.DOTALL)
     assert looking
     told = {name.replace("|", " ") for name in re.findall(r"`([^`]+)`", looking[1])}
     told = {f"{name.split()[0]} {part}" if " " in name else name for name in told for part in name.split()[1:] or [""]}
