@@ -12,6 +12,7 @@ from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, folded_positions, silver_committed
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
 from spark.commits import TopicState
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ def wait_caught_up(
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
+    unheard = {
+        source.name: rows_without_records(source, platform.database_if_any(source), platform.core_kafka()) for source in sources
+    }
     positions = {
         source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources
     }
@@ -54,7 +58,10 @@ def wait_caught_up(
         behind = tuple(
             late
             for source in sources
-            for late in behind_position(platform, source, positions[source.name], with_backup=with_backup, only=waiting)
+            for late in (
+                *_behind_source(platform, source, unheard, say),
+                *behind_position(platform, source, positions[source.name], with_backup=with_backup, only=waiting),
+            )
         )
         # A position that was reached stays reached.
         waiting = {(late.source, late.table) for late in behind}
@@ -66,6 +73,16 @@ def wait_caught_up(
             raise CaughtUpTimeoutError(f"not caught up within {timeout:.0f} s: {told}; ./cdc status shows where it stands")
         time.sleep(pause)
         pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
+
+
+def _behind_source(
+    platform: PlatformClients, source: BaseSource, unheard: dict[str, tuple[Unheard, ...]], say: Callable[[str], None]
+) -> list[Behind]:
+    """Tables with rows of which no record has come; one that has been heard of counts no more."""
+    unheard[source.name] = still_unheard(source, unheard[source.name], platform.core_kafka())
+    for each in unheard[source.name]:
+        say(f"{source.name}: {each.table.name} has {each.told(source)}")
+    return [Behind(source.name, names.table_name(each.table), "topic") for each in unheard[source.name]]
 
 
 def behind_position(

@@ -7,7 +7,8 @@
    check's. Before a table without events is called silent, its source must say that something was committed. A topic with
    another id is another topic: it is read from its begin.
 
-Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs.
+Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs;
+and one that has rows and no record in its topic (unheard.py).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.volumetry.log_position import await_in_core
+from cdc_assets.volumetry.unheard import rows_without_records, still_unheard
 
 Baseline = Mapping[str, Any]
 
@@ -92,10 +94,12 @@ def measure_flow(
     topics = {table.name: names.topic(source, table) for table in source.tables}
     # Before the source is asked: an event of a change that the source does not know of yet lies behind these ends.
     before = core.states(list(topics.values()))
+    unheard = rows_without_records(source, witness.database, core)
     now = witness.now(source.tables)
     await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
     after = core.states(list(topics.values()))
-    silent = _uncaptured(source, witness, connect.config(names.connector_name(source)))
+    silent = {each.table.name: each.told(source) for each in still_unheard(source, unheard, core)}
+    silent |= _uncaptured(source, witness, connect.config(names.connector_name(source)))
     ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}
     baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}
     if previous is None or not witness.follows(previous, now):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+import yaml
 
 from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
 
 pytestmark = pytest.mark.e2e
@@ -44,3 +46,30 @@ def test_a_mirror_that_was_stopped_is_named_with_the_command_that_resumes_it(lak
     assert f"connector world-mirror is {state}: ./cdc resume world-mirror" in told
     follow(lakehouse, told)
     lakehouse.cdc("wait", "world")
+
+
+def test_rows_without_a_record_are_named_with_the_command_that_reads_them(lakehouse: Lakehouse) -> None:
+    file = lakehouse.sources / "world.yaml"
+    before = file.read_text()
+    with lakehouse.connect("world") as world:
+        world.execute("CREATE TABLE unheard (id int PRIMARY KEY, v text)")
+        world.execute("INSERT INTO unheard SELECT i, 'row ' || i FROM generate_series(1, 5) i")
+    declared = yaml.safe_load(before)
+    declared["tables"].append({"name": "public.unheard"})
+    try:
+        file.write_text(yaml.safe_dump(declared))
+        lakehouse.cdc("apply")
+        lakehouse.cdc("reload")
+        waited = lakehouse.cdc("wait", "world", "--timeout", "10", check=False)
+        assert waited.returncode == 1, waited.stdout
+        (told,) = [line for line in waited.stderr.splitlines() if "public.unheard has 5 rows at the source and no record" in line]
+        lakehouse.cdc(*told.rsplit("./cdc ", 1)[1].removesuffix(" reads them").split())
+        lakehouse.cdc("wait", "world")
+        with lakehouse.connect("world") as world:
+            columns, expected = source_rows(world, "unheard")
+        assert len(expected) == 5
+        assert silver_rows(lakehouse.silver("world", "unheard"), columns) == expected
+    finally:
+        lakehouse.cdc("offboard", "world", "public.unheard", check=False)
+        file.write_text(before)
+        lakehouse.cdc("reload")

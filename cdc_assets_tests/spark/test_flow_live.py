@@ -98,3 +98,16 @@ def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
     change("UPDATE flow_a SET v = 'e'")
     assert set(checked.silent()) == {"public.flow_b"}
     assert "table.include.list" in checked.silent()["public.flow_b"]
+    # Rows that were there before the connector knew the table: nothing changes, and nothing of them ever came.
+    with live.connection() as connection:
+        connection.execute("CREATE TABLE flow_c (id int PRIMARY KEY)")
+        connection.execute("CREATE TABLE flow_empty (id int PRIMARY KEY)")
+        connection.execute("INSERT INTO flow_c SELECT generate_series(1, 5)")
+        connection.execute(f"ALTER PUBLICATION {publication} ADD TABLE flow_c, flow_empty".encode())
+    more = (*TABLES, "public.flow_c", "public.flow_empty")
+    live.capture(more)
+    checked = Checked(live, live.source(more), checked.witness)
+    told = checked.silent()
+    assert set(told) == {"public.flow_c"}
+    assert "5 rows at the source and no record in topic" in told["public.flow_c"]
+    assert "./cdc snapshot flow public.flow_c reads them" in told["public.flow_c"]
