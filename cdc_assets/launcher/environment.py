@@ -167,7 +167,9 @@ def main() -> None:
     python = str(root / ".venv" / "bin" / "python")
     # The package is run from the repository, whatever the current folder is.
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
-    os.execve(python, [python, "-m", "cdc_assets.cli", *arguments], environment)
+    # -m looks into the current folder first, where other modules may have our names; Python 3.10 has no -P.
+    alone = ["-P"] if sys.version_info >= (3, 11) else []
+    os.execve(python, [python, *alone, "-m", "cdc_assets.cli", *arguments], environment)
 
 
 if __name__ == "__main__":

@@ -156,7 +156,8 @@ def test_a_finished_environment_needs_neither_uv_nor_the_network(tmp_path: Path)
     command = [sys.executable, "-I", script, str(root), "status"]
     for uv in ("/bin/true", "/bin/false"):
         result = subprocess.run(command, env={**environment, "CDC_UV": uv}, capture_output=True, text=True, check=False)
-        assert result.stdout == f"{root} -m cdc_assets.cli status\n", result.stderr
+        alone = "-P " if sys.version_info >= (3, 11) else ""
+        assert result.stdout == f"{root} {alone}-m cdc_assets.cli status\n", result.stderr
     # Another lock makes it anew, with a uv that fails here.
     (root / "uv.lock").write_text("changed", encoding="utf-8")
     result = subprocess.run(command, env={**environment, "CDC_UV": "/bin/false"}, capture_output=True, text=True, check=False)
@@ -192,3 +193,12 @@ def test_up_brings_what_draws_the_ledgers_picture(tmp_path: Path) -> None:
     up, validate = asked.read_text(encoding="utf-8").splitlines()
     assert "--group=plots" in up.split()
     assert "--group=plots" not in validate.split()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 cannot leave out the current folder")
+def test_modules_of_the_current_folder_are_not_taken_for_ours(tmp_path: Path) -> None:
+    (tmp_path / "cdc_assets").mkdir()
+    for file in ("cdc_assets/__init__.py", "typer.py"):
+        (tmp_path / file).write_text("raise SystemExit('of the current folder')\n", encoding="utf-8")
+    result = subprocess.run([ROOT / "cdc", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
