@@ -14,7 +14,7 @@ from spark.delta_log import Commit
 from spark.errors import SchemaMismatchError
 from spark.identifiers import quoted, refuse_case_twins, table_at
 from spark.schema.evolution import MAPPING, need_mapping, set_properties
-from spark.specs import SilverSpec
+from spark.specs import OWN_COLUMNS, SilverSpec
 
 DELETION_VECTORS_FROM = 64 << 20
 SIZE_LOOK_EVERY = 50
@@ -26,7 +26,6 @@ _WITH_STATISTICS = frozenset(
 )
 DELETED = "_cdc_deleted"
 VALID = ("_valid_from", "_valid_to", "_is_current")
-OWN = (*META, DELETED, *VALID)
 
 
 def named(rows: DataFrame, spec: SilverSpec) -> DataFrame:
@@ -47,7 +46,7 @@ def _columns(spec: SilverSpec) -> list[Expression]:
 def check_names(spec: SilverSpec) -> None:
     """Names that cannot live in one table, before anything is read."""
     names = [c.name for c in spec.columns]
-    taken = sorted({n for n in names if n.lower() in OWN})
+    taken = sorted({n for n in names if n.lower() in OWN_COLUMNS})
     if taken:
         raise SchemaMismatchError(
             f"table {spec.table}: columns {taken} have names that silver uses itself; exclude or rename them in the source"

@@ -21,6 +21,12 @@ WITHOUT_KEY = ("append", "multiset")
 WHOLE_BEFORE = ("debezium-json", "debezium-json-schema", "debezium-avro")
 """The envelopes whose deletes and updates hold the row as it was."""
 
+OWN_COLUMNS = (
+    *("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id", "_cdc_deleted"),
+    *("_valid_from", "_valid_to", "_is_current"),
+)
+"""What silver and histories add to a table's columns; a source's column of such a name, in any case, is refused."""
+
 ANCHOR_HEADER = "cdc_assets.anchor"
 """A record's header: the commit (LSN) behind which a row read by a temporary connector stands."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from cdc_assets import names
 from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.identifiers import TableId, case_twins
 from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.platform import Platform
@@ -47,7 +47,12 @@ def refuse_inexact(
     findings = []
     for table in source.tables:
         columns = source_columns(source, table, found[table.id])
-        findings += [f"{table.name} {twins}" for twins in _differ_by_case([column.name for column in found[table.id].columns])]
+        # Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7).
+        findings += [
+            f"{table.name} columns {one!r} and {other!r} differ only by case, which Debezium does not take: "
+            "rename one at the source"
+            for one, other in case_twins(column.name for column in found[table.id].columns)
+        ]
         for column in columns:
             try:
                 lake_type(column)
@@ -60,12 +65,3 @@ def refuse_inexact(
         ]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))
-
-
-def _differ_by_case(columns: Sequence[str]) -> Iterator[str]:
-    """Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7)."""
-    seen: dict[str, str] = {}
-    for column in columns:
-        other = seen.setdefault(column.lower(), column)
-        if other != column:
-            yield f"columns {other!r} and {column!r} differ only by case, which Debezium does not take: rename one at the source"

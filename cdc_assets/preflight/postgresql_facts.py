@@ -67,7 +67,8 @@ SELECT coalesce(jsonb_agg(t.said ORDER BY t.said), '[]') FROM (
 OPEN_SECONDS = 10.0
 
 # `leaves` hold a table's rows: itself, or the partitions of a partitioned one. `children` are tables that inherit from it. An
-# index's own columns come before those that it only includes.
+# index's own columns come before those that it only includes. A deferrable key identifies no row (RelationGetIndexList).
+# `hidden`: policies apply to this role (row_security_active).
 TABLES = """
 SELECT n.nspname, c.relname, jsonb_build_object(
   'key', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_index i JOIN pg_attribute a
@@ -76,6 +77,13 @@ SELECT n.nspname, c.relname, jsonb_build_object(
   'partitioned', c.relkind = 'p',
   'leaves', coalesce(below.leaves, '[]'),
   'children', coalesce(below.children, '[]'),
+  'columns', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+  'unique', (SELECT coalesce(jsonb_agg(u.columns), '[]') FROM pg_index i, LATERAL (
+               SELECT jsonb_agg(a.attname) AS columns FROM pg_attribute a
+               WHERE a.attrelid = c.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])) u
+             WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL),
+  'hidden', row_security_active(c.oid),
   'persistence', c.relpersistence,
   'owner', pg_get_userbyid(c.relowner),
   'owned', pg_has_role(c.relowner, 'USAGE'),
@@ -90,7 +98,7 @@ SELECT n.nspname, c.relname, jsonb_build_object(
   FROM tree JOIN pg_class part ON part.oid = tree.oid AND part.relkind = 'r' JOIN pg_namespace ns ON ns.oid = part.relnamespace,
     LATERAL (SELECT jsonb_agg(a.attname ORDER BY a.attnum) AS columns FROM pg_index i
       JOIN pg_attribute a ON a.attrelid = part.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
-      WHERE i.indrelid = part.oid
+      WHERE i.indrelid = part.oid AND i.indimmediate
         AND (part.relreplident = 'd' AND i.indisprimary OR part.relreplident = 'i' AND i.indisreplident)) own,
     LATERAL (SELECT jsonb_build_object('table', jsonb_build_array(ns.nspname, part.relname), 'identity', part.relreplident,
       'columns', own.columns) AS told) told

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdc_assets.preflight.finding import Finding, Level
+from cdc_assets.preflight.postgresql_columns import column_findings
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.sql_text import identifier, table_name
 from cdc_assets.registry.identifiers import TableId
@@ -30,6 +31,7 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding(
             "logged", "fail", name, f"is {kind}: its changes are not in the log", f"ALTER TABLE {table_name(table)} SET LOGGED"
         )
+    yield from column_findings(declared, found, user)
     published = facts.publication is not None and [*table] in facts.publication["tables"]
     identity = _identity(table, found, published=published)
     yield identity

@@ -7,6 +7,7 @@ that SQL calls `public."City"`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cdc_assets.quantity import quantity
@@ -49,6 +50,15 @@ def parse_table(text: str) -> TableId:
     if len(parts) != 2:
         raise ValueError(f"a table is named schema.table, this has {quantity(len(parts), 'part')}")
     return TableId(parts[0], parts[1])
+
+
+def case_twins(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of names that differ only by case, each with the first that it is like."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            yield other, name
 
 
 def _quote_if_needed(part: str) -> str:

@@ -114,6 +114,36 @@ def test_partitions_and_children(cdc: Cdc, database: psycopg.Connection) -> None
         cdc.declare(f'"{TABLE}"')
 
 
+def test_columns_keys_and_hidden_rows(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute('CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, b int)')
+    database.execute("INSERT INTO odd.cols VALUES (1)")
+    cdc.declare("odd.cols, keys: [b, nothing]")
+    try:
+        (report,) = json.loads(CliRunner().invoke(app, ["preflight", "flight", "-o", "json"]).stdout)
+        told = [f"{f['level']} {f['check']}: {f['message']}" for f in report["findings"] if f["level"] != "ok"]
+        assert [text for text in told if text.startswith("fail columns: silver has columns of its own called _cdc_op")]
+        assert [text for text in told if text.startswith("fail columns: columns 'a' and 'A' differ only by case")]
+        assert [text for text in told if text.startswith("fail keys: keys name nothing, and it has no such column")]
+        # A deferrable key identifies no row; PostgreSQL says so once the table is published.
+        assert [text for text in told if "replica_identity: has no key and no replica identity" in text]
+        database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.cols")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="does not have a replica identity"):
+            database.execute("UPDATE odd.cols SET b = 2")
+        cdc.declare("odd.cols, keys: [b]")
+        finding = found(cdc, "keys")
+        assert (finding["level"], finding["mend"]) == ("warn", 'CREATE UNIQUE INDEX ON "odd"."cols" ("b")')
+        database.execute(str(finding["mend"]))
+        assert "keys" not in {f["check"] for f in json.loads(preflight_json())["findings"]}
+    finally:
+        database.execute("DROP PUBLICATION IF EXISTS cdc_flight; DROP TABLE odd.cols")
+        cdc.declare(f'"{TABLE}"')
+
+
+def preflight_json() -> str:
+    """The one report, whatever it says."""
+    return json.dumps(json.loads(CliRunner().invoke(app, ["preflight", "flight", "-o", "json"]).stdout)[0])
+
+
 def test_publication_against_the_registry(cdc: Cdc, database: psycopg.Connection) -> None:
     database.execute("CREATE TABLE odd.stranger (id int PRIMARY KEY)")
     database.execute("CREATE PUBLICATION cdc_flight FOR TABLE odd.stranger WITH (publish = 'insert')")
@@ -196,10 +226,16 @@ def test_privileges_of_a_plain_role(cdc: Cdc, database: psycopg.Connection) -> N
         (report,) = cdc.json("preflight", "flight", code=1)
         privileges = [f["mend"] for f in report["findings"] if f["check"] == "privileges"]
         assert privileges == [f'GRANT USAGE ON SCHEMA "odd" TO "{NAME}"', f'GRANT SELECT ON "odd"."We\'ird" TO "{NAME}"']
+        with cdc.live.postgres.connect(NAME) as admin:
+            admin.execute(f'GRANT USAGE ON SCHEMA odd TO {NAME}; GRANT SELECT ON odd."We\'ird" TO {NAME}')
+            admin.execute('ALTER TABLE odd."We\'ird" ENABLE ROW LEVEL SECURITY')
+        finding = found(cdc, "row_security")
+        assert (finding["level"], finding["mend"]) == ("fail", f'ALTER ROLE "{NAME}" BYPASSRLS')
     finally:
         with cdc.live.postgres.connect(NAME) as admin:
             admin.execute(f"ALTER ROLE {NAME} SUPERUSER REPLICATION")
             admin.execute(f"REASSIGN OWNED BY other_owner TO {NAME}")
+            admin.execute('ALTER TABLE odd."We\'ird" DISABLE ROW LEVEL SECURITY')
             admin.execute("DROP ROLE other_owner")
 
 

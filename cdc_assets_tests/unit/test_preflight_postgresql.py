@@ -42,6 +42,9 @@ SLOT = {
 }
 TABLE = {
     "key": ["id"],
+    "columns": ["id", "code"],
+    "unique": [["id"], ["code"]],
+    "hidden": False,
     "leaves": [{"table": ["public", "orders"], "identity": "d", "columns": ["id"]}],
     "partitioned": False,
     "children": [],

@@ -1,0 +1,41 @@
+"""The rules of a PostgreSQL table's columns, and of the rows that its role is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.sql_text import identifier, table_name
+from cdc_assets.registry.identifiers import case_twins
+from cdc_assets.registry.models import Table
+from spark.specs import OWN_COLUMNS
+
+
+def column_findings(declared: Table, found: Mapping[str, Any], user: str) -> Iterator[Finding]:
+    """What silver or Debezium cannot take, and what a snapshot would not read."""
+    name, columns = str(declared.id), list(found["columns"])
+    taken = [c for c in columns if c.lower() in OWN_COLUMNS and c not in declared.except_column_list]
+    if taken:
+        message = f"silver has columns of its own called {', '.join(taken)}: name them in except_column_list, or rename them"
+        yield Finding("columns", "fail", name, message)
+    for one, other in case_twins(columns):
+        message = f"columns {one!r} and {other!r} differ only by case, which Debezium does not take: rename one at the source"
+        yield Finding("columns", "fail", name, message)
+    yield from _keys(declared, found)
+    if found["hidden"]:
+        message = f"row level security hides rows from role {user}: a snapshot would not read them, changes of them would come"
+        yield Finding("row_security", "fail", name, message, f"ALTER ROLE {identifier(user)} BYPASSRLS")
+
+
+def _keys(declared: Table, found: Mapping[str, Any]) -> Iterator[Finding]:
+    if not declared.keys:
+        return
+    name, listed = str(declared.id), ", ".join(declared.keys)
+    if absent := [key for key in declared.keys if key not in found["columns"]]:
+        message = f"keys name {', '.join(absent)}, and it has no such column; it has: {', '.join(found['columns'])}"
+        yield Finding("keys", "fail", name, message)
+    elif not any(set(index) <= set(declared.keys) for index in found["unique"]):
+        message = f"no unique index holds its keys ({listed}) apart: rows that share them would be one row in silver"
+        mend = f"CREATE UNIQUE INDEX ON {table_name(declared.id)} ({', '.join(map(identifier, declared.keys))})"
+        yield Finding("keys", "warn", name, message, mend)
