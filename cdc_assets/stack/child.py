@@ -16,7 +16,8 @@ import struct
 import sys
 from pathlib import Path
 
-PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 8, 47, 2
+PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_SECUREBITS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 8, 28, 47, 2
+SECBIT_NO_SETUID_FIXUP = 1 << 2
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 CLONE_NEWUSER = 0x10000000
 LINUX_CAPABILITY_VERSION_3 = 0x20080522
@@ -42,6 +43,9 @@ def become(uid: int, gid: int) -> None:
     libc = _libc()
     kept = next((cap for cap in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if _permitted() >> cap & 1), None)
     _check(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "prctl(PR_SET_KEEPCAPS)")
+    # access(2) leaves capabilities out unless this bit is set (fs/open.c, access_override_creds), and PostgreSQL asks it whether
+    # its own programs may be run: below a 0700 folder such as /root it would not find them. Where we may not set it, a probe tells.
+    libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)

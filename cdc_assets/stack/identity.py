@@ -1,6 +1,6 @@
 """As whom a component runs that refuses root: ourselves, another user, or a user namespace; decided by trying.
 
-The choice is made once per start, by running `true` through `child.py` in each way.
+The choice is made once per start: through `child.py`, in each way, it is asked whether the program may be run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def wrap(command: list[str], identity: Identity | None = None, *, parent: int | 
 
 
 @cache
-def unprivileged(component: str) -> Identity:
-    """Ourselves when we are not root, else the first other way that works here.
+def unprivileged(component: str, program: str = "/") -> Identity:
+    """Ourselves when we are not root, else the first other way that works here and may run the program.
 
     Raises:
         StackError: with what was tried.
@@ -44,12 +44,12 @@ def unprivileged(component: str) -> Identity:
         return Identity()
     tried = []
     for identity in _candidates():
-        result = subprocess.run(wrap(["true"], identity), capture_output=True, text=True, check=False)
+        result = subprocess.run(wrap(["test", "-x", program], identity), capture_output=True, text=True, check=False)
         if result.returncode == 0:
             return identity
-        tried.append(f"{' '.join(identity.options)}: {(result.stderr.strip().splitlines() or ['failed'])[-1]}")
+        tried.append(f"{' '.join(identity.options)}: {(result.stderr.strip().splitlines() or [f'may not run {program}'])[-1]}")
     reason = "it refuses to run as root, and this machine lets us become nobody else (" + "; ".join(tried) + ")"
-    raise StackError(component, reason, "run ./cdc as an ordinary user")
+    raise StackError(component, reason, "run ./cdc as an ordinary user, or clone it where others may enter, such as /opt")
 
 
 def _candidates() -> list[Identity]:

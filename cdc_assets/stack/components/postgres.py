@@ -69,7 +69,7 @@ class Postgres(Component):
     @property
     @override
     def identity(self) -> Identity:
-        return unprivileged(NAME)
+        return unprivileged(NAME, binary("postgres"))
 
     @override
     def prepare(self) -> None:
