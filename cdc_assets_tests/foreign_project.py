@@ -111,7 +111,8 @@ def create_environment(folder: Path, wheel: Path, *, without: tuple[str, ...] = 
     """A virtual environment with nothing but the wheel; this one's packages, less those, are behind it. Its Python."""
     venv.create(folder, with_pip=False, symlinks=True)
     python, (packages,) = folder / "bin" / "python", folder.glob("lib/python3*/site-packages")
-    behind = [Path(place) for place in site.getsitepackages()]
+    # Of those that Debian's Python names, some are not there.
+    behind = [place for place in map(Path, site.getsitepackages()) if place.is_dir()]
     if without:
         behind = [_copy_links(behind, folder / "behind", without)]
     (packages / "beside.pth").write_text("".join(f"{place}\n" for place in behind))

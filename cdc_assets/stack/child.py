@@ -44,7 +44,7 @@ def become(uid: int, gid: int) -> None:
     kept = next((cap for cap in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if _permitted() >> cap & 1), None)
     _check(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "prctl(PR_SET_KEEPCAPS)")
     # access(2) leaves capabilities out unless this bit is set (fs/open.c, access_override_creds), and PostgreSQL asks it whether
-    # its own programs may be run: below a 0700 folder such as /root it would not find them. Where we may not set it, a probe tells.
+    # its own programs may be run: below a 0700 folder such as /root it would not find them. Elsewhere a probe tells.
     libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
     os.setgroups([])
     os.setresgid(gid, gid, gid)

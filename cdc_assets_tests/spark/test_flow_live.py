@@ -103,7 +103,7 @@ def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
         connection.execute("CREATE TABLE flow_c (id int PRIMARY KEY)")
         connection.execute("CREATE TABLE flow_empty (id int PRIMARY KEY)")
         connection.execute("INSERT INTO flow_c SELECT generate_series(1, 5)")
-        connection.execute(f"ALTER PUBLICATION {publication} ADD TABLE flow_c, flow_empty".encode())
+        connection.execute(f"ALTER PUBLICATION {publication} SET TABLE flow_a, flow_b, flow_c, flow_empty".encode())
     more = (*TABLES, "public.flow_c", "public.flow_empty")
     live.capture(more)
     checked = Checked(live, live.source(more), checked.witness)

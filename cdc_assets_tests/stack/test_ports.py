@@ -56,7 +56,7 @@ def test_ports_and_brokers_are_remembered(tmp_path: Path) -> None:
     first = choose(home, brokers=3, environment={})
     second = choose(home, environment={})
     assert (second.ports, second.brokers) == (first.ports, 3)
-    with pytest.raises(StackError, match=r"was made with 3 broker\(s\) per cluster, not 1"):
+    with pytest.raises(StackError, match=r"was made with 3 brokers per cluster, not 1"):
         choose(home, brokers=1, environment={})
     with pytest.raises(StackError, match="1 or 3 brokers"):
         choose(Home(tmp_path / "other").create(), brokers=2, environment={})
