@@ -67,6 +67,8 @@ def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc) -> None:
             made = sql.SQL(", ").join(sql.SQL("{} int NOT NULL").format(sql.Identifier(column)) for column in listed)
             table = sql.Identifier(SCHEMA, name)
             connection.execute(sql.SQL("CREATE TABLE {} ({}, PRIMARY KEY (id))").format(table, made))
+            # A DELETE tells the columns of the identity alone.
+            connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(table))
             connection.execute(
                 sql.SQL("INSERT INTO {} VALUES ({})").format(table, sql.SQL(", ").join([sql.SQL("1")] * len(listed)))
             )

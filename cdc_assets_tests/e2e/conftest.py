@@ -23,7 +23,7 @@ import pytest
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
-from cdc_assets_tests.programs.wanted import CHROMIUM, command
+from cdc_assets_tests.programs.wanted import CHROMIUM, command, find_library, is_loadable
 
 ROOT = Path(__file__).parents[2]
 PAGE_TIMEOUT_MS = 60_000
@@ -175,6 +175,10 @@ def page(lakehouse: Lakehouse) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     chromium = command(CHROMIUM, "chromium")
+    for name in CHROMIUM.libraries:
+        if not is_loadable(name) and (library := find_library(name)):
+            # Playwright's Node.js starts with the environment of this process.
+            os.environ["LD_LIBRARY_PATH"] = str(library.parent)
     quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=quiet)

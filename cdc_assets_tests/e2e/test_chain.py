@@ -8,6 +8,8 @@ import random
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,11 +129,13 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
 
     table = DeltaTable(str(lakehouse.silver("world", "country")))
     whole = table.version()
-    table.delete("iso = 'BR'")  # planted: a row that silver has lost
+    with private_files():
+        table.delete("iso = 'BR'")  # planted: a row that silver has lost
     history = DeltaTable(str(lakehouse.history(*HISTORY)))
     right = versions_of(history, "AQ")
     # planted: what a row was first
-    history.update(predicate=f"_cdc_position = '{right[0]['_cdc_position']}'", updates={"capital": "'Vostok'"})
+    with private_files():
+        history.update(predicate=f"_cdc_position = '{right[0]['_cdc_position']}'", updates={"capital": "'Vostok'"})
     try:
         damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/country"')
         assert damaged.returncode != 0
@@ -149,9 +153,20 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
         assert [(r["verdict"], r["history"]["verdict"], r["history"]["healed"]) for r in healed] == [("equal", "equal", 1)]
         assert versions_of(history, "AQ") == right
     finally:
-        DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
+        with private_files():
+            DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
     mended = launch(lakehouse, 'key:"silver/world/country"')
     assert mended.returncode == 0, mended.stdout[-3000:] + mended.stderr[-3000:]
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """What this process writes is open to others no more than what the stack writes."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def versions_of(history: DeltaTable, iso: str) -> list[dict[str, Any]]:

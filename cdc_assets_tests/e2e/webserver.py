@@ -44,7 +44,13 @@ class Graphql:
         return {"/".join(node["assetKey"]["path"]) for node in self.ask(_NODES)["assetNodes"]}
 
     def sensor_that_made(self, asset: str) -> str:
-        """The sensor whose run has materialized the asset last; empty: none has."""
+        """The sensor whose run has materialized the asset last; empty: none has, a minute after Delta has the rows."""
+        deadline = time.monotonic() + 60
+        while not (name := self._sensor_of_last_run(asset)) and time.monotonic() < deadline:
+            time.sleep(0.3)
+        return name
+
+    def _sensor_of_last_run(self, asset: str) -> str:
         found = self.ask(_LATEST, key={"path": asset.split("/")})["assetOrError"]
         for materialization in found.get("assetMaterializations", ()):
             tags = {tag["key"]: tag["value"] for tag in materialization["runOrError"].get("tags", ())}

@@ -160,10 +160,14 @@ def test_a_connector_that_somebody_deletes_meanwhile_is_told_and_rolled_back(dep
     for step in ("preflight", "registry", "topics", "mirror", "signal-table", "connector", "writers"):
         run.run_step(Platform(), SOURCE, step, lambda _: None)
     connect.stop(name)
-    with pytest.raises(OnboardingError, match=f"{name} is STOPPED; cdc resume {name}, then --resume, or --rollback"):
+    with pytest.raises(
+        OnboardingError, match=f"{name} is STOPPED; cdc resume {name}, then cdc onboard depot --resume, or --rollback"
+    ):
         run.go_on(Platform(), SOURCE, lambda _: None)
     connect.delete(name)
-    with pytest.raises(OnboardingError, match=f"{name} does not exist any more; cdc onboard depot --rollback"):
+    with pytest.raises(
+        OnboardingError, match=f"{name} does not exist any more; cdc apply depot, then cdc onboard depot --resume, or --rollback"
+    ):
         run.go_on(Platform(), SOURCE, lambda _: None)
     run.roll_back(Platform(), SOURCE, lambda _: None)
     assert depot.file.read_text() == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import shlex
 import shutil
@@ -21,17 +22,22 @@ class ProgramMissingError(SkipTest):
 
 @dataclass(frozen=True)
 class Program:
-    """`commands` and `files` (below the system's root) that Debian's `packages` bring; `options` of commands that move."""
+    """`commands`, `files` (below the system's root) and shared `libraries` that Debian's `packages` bring.
+
+    `options` are those of commands that move.
+    """
 
     title: str
     commands: tuple[str, ...]
     packages: tuple[str, ...]
     files: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
     def is_here(self) -> bool:
         """In the system, or unpacked below the cache."""
-        return all(map(find_command, self.commands)) and all(map(find_file, self.files))
+        libraries = all(is_loadable(name) or find_library(name) for name in self.libraries)
+        return libraries and all(map(find_command, self.commands)) and all(map(find_file, self.files))
 
     def reason_file(self) -> Path:
         """Holds why the last set-up could not bring it."""
@@ -52,7 +58,13 @@ MARIADB = Program(
     ("mariadb-server-core", "mariadb-client-core"),
     options=("--basedir={root}/usr",),
 )
-CHROMIUM = Program("Chromium", ("chromium",), ("chromium", "fonts-dejavu-core"))
+CHROMIUM = Program(
+    "Chromium",
+    ("chromium",),
+    # Playwright's own Node.js needs the library, which no package of its wheel brings.
+    ("chromium", "fonts-dejavu-core", "libatomic1"),
+    libraries=("libatomic.so.1",),
+)
 LOCALES = Program("the sources of locales", ("localedef",), ("locales",), files=("usr/share/i18n/locales/en_US",))
 PROGRAMS = (MARIADB, CHROMIUM, LOCALES)
 
@@ -77,6 +89,20 @@ def find_command(name: str) -> str | None:
 def find_file(name: str) -> Path | None:
     """By its path below the system's root, where it is there or below the cache."""
     return next((file for root in (Path("/"), unpacked() / "root") if (file := root / name).exists()), None)
+
+
+def is_loadable(name: str) -> bool:
+    """Whether the system's linker finds the shared library."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def find_library(name: str) -> Path | None:
+    """The shared library, where it was unpacked below the cache."""
+    return next((unpacked() / "root").rglob(name), None)
 
 
 def command(program: Program, name: str) -> str:
