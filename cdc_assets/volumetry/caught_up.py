@@ -47,9 +47,7 @@ def wait_caught_up(
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
-    unheard = {
-        source.name: rows_without_records(source, platform.database_if_any(source), platform.core_kafka()) for source in sources
-    }
+    unheard = {source.name: _unheard(platform, source) for source in sources}
     positions = {
         source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources
     }
@@ -75,10 +73,18 @@ def wait_caught_up(
         pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
 
 
+def _unheard(platform: PlatformClients, source: BaseSource) -> tuple[Unheard, ...]:
+    database = platform.database_if_any(source)
+    # A source of topics may have no core cluster at all.
+    return rows_without_records(source, database, platform.core_kafka()) if database is not None else ()
+
+
 def _behind_source(
     platform: PlatformClients, source: BaseSource, unheard: dict[str, tuple[Unheard, ...]], say: Callable[[str], None]
 ) -> list[Behind]:
     """Tables with rows of which no record has come; one that has been heard of counts no more."""
+    if not unheard[source.name]:
+        return []
     unheard[source.name] = still_unheard(source, unheard[source.name], platform.core_kafka())
     for each in unheard[source.name]:
         say(f"{source.name}: {each.table.name} has {each.told(source)}")

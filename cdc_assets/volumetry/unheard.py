@@ -35,12 +35,12 @@ class Unheard:
         )
 
 
-def rows_without_records(source: BaseSource, database: SourceDatabase | None, core: KafkaCluster) -> tuple[Unheard, ...]:
+def rows_without_records(source: BaseSource, database: SourceDatabase, core: KafkaCluster) -> tuple[Unheard, ...]:
     """Tables that have rows now while their topics have never had a record.
 
     A connector that takes no snapshot (`capture: {snapshot: no_data}`) sends changes alone: rows without records are right.
     """
-    if database is None or not isinstance(source, CapturedSource) or source.capture.snapshot == "no_data":
+    if not isinstance(source, CapturedSource) or source.capture.snapshot == "no_data":
         return ()
     silent = without_records(source, source.tables, core)
     if not silent:
