@@ -65,7 +65,7 @@ def unsigned(value: object) -> object:
 @pytest.mark.spark
 def test_such_keys_are_folded_and_compared(live: LiveSource, remote: str, session: SparkSession, tmp_path: Path) -> None:
     """Of a key -0 the comparison told a phantom and a missing row; the others never reached silver."""
-    own = replace(live, name="unusual")
+    own = replace(live, name="unusual_keys")
     with own.connection() as connection:
         connection.execute(DDL.encode())
     with small_chain(own, remote, session, tmp_path, [f"public.{table}" for table in KEYS]) as chain:
