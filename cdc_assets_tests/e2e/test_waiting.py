@@ -29,8 +29,9 @@ def waits_in_vain(lakehouse: Lakehouse, reason: str) -> str:
 
 
 def follow(lakehouse: Lakehouse, told: str) -> subprocess.CompletedProcess[str]:
-    """The command at the end of what was told."""
-    return lakehouse.cdc(*told.splitlines()[-1].rsplit("./cdc ", 1)[1].split())
+    """The command that was told to resume what stands."""
+    line = next(line for line in told.splitlines() if "./cdc resume " in line)
+    return lakehouse.cdc(*line.rsplit("./cdc ", 1)[1].split())
 
 
 def test_a_stopped_sensor_is_named(lakehouse: Lakehouse, graphql: Graphql) -> None:
