@@ -47,7 +47,7 @@ def wait_caught_up(
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
-    unheard = {source.name: _unheard(platform, source) for source in sources}
+    unheard = {source.name: _silent_tables(platform, source) for source in sources}
     positions = {
         source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources
     }
@@ -73,7 +73,7 @@ def wait_caught_up(
         pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
 
 
-def _unheard(platform: PlatformClients, source: BaseSource) -> tuple[Unheard, ...]:
+def _silent_tables(platform: PlatformClients, source: BaseSource) -> tuple[Unheard, ...]:
     database = platform.database_if_any(source)
     # A source of topics may have no core cluster at all.
     return rows_without_records(source, database, platform.core_kafka()) if database is not None else ()
