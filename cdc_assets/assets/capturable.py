@@ -49,7 +49,7 @@ def refuse_inexact(
         columns = source_columns(source, table, found[table.id])
         # Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7).
         findings += [
-            f"{table.name} columns {one!r} and {other!r} differ only by case, which Debezium does not take: "
+            f"{table.name}: columns {one!r} and {other!r} differ only by case, which Debezium does not take: "
             "rename one at the source"
             for one, other in case_twins(column.name for column in found[table.id].columns)
         ]
