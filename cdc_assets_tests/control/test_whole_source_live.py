@@ -38,7 +38,7 @@ def test_a_source_is_judged_whole_before_anything_is_made(cdc: Cdc) -> None:
     began = time.monotonic()
     for tables, told in {
         ("public.whole", "public.nope"): "has no table public.nope",
-        ("public.whole", "public.twins"): "public.twins columns 'id' and 'Id' differ only by case",
+        ("public.whole", "public.twins"): "public.twins: columns 'id' and 'Id' differ only by case",
     }.items():
         cdc.declare(*tables)
         capture, mirror = cdc.json("apply", "whole", code=1)
