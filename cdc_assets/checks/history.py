@@ -62,7 +62,7 @@ def _prove(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> d
 
 
 def _severity(source: BaseSource, table: Table, result: HistoryResult) -> dg.AssetCheckSeverity:
-    fails = (table.reconciliation or source.reconciliation).on_difference == "fail"
+    fails = source.reconciliation_of(table).on_difference == "fail"
     return dg.AssetCheckSeverity.ERROR if fails and result.verdict == DIFFERENT else dg.AssetCheckSeverity.WARN
 
 

@@ -50,7 +50,7 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         )
         for key, table in wanted.items():
             severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN
-            values = (table.reconciliation or source.reconciliation).show == "values"
+            values = source.reconciliation_of(table).show == "values"
             told = evidence.of_reconciliation(found[names.table_name(table)], values=values)
             yield check_result(key, *told, severity=severity)
 
@@ -58,7 +58,7 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
 
 def _fails(source: BaseSource, table: Table) -> bool:
-    return (table.reconciliation or source.reconciliation).on_difference == "fail"
+    return source.reconciliation_of(table).on_difference == "fail"
 
 
 def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
@@ -67,7 +67,7 @@ def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
     assert every is not None
     found = {}
     for table in tables:
-        wanted = table.reconciliation or source.reconciliation
+        wanted = source.reconciliation_of(table)
         if "shares" in wanted.model_fields_set:
             found[names.table_name(table)] = share_at(wanted.shares, every=every.total_seconds(), now=time.time())
     return found

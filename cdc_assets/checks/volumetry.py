@@ -81,7 +81,9 @@ def _keys_by_layer(source: BaseSource) -> dict[str, list[dg.AssetCheckKey]]:
 
 
 def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) -> dg.AssetChecksDefinition:
-    warning = {check_key("silver", source, table) for table in source.tables if _only_warns(source, table)}
+    warning = {
+        check_key("silver", source, table) for table in source.tables if source.reconciliation_of(table).on_difference == "warn"
+    }
     specs = [
         dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=key not in warning)
         for key in keys
@@ -200,19 +202,15 @@ def _reconciliation_result(
     instance: dg.DagsterInstance, source: BaseSource, table: Table, result: TableResult
 ) -> dg.AssetCheckResult:
     key, severity = check_key("silver", source, table), dg.AssetCheckSeverity.ERROR
-    values = (table.reconciliation or source.reconciliation).show == "values"
-    passed, told, metadata = evidence.of_reconciliation(result, values=values)
+    wanted = source.reconciliation_of(table)
+    passed, told, metadata = evidence.of_reconciliation(result, values=wanted.show == "values")
     if result.verdict == NOT_COMPARED:
         now = datetime.now(timezone.utc)
-        found = standstill(instance, key, now, (table.reconciliation or source.reconciliation).red_after)
+        found = standstill(instance, key, now, wanted.red_after)
         told, severity, metadata = found.sentence(result, now), found.severity(now), {**metadata, **found.metadata()}
-    if _only_warns(source, table):
+    if wanted.on_difference == "warn":
         severity = dg.AssetCheckSeverity.WARN
     return check_result(key, passed, told, metadata, severity=severity)
-
-
-def _only_warns(source: BaseSource, table: Table) -> bool:
-    return (table.reconciliation or source.reconciliation).on_difference == "warn"
 
 
 def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetCheckResult:

@@ -71,7 +71,7 @@ def shares_now(platform: Platform, source: BaseSource, tables: Sequence[Table]) 
     """By short table name, which share of the keys of large histories is looked at now; others are left out."""
     found = {}
     for table in tables:
-        wanted = table.reconciliation or source.reconciliation
+        wanted = source.reconciliation_of(table)
         state = silver_state(names.history_path(platform.lake, source, table))
         if state is not None and state.rows > wanted.max_rows and wanted.shares > 1:
             every = (table.volumetry or source.volumetry).every.total_seconds()

@@ -44,7 +44,7 @@ def slices_now(platform: Platform, source: Source, tables: Sequence[Table]) -> d
     """By short table name; tables that are compared whole are left out."""
     large = {}
     for table in tables:
-        wanted = table.reconciliation or source.reconciliation
+        wanted = source.reconciliation_of(table)
         state = silver_state(names.silver_path(platform.lake, source, table))
         if state is not None and state.rows > wanted.max_rows and wanted.shares > 1:
             large[table.name] = (table, state, wanted.shares)

@@ -142,6 +142,10 @@ class BaseSource(Declared):
         """The source's name: topic prefix, Dagster group, folder in the lake."""
         return self.source
 
+    def reconciliation_of(self, table: Table) -> Reconciliation:
+        """The table's own declaration, which stands for the source's as a whole."""
+        return table.reconciliation or self.reconciliation
+
     def table(self, short_name: str) -> Table:
         """The table whose derived name is `short_name`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_un
 from spark.commits import TopicState
 
 if TYPE_CHECKING:
+    from cdc_assets.resources.kafka import TopicState as KafkaTopic
     from cdc_assets.resources.platform_clients import PlatformClients
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.5, 2.0
@@ -76,7 +77,11 @@ def wait_caught_up(
 def _silent_tables(platform: PlatformClients, source: BaseSource) -> tuple[Unheard, ...]:
     database = platform.database_if_any(source)
     # A source of topics may have no core cluster at all.
-    return rows_without_records(source, database, platform.core_kafka()) if database is not None else ()
+    return () if database is None else rows_without_records(source, database, _topics(platform, source, source.tables))
+
+
+def _topics(platform: PlatformClients, source: BaseSource, tables: Iterable[Table]) -> dict[str, KafkaTopic]:
+    return platform.core_kafka().states([names.topic(source, table) for table in tables])
 
 
 def _behind_source(
@@ -85,7 +90,9 @@ def _behind_source(
     """Tables with rows of which no record has come; one that has been heard of counts no more."""
     if not unheard[source.name]:
         return []
-    unheard[source.name] = still_unheard(source, unheard[source.name], platform.core_kafka())
+    unheard[source.name] = still_unheard(
+        source, unheard[source.name], _topics(platform, source, [each.table for each in unheard[source.name]])
+    )
     for each in unheard[source.name]:
         say(f"{source.name}: {each.table.name} has {each.told(source)}")
     return [Behind(source.name, names.table_name(each.table), "topic") for each in unheard[source.name]]

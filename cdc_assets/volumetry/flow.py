@@ -94,11 +94,11 @@ def measure_flow(
     topics = {table.name: names.topic(source, table) for table in source.tables}
     # Before the source is asked: an event of a change that the source does not know of yet lies behind these ends.
     before = core.states(list(topics.values()))
-    unheard = rows_without_records(source, witness.database, core)
+    unheard = rows_without_records(source, witness.database, before)
     now = witness.now(source.tables)
     await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
     after = core.states(list(topics.values()))
-    silent = {each.table.name: each.told(source) for each in still_unheard(source, unheard, core)}
+    silent = {each.table.name: each.told(source) for each in still_unheard(source, unheard, after)}
     silent |= _uncaptured(source, witness, connect.config(names.connector_name(source)))
     ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}
     baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}

@@ -14,10 +14,12 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cdc_assets.resources.databases.catalogue import SourceDatabase
-    from cdc_assets.resources.kafka import KafkaCluster
+    from cdc_assets.resources.kafka import TopicState
+
+    States = Mapping[str, TopicState]
 
 
 @dataclass(frozen=True)
@@ -35,28 +37,27 @@ class Unheard:
         )
 
 
-def rows_without_records(source: BaseSource, database: SourceDatabase, core: KafkaCluster) -> tuple[Unheard, ...]:
-    """Tables that have rows now while their topics have never had a record.
+def rows_without_records(source: BaseSource, database: SourceDatabase, states: States) -> tuple[Unheard, ...]:
+    """Tables that have rows now while their topics, as seen before (`states`), have never had a record.
 
     A connector that takes no snapshot (`capture: {snapshot: no_data}`) sends changes alone: rows without records are right.
     """
     if not isinstance(source, CapturedSource) or source.capture.snapshot == "no_data":
         return ()
-    silent = without_records(source, source.tables, core)
+    silent = without_records(source, source.tables, states)
     if not silent:
         return ()
     _, counts = database.counts([table.id for table in silent])
     return tuple(Unheard(table, counts[table.id]) for table in silent if counts[table.id])
 
 
-def still_unheard(source: BaseSource, found: Sequence[Unheard], core: KafkaCluster) -> tuple[Unheard, ...]:
-    """Those of which still no record has come; asked once everything committed before `found` has."""
-    silent = {table.name for table in without_records(source, [each.table for each in found], core)} if found else set()
+def still_unheard(source: BaseSource, found: Sequence[Unheard], states: States) -> tuple[Unheard, ...]:
+    """Those of which still no record has come; `states` are of a time when everything committed before `found` has."""
+    silent = {table.name for table in without_records(source, [each.table for each in found], states)}
     return tuple(each for each in found if each.table.name in silent)
 
 
-def without_records(source: BaseSource, tables: Sequence[Table], core: KafkaCluster) -> list[Table]:
+def without_records(source: BaseSource, tables: Sequence[Table], states: States) -> list[Table]:
     """Tables whose topic is not there, or ends where every topic begins."""
-    states = core.states([names.topic(source, table) for table in tables])
     ends = {topic: max(state.ends.values(), default=0) for topic, state in states.items()}
     return [table for table in tables if not ends.get(names.topic(source, table))]
