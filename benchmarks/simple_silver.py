@@ -29,11 +29,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark import plans, silver_table
 from spark.bronze_slice import new_events, table_events
-from spark.changes import META, slot
+from spark.changes import slot
 from spark.commits import Committed, Folded, TopicState, fold, silver_metadata
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
 from spark.identifiers import quoted, table_at
-from spark.specs import SilverSpec
+from spark.specs import META, SilverSpec
 from spark.statement import execute
 from spark.types.registry import lake_type
 

@@ -16,8 +16,6 @@ from spark.specs import SilverSpec
 from spark.types.registry import lake_type
 from spark.types.rule import LakeType
 
-META = ("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id")
-
 
 def slot(index: int) -> str:
     """The internal name of the spec's column number `index`."""

@@ -18,10 +18,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from spark.changes import META, key_slots, slot
+from spark.changes import key_slots, slot
 from spark.positions.layout import without_offset
 from spark.problems import AFTER_PROBLEM, NO_ROW, said
-from spark.specs import SilverSpec
+from spark.specs import META, SilverSpec
 
 FACTS = ("late", "problems", "moved", "truncated")
 POSITION = "_cdc_position"

@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 
 from spark import history_tail, plans, quarantine, silver_table
 from spark.batch import Work
-from spark.changes import META, key_slots, slot
+from spark.changes import key_slots, slot
 from spark.commits import Folded, TopicState, fold, silver_metadata
 from spark.conflicts import run_again
 from spark.delta_log import Commit, commit_of, folded_history, silver_folded
@@ -35,8 +35,7 @@ from spark.moves import completed, followed, unresolved
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
 from spark.schema.evolution import aligned, at_birth, record_birth
-from spark.silver_table import VALID
-from spark.specs import JobResult, SilverSpec
+from spark.specs import META, VALID, JobResult, SilverSpec
 from spark.statement import execute
 from spark.versions import TRACKED, versions
 

@@ -28,7 +28,7 @@ from pyspark.sql import functions as sf
 
 from spark import quarantine
 from spark.batch import Work
-from spark.changes import META, key_slots
+from spark.changes import key_slots
 from spark.commits import Folded
 from spark.fold import POSITION, lacking, not_of_keys, of_keys, rest_slots
 from spark.identifiers import quoted
@@ -36,7 +36,7 @@ from spark.late import late
 from spark.moves import deleted_by
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
-from spark.specs import SilverSpec
+from spark.specs import META, SilverSpec
 from spark.topic_state import TopicState
 
 

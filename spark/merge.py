@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.changes import META, key_slots, slot
+from spark.changes import key_slots, slot
 from spark.delta_log import Commit, commit_of
 from spark.identifiers import literal, quoted, table_at
-from spark.silver_table import DELETED, soft
-from spark.specs import SilverSpec
+from spark.silver_table import soft
+from spark.specs import DELETED, META, SilverSpec
 from spark.statement import execute as run
 
 NO_ROW_MARK = "CDC_NO_ROW_FOR_A_PART"

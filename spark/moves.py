@@ -21,13 +21,13 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark import quarantine
-from spark.changes import META, key_slots
+from spark.changes import key_slots
 from spark.fold import POSITION, holds, lacking, of_keys, placed, rest_slots
 from spark.identifiers import quoted
 from spark.positions.layout import write_of
 from spark.problems import MOVED, PROBLEM, said
-from spark.silver_table import DELETED, soft
-from spark.specs import SilverSpec
+from spark.silver_table import soft
+from spark.specs import DELETED, META, SilverSpec
 
 LOOKED_BACK = 8
 """Steps of a chain that are followed one by one before every moved row's keys are taken: each step is a job."""

@@ -24,13 +24,13 @@ from pyspark.sql import functions as sf
 
 from spark import keyless, quarantine
 from spark.batch import Work, set_aside
-from spark.changes import META, slot
+from spark.changes import slot
 from spark.commits import Folded, fold, silver_metadata
 from spark.delta_log import Commit, commit_of, folded_history
 from spark.fold import POSITION
 from spark.identifiers import literal, quoted, table_at
 from spark.problems import FOUND_NO_ROW, NO_ROW, said
-from spark.specs import SilverSpec
+from spark.specs import META, SilverSpec
 from spark.statement import execute
 
 

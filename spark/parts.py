@@ -14,8 +14,8 @@ from spark.changes import key_slots
 from spark.fold import of_keys
 from spark.identifiers import quoted
 from spark.problems import AFTER_PROBLEM, NO_ROW, said
-from spark.silver_table import DELETED, soft
-from spark.specs import SilverSpec
+from spark.silver_table import soft
+from spark.specs import DELETED, SilverSpec
 
 
 def without_row(

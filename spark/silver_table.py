@@ -9,12 +9,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.changes import META, lake_types, slot
+from spark.changes import lake_types, slot
 from spark.delta_log import Commit
 from spark.errors import SchemaMismatchError
 from spark.identifiers import quoted, refuse_case_twins, table_at
 from spark.schema.evolution import MAPPING, need_mapping, set_properties
-from spark.specs import OWN_COLUMNS, SilverSpec
+from spark.specs import DELETED, META, OWN_COLUMNS, SilverSpec
 
 DELETION_VECTORS_FROM = 64 << 20
 SIZE_LOOK_EVERY = 50
@@ -24,8 +24,6 @@ _WITH_STATISTICS = frozenset(
         *("date", "timestamp", "timestamp_ntz", "string"),
     }
 )
-DELETED = "_cdc_deleted"
-VALID = ("_valid_from", "_valid_to", "_is_current")
 
 
 def named(rows: DataFrame, spec: SilverSpec) -> DataFrame:

@@ -21,10 +21,10 @@ WITHOUT_KEY = ("append", "multiset")
 WHOLE_BEFORE = ("debezium-json", "debezium-json-schema", "debezium-avro")
 """The envelopes whose deletes and updates hold the row as it was."""
 
-OWN_COLUMNS = (
-    *("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id", "_cdc_deleted"),
-    *("_valid_from", "_valid_to", "_is_current"),
-)
+META = ("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id")
+DELETED = "_cdc_deleted"
+VALID = ("_valid_from", "_valid_to", "_is_current")
+OWN_COLUMNS = (*META, DELETED, *VALID)
 """What silver and histories add to a table's columns; a source's column of such a name, in any case, is refused."""
 
 ANCHOR_HEADER = "cdc_assets.anchor"

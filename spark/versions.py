@@ -6,11 +6,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as sf
 
-from spark.changes import META, key_slots, slot
+from spark.changes import key_slots, slot
 from spark.conditions import any_of
 from spark.fold import POSITION, judged, rest_slots
 from spark.schema.difference import DROPPED
-from spark.specs import SilverSpec
+from spark.specs import META, SilverSpec
 
 TRACKED = "cdc.track_history"
 """The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""

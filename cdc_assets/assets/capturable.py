@@ -47,12 +47,8 @@ def refuse_inexact(
     findings = []
     for table in source.tables:
         columns = source_columns(source, table, found[table.id])
-        # Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7).
-        findings += [
-            f"{table.name}: columns {one!r} and {other!r} differ only by case, which Debezium does not take: "
-            "rename one at the source"
-            for one, other in case_twins(column.name for column in found[table.id].columns)
-        ]
+        twins = case_twins(column.name for column in found[table.id].columns)
+        findings += [f"{table.name}: {sentence}" for sentence in twins]
         for column in columns:
             try:
                 lake_type(column)

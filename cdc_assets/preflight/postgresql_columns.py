@@ -19,9 +19,8 @@ def column_findings(declared: Table, found: Mapping[str, Any], user: str) -> Ite
     if taken:
         message = f"silver has columns of its own called {', '.join(taken)}: name them in except_column_list, or rename them"
         yield Finding("columns", "fail", name, message)
-    for one, other in case_twins(columns):
-        message = f"columns {one!r} and {other!r} differ only by case, which Debezium does not take: rename one at the source"
-        yield Finding("columns", "fail", name, message)
+    for sentence in case_twins(columns):
+        yield Finding("columns", "fail", name, sentence)
     yield from _keys(declared, found)
     if found["hidden"]:
         message = f"row level security hides rows from role {user}: a snapshot would not read them, changes of them would come"

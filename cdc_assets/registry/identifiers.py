@@ -52,13 +52,16 @@ def parse_table(text: str) -> TableId:
     return TableId(parts[0], parts[1])
 
 
-def case_twins(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of names that differ only by case, each with the first that it is like."""
+def case_twins(names: Iterable[str]) -> Iterator[str]:
+    """A sentence for each column whose name differs from an earlier one's by case alone.
+
+    Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7).
+    """
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            yield other, name
+            yield f"columns {other!r} and {name!r} differ only by case, which Debezium does not take: rename one at the source"
 
 
 def _quote_if_needed(part: str) -> str:

@@ -13,9 +13,8 @@ import pytest
 
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
-from spark.changes import META
 from spark.errors import ColumnTypeError
-from spark.specs import Column
+from spark.specs import META, Column
 from spark.types.registry import lake_type
 
 if TYPE_CHECKING:

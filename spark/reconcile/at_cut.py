@@ -28,7 +28,7 @@ from spark.bronze import COLUMNS
 from spark.bronze_anchors import positioned
 from spark.bronze_counts import counted
 from spark.bronze_slice import by_partition, new_events, table_events
-from spark.changes import META, decoded, key_slots
+from spark.changes import decoded, key_slots
 from spark.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.fold import POSITION, after_truncate, carried, judged
@@ -39,8 +39,7 @@ from spark.reconcile.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
-from spark.silver_table import DELETED
-from spark.specs import BronzeSpec, SilverSpec, TopicRange
+from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
 
 
 @dataclass(frozen=True)

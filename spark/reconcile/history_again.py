@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from spark import quarantine
 from spark.bronze_slice import table_events
-from spark.changes import META, decoded, key_slots, slot
+from spark.changes import decoded, key_slots, slot
 from spark.commits import Folded
 from spark.fold import POSITION, judged, rest_slots
 from spark.history_tail import counted, truncate_positions
@@ -30,8 +30,7 @@ from spark.schema.difference import DROPPED
 from spark.schema.evolution import kept
 from spark.schema.ledger import Ledger, place_of
 from spark.schema.policy import EVOLVE, SchemaChanges
-from spark.silver_table import VALID
-from spark.specs import SilverSpec
+from spark.specs import META, VALID, SilverSpec
 from spark.topic_state import all_schema_ids
 from spark.versions import TRACKED
 

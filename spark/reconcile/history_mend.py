@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.changes import META, key_slots, slot
+from spark.changes import key_slots, slot
 from spark.commits import silver_metadata
 from spark.conflicts import run_again
 from spark.delta_log import silver_folded
@@ -21,8 +21,7 @@ from spark.fold import of_keys
 from spark.identifiers import quoted, table_at
 from spark.reconcile import history_proof
 from spark.reconcile.history_again import Again, as_folded, versions_again
-from spark.silver_table import VALID
-from spark.specs import SilverSpec
+from spark.specs import META, VALID, SilverSpec
 from spark.statement import execute
 
 

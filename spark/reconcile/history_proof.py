@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from spark import plans, quarantine
 from spark.canonical.form import Form
 from spark.canonical.registry import form
-from spark.changes import META, key_slots, slot
+from spark.changes import key_slots, slot
 from spark.conditions import any_of
 from spark.identifiers import quoted
 from spark.quantity import quantity
@@ -31,8 +31,7 @@ from spark.reconcile.row_text import RowText
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import kept
 from spark.schema.ledger import Ledger
-from spark.silver_table import DELETED
-from spark.specs import Column, SilverSpec
+from spark.specs import DELETED, META, Column, SilverSpec
 
 SILVER, INTERVALS, BRONZE = "silver", "intervals", "bronze"
 _OF_SILVER = ("no current version of a row of silver", "current, and silver has no such row", "differs from silver's row")

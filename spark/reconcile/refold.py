@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from spark import merge, quarantine
 from spark.bronze_slice import table_events
-from spark.changes import META, decoded, key_slots, slot
+from spark.changes import decoded, key_slots, slot
 from spark.commits import Folded, silver_metadata
 from spark.conflicts import run_again
 from spark.delta_log import silver_folded
@@ -24,7 +24,7 @@ from spark.identifiers import quoted
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
 from spark.schema.evolution import aligned
-from spark.specs import SilverSpec
+from spark.specs import META, SilverSpec
 
 
 @dataclass(frozen=True)
