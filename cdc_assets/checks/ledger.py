@@ -40,6 +40,12 @@ def ledger_keys(source: BaseSource, table: Table) -> list[dg.AssetCheckKey]:
     return [dg.AssetCheckKey(asset, name) for name in (*kept, LATE)]
 
 
+def uncounted_keys(lake: str, source: BaseSource) -> set[dg.AssetCheckKey]:
+    """The checks of tables that have no ledger yet: they have nothing to judge until the source's ledger job has run."""
+    found = places(lake, source)
+    return {key for table in source.tables if names.table_name(table) not in found for key in ledger_keys(source, table)}
+
+
 def build_ledger_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all tables of the source."""
     keys = [key for table in source.tables for key in ledger_keys(source, table)]
@@ -63,7 +69,8 @@ def results(
     if place is None:
         # A count that was never made is no success where there was something to count.
         empty = silver_committed(names.silver_path(lake, source, table)) is None
-        text = "silver has folded nothing yet" if empty else "nothing is counted yet: materialize the ledger"
+        count = f"./cdc ledger {source.name}/{names.table_name(table)} --count"
+        text = "silver has folded nothing yet" if empty else f"nothing is counted yet: {count}"
         for key in wanted:
             yield check_result(key, empty, text, {}, severity=WARN)
         return

@@ -7,7 +7,7 @@ daemon start on the same two cores, and the jobs here are short (ADR 0012).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,11 +37,19 @@ class CheckOutcome:
     """When it does not pass, that is a warning."""
 
 
-Outcomes = dict[tuple[tuple[str, ...], str], CheckOutcome]
+CheckPlace = tuple[tuple[str, ...], str]
+"""`(asset key, check name)`."""
+Outcomes = dict[CheckPlace, CheckOutcome]
 
 
-def run_job(job: str, *, console: Console, must_succeed: bool = True) -> Outcomes:
-    """Run a job of the code location; `{(asset key, check name): outcome}` of every check that it evaluated.
+def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Set[CheckPlace] = frozenset()) -> Outcomes:
+    """Run a job of the code location; what every check said that it evaluated.
+
+    Args:
+        job: its name.
+        console: where progress goes while Dagster has standard output.
+        must_succeed: whether a failed run is an error.
+        checks: which checks of the job alone; empty: all.
 
     Raises:
         RunFailedError: when it did not succeed (unless told otherwise): each failed step's reason, and the run's page.
@@ -52,7 +60,9 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True) -> Outcome
 
     with dg.DagsterInstance.get() as instance, _kept(console):
         quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-        result = defs.resolve_job_def(job).execute_in_process(instance=instance, raise_on_error=False, run_config=quiet)
+        keys = {dg.AssetCheckKey(dg.AssetKey(asset), name) for asset, name in checks}
+        asked = defs.resolve_job_def(job).get_subset(asset_check_selection=keys)
+        result = asked.execute_in_process(instance=instance, raise_on_error=False, run_config=quiet)
     if must_succeed and not result.success:
         page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{result.run_id}"
         raise RunFailedError(f"job {job} failed: {'; '.join(_reasons(result)) or 'no step says why'}; see {page}")
@@ -67,8 +77,8 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True) -> Outcome
     }
 
 
-def all_checks() -> list[tuple[tuple[str, ...], str]]:
-    """`(asset key, check name)` of every check of the code location."""
+def all_checks() -> list[CheckPlace]:
+    """Every check of the code location."""
     from cdc_assets.definitions import defs
 
     return [(tuple(key.asset_key.path), key.name) for key in defs.resolve_asset_graph().asset_check_keys]

@@ -122,6 +122,9 @@ def test_a_ledger_that_was_never_counted_is_not_green(shop: Source, tmp_path: Pa
     monkeypatch.setattr(checks, "silver_committed", lambda _: object())
     told = [(r.passed, r.severity.value) for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), None)]
     assert told == [(False, "WARN")] * 4
+    assert checks.uncounted_keys(str(tmp_path / "lake"), shop) == set(ledger_keys(shop, table))
+    write(tmp_path / "lake", [pane(0, "c", 5)])
+    assert checks.uncounted_keys(str(tmp_path / "lake"), shop) == set()
 
 
 def test_what_was_not_counted_is_neither_equal_nor_different(shop: Source, tmp_path: Path) -> None:
