@@ -9,18 +9,20 @@ from spark.types.rule import Rule
 HEAD = """\
 # Column types
 
-What each PostgreSQL type becomes in silver, and why. Written by `python -m spark.types.document` from `spark/types/`, one
-module per family. Measured live by `cdc_assets_tests/spark/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18, each value
-both in the snapshot and as a change), with PostgreSQL as the judge of whether silver's value is its own.
+What each PostgreSQL type becomes in silver, and why. This page is generated from `spark/types/`, one
+module per family: run `python -m spark.types.document`. Every type was measured live by
+`cdc_assets_tests/spark/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18), in the snapshot
+and as a change. PostgreSQL is the judge of whether silver's value is its own.
 
-- **exact**: silver has the database's value. A value that the lake type cannot hold makes its record *unfit*: it is reported with
-  topic, partition, offset, column and value, and never becomes NULL, 0 or a rounded number.
-- **accept**: Debezium changes some values so that nobody can tell any more. The column is refused until the table's
-  `accept_inexact` names it.
-- **refused**: no lake type; name the column in `except_column_list`, or capture a cast of it.
+* **exact**: silver has the database's value. A value that the lake type cannot hold makes its
+  record *unfit*. It is reported with topic, partition, offset, column and value. It never becomes
+  NULL, 0 or a rounded number.
+* **accept**: Debezium changes some values so that nobody can tell any more. The column is refused
+  until the table's `accept_inexact` names it.
+* **refused**: no lake type. Name the column in `except_column_list`, or capture a cast of it.
 
-This is how our own connectors write values. Sources whose connectors write them otherwise say so (`values:`), and what such a
-mode loses is refused by name too:
+This is how our own connectors write values. If a source's connector writes them in another way, say
+so (`values:`). What such a mode loses is refused by name too:
 
 | | also read | what it costs |
 |---|---|---|
@@ -35,14 +37,15 @@ mode loses is refused by name too:
 | `hstore` | `map` | nothing |
 | `unknown` | `omit` | Types that come as bytes are left out, and `name` as NULL: refused |
 
-A domain is its base type. A value that PostgreSQL has TOASTed and an UPDATE has not changed: see `spark/unavailable.py`.
+A domain is its base type. `spark/unavailable.py` says how we read a value that PostgreSQL has
+TOASTed and an UPDATE has not changed.
 """
 MARIADB_HEAD = """
 # MariaDB
 
-Measured live (Debezium 3.5.0.Final, MariaDB 10.11, server time zone +05:30, each value both in the snapshot and as a change),
-with MariaDB's own text as the judge. Types as `information_schema` writes them;
-`zerofill` pads what a client shows and changes no number. A type that is not listed is refused.
+Measured live (Debezium 3.5.0.Final, MariaDB 10.11, server time zone +05:30), in the snapshot and as
+a change. MariaDB's own text is the judge. Types are written as in `information_schema`. `zerofill`
+pads what a client shows and changes no number. A type that is not listed is refused.
 
 | | ours | also read | what it costs |
 |---|---|---|---|
