@@ -29,11 +29,13 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.paired import Took, took
 from cdc_assets_tests.spark.avro import framed, registry
 from cdc_assets_tests.spark.jvm import spark_connect
-from spark import bronze, plans, silver
-from spark.bronze_drafts import drafts
-from spark.bronze_slice import table_events
-from spark.changes import decoded
-from spark.session import connect
+from spark.bronze import job as bronze
+from spark.bronze.drafts import drafts
+from spark.bronze.slice import table_events
+from spark.delta import plans
+from spark.delta.session import connect
+from spark.silver import job as silver
+from spark.silver.changes import decoded
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
 DECODING = "decode, both"

@@ -32,8 +32,9 @@ from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS, events
 from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.lake import KAFKA
-from spark import bronze, silver
-from spark.session import connect
+from spark.bronze import job as bronze
+from spark.delta.session import connect
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
 Work = Callable[[], object]

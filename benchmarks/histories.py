@@ -32,7 +32,7 @@ from cdc_assets_tests.histories.tables import KINDS
 from cdc_assets_tests.live_source import live_source
 from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.lake import Lake
-from spark.session import connect
+from spark.delta.session import connect
 
 WANTED = {*ACTS, "truncate", "add", "alter", "drop", "alter undone", "incremental", "blocking", "restart"}
 """What must have happened: statements, ends of transactions, DDL (`alter` is a wider type) and DDL undone, tables read again."""

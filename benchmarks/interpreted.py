@@ -2,7 +2,7 @@
 
 The silver job folds the same batches twice in one warmed-up Spark: with plans that are interpreted, and with plans that are
 compiled to Java first (whole-stage code generation); the one first that was second before. Prints JSON lines: seconds, seconds of
-processor time, and their ratios interpreted / compiled. The limits in spark/plans.py were set by it (ADR 12).
+processor time, and their ratios interpreted / compiled. The limits in spark/delta/plans.py were set by it (ADR 12).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from benchmarks.full_semantics import Feed, Work, anew
 from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS
 from cdc_assets_tests.spark.jvm import spark_connect
-from spark import plans, silver
-from spark.session import connect
+from spark.delta import plans
+from spark.delta.session import connect
+from spark.silver import job as silver
 from spark.specs import SilverSpec
 
 MODES = {"interpreted": sys.maxsize, "compiled": -1}

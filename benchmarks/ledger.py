@@ -20,10 +20,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.spark_jobs import COLUMNS, Feed, timed
-from spark import bronze, silver
+from spark.bronze import job as bronze
+from spark.delta.session import connect
 from spark.ledger import job
 from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.session import connect
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
 

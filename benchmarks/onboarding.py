@@ -163,7 +163,7 @@ def _database_part(live: LiveSource | LiveBinlog) -> Part | BinlogServer:
 def _folded(
     remote: str, root: Path, delivered: dict[str, Any], expected: dict[str, list[dict[str, Any]]], kind: str
 ) -> dict[str, str]:
-    from spark.session import connect
+    from spark.delta.session import connect
 
     lake = Lake(connect(remote), root / "lake", form=("debezium-json", kind))
     for table in expected:

@@ -32,13 +32,13 @@ from benchmarks.reconcile_damage import DAMAGES, accounts_of, planted
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.small_chain import SmallChain
-from spark.commits import Committed, Folded
+from spark.delta.commits import Committed, Folded
+from spark.delta.session import connect
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
 from spark.reconcile.dialect import SHARES
 from spark.reconcile.job import Next, Task, digest, range_end, two_ranges
 from spark.reconcile.key_order import KeyRange
-from spark.session import connect
 from spark.specs import Column, SilverSpec
 
 

@@ -13,8 +13,8 @@
                                                            first; what does not fit stops the job, never becomes NULL
     killed, run again                                      the positions folded are in the metadata of the commit with the rows
 
-It is the first version of spark/silver.py, less what of it was for TOAST and tables without a key, with one Spark job fewer for a
-small batch. Reading the Delta log and the table's properties are the product's own: they are no semantics.
+It is the first version of spark/silver/job.py, less what of it was for TOAST and tables without a key, with one Spark job
+fewer for a small batch. Reading the Delta log and the table's properties are the product's own: they are no semantics.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark import plans, silver_table
-from spark.bronze_slice import new_events, table_events
-from spark.changes import slot
-from spark.commits import Committed, Folded, TopicState, fold, silver_metadata
-from spark.delta_log import Commit, commit_of, folded_history, silver_folded
-from spark.identifiers import quoted, table_at
+from spark.bronze.slice import new_events, table_events
+from spark.delta import plans
+from spark.delta.commits import Committed, Folded, TopicState, fold, silver_metadata
+from spark.delta.identifiers import quoted, table_at
+from spark.delta.log import Commit, commit_of, folded_history, silver_folded
+from spark.delta.statement import execute
+from spark.silver import table as silver_table
+from spark.silver.changes import slot
 from spark.specs import META, SilverSpec
-from spark.statement import execute
 from spark.types.registry import lake_type
 
 LOCAL_UP_TO = 20_000

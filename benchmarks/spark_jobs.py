@@ -21,9 +21,10 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from spark import bronze, silver
+from spark.bronze import job as bronze
+from spark.delta.session import connect
 from spark.kafka import ranges as kafka_ranges
-from spark.session import connect
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
 COLUMNS = (

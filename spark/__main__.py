@@ -37,11 +37,13 @@ def main(arguments: list[str] | None = None) -> int:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from spark import bronze, history, silver
+    from spark.bronze import job as bronze
+    from spark.delta.session import build_session, connect
     from spark.errors import SparkJobError
+    from spark.history import job as history
     from spark.ledger import job as ledger
     from spark.ledger.spec import LedgerSpec
-    from spark.session import build_session, connect
+    from spark.silver import job as silver
     from spark.specs import BronzeSpec, JobResult, SilverSpec
 
     try:

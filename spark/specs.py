@@ -175,7 +175,7 @@ class SilverSpec:
     have been renamed: {old: new}.
     `deletes` is hard or soft (the row stays, with `_cdc_deleted`); `truncate` is apply, soft, ignore or halt.
     Records that cannot be folded go to the table at `quarantine_path`; more than `quarantine_limit` of them stop the job.
-    `schema_ids` are those of the records' schemas in the registry, where known (spark.topic_state).
+    `schema_ids` are those of the records' schemas in the registry, where known (spark.delta.topic_commits).
     `track_history` are the columns whose changes make a version in the history (none: all of them).
     `without_key` is what a table without keys is: append, or multiset, where deletes and updates say by a whole
     before-image which row they take away.

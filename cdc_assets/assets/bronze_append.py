@@ -6,8 +6,8 @@
     append_epochs  a source's server is another one: its topics to the end of the old epoch, and on in the new one
 
 The order of a reopening is what makes it safe: the rows are in the lake's topic before the epoch's first record is
-committed, so an epoch holds the whole table (spark.batch.Work.floor relies on that). A crash between the two costs a second
-reading of the table.
+committed, so an epoch holds the whole table (spark.silver.batch.Work.floor relies on that). A crash between the two costs a
+second reading of the table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
-from spark.commits import TopicState as TopicCommitted
+from spark.delta.commits import TopicState as TopicCommitted
 from spark.specs import BronzeSpec, TopicRange
 
 _CARRY_DEADLINE_SECONDS = 3600.0
@@ -135,7 +135,7 @@ def reopened(
 
 def append(platform: Platform, source: BaseSource, found: Look, operation: str, say: Say) -> tuple[float, dict[str, int]]:
     """Seconds of Spark, and batches per topic."""
-    from spark import bronze as bronze_job
+    from spark.bronze import job as bronze_job
 
     seconds, done, planned = 0.0, dict.fromkeys(found.slices, 0), plan_batches(source, found)
     for number, parts in enumerate(planned):

@@ -20,7 +20,7 @@ def take_out_copies(platform: Platform, source: BaseSource, say: Callable[[str],
     committed = bronze_committed(path)
     if committed is None or not committed.overlaps:
         return
-    from spark import bronze_overlap
+    from spark.bronze import overlap as bronze_overlap
 
     for found in platform.spark().run(bronze_overlap.run, path):
         say(f"{found.topic} partition {found.partition}: offsets {found.start} to {found.end - 1} were appended twice; taken out")

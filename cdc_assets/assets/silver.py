@@ -37,8 +37,8 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def silver(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        from spark import history as history_job
-        from spark import silver as silver_job
+        from spark.history import job as history_job
+        from spark.silver import job as silver_job
 
         tables = selected_tables(context, "silver", source)
         take_out_copies(platform, source, context.log.warning)

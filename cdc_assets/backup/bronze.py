@@ -15,7 +15,7 @@ from cdc_assets.backup.layout import Ranges
 from cdc_assets.backup.lines import Lines, hour_folder
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.delta_log import of_epoch
-from spark.commits import Committed
+from spark.delta.commits import Committed
 
 # Offsets per window of the first pass: batches end where a window ends.
 _WINDOW = 500

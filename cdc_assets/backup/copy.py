@@ -21,7 +21,7 @@ from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
-from spark.commits import TopicState
+from spark.delta.commits import TopicState
 
 MAX_RECORDS = 200_000
 # Of keys and values: a batch's columns are in memory, twice while they are sorted.

@@ -74,8 +74,8 @@ def redrive(
     found = _found(table, error_class, partition, offset)
     answer: dict[str, Any] = {"table": table, "chosen": len(found), "dry_run": dry_run}
     if found and not dry_run:
-        from spark.redrive import Choice
-        from spark.redrive import redrive as job
+        from spark.silver.redrive import Choice
+        from spark.silver.redrive import redrive as job
 
         done = _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
         answer |= {"redriven": done.redriven, "silver_version": done.version, "seconds": done.seconds}
@@ -100,8 +100,8 @@ def drop(
     """Give records up for good: they stay readable (list --all), and silver goes on without them."""
     found = _found(table, error_class, partition, offset)
     if found and not dry_run:
-        from spark.redrive import Choice
-        from spark.redrive import drop as job
+        from spark.silver.redrive import Choice
+        from spark.silver.redrive import drop as job
 
         _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
     answer = {"table": table, "chosen": len(found), "dropped": 0 if dry_run else len(found), "dry_run": dry_run}
@@ -133,7 +133,7 @@ def _run(chosen: str, job: Any) -> Any:
 def _history_again(platform: Any, spec: Any, silver: str) -> None:
     """The history heeds what was decided, up to where silver is: nothing else asks for a run until new events come."""
     from cdc_assets.resources.delta_log import silver_committed
-    from spark import history
+    from spark.history import job as history
 
     folded = silver_committed(silver)
     if folded is not None:

@@ -97,7 +97,7 @@ def _note_slot(source: CapturedSource) -> str:
 def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor: int | str) -> dict[str, str]:
     """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
 
-    Each of its rows says in a header behind which commit it stands (spark.bronze_drafts).
+    Each of its rows says in a header behind which commit it stands (spark.bronze.drafts).
     """
     config = capture_config(source.model_copy(update={"tables": tuple(tables)}))
     kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat.", _ON_CONNECT))}

@@ -5,7 +5,7 @@
 3. forget   slot (PostgreSQL) and offsets are gone, they are of another log
 4. read     the connector runs again, and reads every table whole, then streams
 5. append   bronze has the rest of the old epoch, and of the new one everything; silver drops what has no event in it
-            (spark.batch.Work.floor)
+            (spark.silver.batch.Work.floor)
 6. adopt    this server is the one that is known
 
 Killed anywhere, the next call goes on behind the reading, or begins anew before its end; until the last step nobody else reads

@@ -21,7 +21,7 @@ from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from spark.commits import Committed
+from spark.delta.commits import Committed
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
-from spark.commits import Committed
+from spark.delta.commits import Committed
 from spark.errors import SparkJobError
 
 if TYPE_CHECKING:

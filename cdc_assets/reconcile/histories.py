@@ -22,7 +22,7 @@ from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
-from spark.commits import Committed, Folded
+from spark.delta.commits import Committed, Folded
 from spark.errors import SparkJobError
 
 if TYPE_CHECKING:

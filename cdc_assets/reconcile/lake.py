@@ -14,7 +14,7 @@ from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.volumetry.log_position import LogPosition
-from spark.commits import Committed
+from spark.delta.commits import Committed
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import AnyCut

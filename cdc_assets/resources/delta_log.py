@@ -13,7 +13,7 @@ from typing import Any
 
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.read_logs import unless_changed
-from spark.commits import Committed, Folded, fold, fold_silver, surviving
+from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.errors import HistoryTooShortError
 from spark.ledger.state import Counted, fold_ledger
 

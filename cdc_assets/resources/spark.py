@@ -39,7 +39,7 @@ class SparkSessions:
         Raises:
             SparkRunError: with the job's own reason, first line.
         """
-        from spark.failures import is_lost_session
+        from spark.delta.failures import is_lost_session
 
         for attempt in range(1, _SESSIONS + 1):
             with self.session() as session:
@@ -54,7 +54,7 @@ class SparkSessions:
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
         """A new session, closed at the end."""
-        from spark.session import connect
+        from spark.delta.session import connect
 
         try:
             session = connect(self.remote, self._token)

@@ -13,7 +13,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, folded_positions, silver_committed
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
-from spark.commits import TopicState
+from spark.delta.commits import TopicState
 
 if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState as KafkaTopic

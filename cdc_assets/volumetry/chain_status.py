@@ -13,7 +13,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_committed, s
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
 from cdc_assets.volumetry.log_position import mirrored_up_to
-from spark.commits import Committed
+from spark.delta.commits import Committed
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from spark.commits import Committed, Folded, TopicCommit, TopicState, bronze_metadata, silver_metadata
+from spark.delta.commits import Committed, Folded, TopicCommit, TopicState, bronze_metadata, silver_metadata
 
 
 def append_bronze(path: Path, topic: str, table: str, topic_id: str, start: int, end: int, *, version: int) -> None:

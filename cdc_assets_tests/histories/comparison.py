@@ -7,7 +7,7 @@ from typing import Any
 from cdc_assets_tests.histories.play import kind_of
 from cdc_assets_tests.histories.recording import Recorded
 from cdc_assets_tests.spark.lake import Lake
-from spark import quarantine
+from spark.silver import quarantine
 from spark.specs import SilverSpec
 
 

@@ -21,8 +21,8 @@ from cdc_assets_tests.histories.play import kind_of
 from cdc_assets_tests.histories.recording import Log, Recorded
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake
-from spark import merge
 from spark.schema import evolution
+from spark.silver import merge
 from spark.specs import SilverSpec, TopicRange
 
 KILLED = ((merge, "execute"), (evolution, "_alter"), (evolution, "_fill"))

@@ -29,7 +29,7 @@ from cdc_assets_tests.render.guarded import ground as ground
 from cdc_assets_tests.render.secured import password
 from cdc_assets_tests.spark.conftest import remote as remote
 from cdc_assets_tests.spark.conftest import session as session
-from spark import bronze
+from spark.bronze import job as bronze
 from spark.errors import KafkaLoginError
 from spark.specs import BronzeSpec, TopicRange
 

@@ -46,7 +46,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def session(remote: str) -> Iterator[SparkSession]:
-    from spark.session import connect
+    from spark.delta.session import connect
 
     session = connect(remote)
     yield session

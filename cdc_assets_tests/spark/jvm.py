@@ -74,8 +74,8 @@ def spark_connect(
     Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
     The executors of a `master` elsewhere find the jars where they are here.
     """
-    from spark.plans import INTERPRETED
-    from spark.session import server_conf
+    from spark.delta.plans import INTERPRETED
+    from spark.delta.session import server_conf
 
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "spark.log"

@@ -60,8 +60,8 @@ class Lake:
 
     def append(self, *ranges: TopicRange, operation_id: str | None = None, session: SparkSession | None = None) -> JobResult:
         """Bronze up to these offsets, through the job's own code from the point where Kafka has been read."""
-        from spark import bronze
-        from spark.conflicts import run_again
+        from spark.bronze import job as bronze
+        from spark.delta.conflicts import run_again
 
         own = session or self.session
         spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
@@ -85,7 +85,7 @@ class Lake:
         return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), **form)
 
     def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
-        from spark import silver
+        from spark.silver import job as silver
 
         return silver.run(self.session, replace(spec, folded_limit=limit))
 

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
-from spark.changes import lake_types
 from spark.reconcile.row_text import RowText
+from spark.silver.changes import lake_types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -60,7 +60,7 @@ def drafted(
     registry: str | None = None,
 ) -> DataFrame:
     """What bronze makes of them; `forms` gives each topic's envelope and connector."""
-    from spark.bronze_drafts import drafts
+    from spark.bronze.drafts import drafts
 
     ranges = [TopicRange(t, t, "id", 0, {0: (0, 10_000)}, *form, schema_registry=registry) for t, form in forms.items()]
     return drafts(kafka(session, topics), ranges)

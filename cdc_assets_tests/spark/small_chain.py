@@ -29,7 +29,8 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
-from spark import bronze, silver
+from spark.bronze import job as bronze
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:

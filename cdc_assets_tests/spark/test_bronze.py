@@ -21,12 +21,12 @@ from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.copies import plant_copies
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.topics import Broker
-from spark import bronze
-from spark.commits import fold
-from spark.delta_log import folded_history
+from spark.bronze import job as bronze
+from spark.delta.commits import fold
+from spark.delta.log import folded_history
+from spark.delta.topic_commits import Past
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
-from spark.topic_state import Past
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,7 +179,7 @@ def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Bro
     (tmp_path / "spec.json").write_text(asked.to_json())
     # The job's process dies when it looks for its commit, the first thing that it does once Delta has it.
     code = (
-        "import os, signal, sys; from spark import __main__, bronze\n"
+        "import os, signal, sys; from spark import __main__; from spark.bronze import job as bronze\n"
         "bronze.commit_of = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.exit(__main__.main(sys.argv[1:]))"
     )

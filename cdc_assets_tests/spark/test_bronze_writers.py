@@ -28,7 +28,7 @@ from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.copies import plant_copies
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.topics import Broker
-from spark.session import connect
+from spark.delta.session import connect
 from spark.specs import JobResult, TopicRange
 
 if TYPE_CHECKING:

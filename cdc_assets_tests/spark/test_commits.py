@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.commits import (
+from spark.delta.commits import (
     RESTORED,
     Committed,
     Folded,
@@ -20,8 +20,8 @@ from spark.commits import (
     silver_metadata,
     surviving,
 )
+from spark.delta.topic_commits import Past, TopicState
 from spark.errors import CommitMetadataError, HistoryTooShortError
-from spark.topic_state import Past, TopicState
 
 TOPICS = ("a", "b", "c")
 

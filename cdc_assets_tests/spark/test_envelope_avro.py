@@ -14,9 +14,10 @@ from cdc_assets_tests.spark.avro import Registry, framed, registry
 from cdc_assets_tests.spark.lake import values
 from cdc_assets_tests.spark.records import Sent, kafka, leaves_of
 from cdc_assets_tests.spark.test_bronze import committed
-from spark import bronze, silver
+from spark.bronze import job as bronze
 from spark.envelopes.avro_schema import AvroSchema
 from spark.errors import SchemaRegistryError, SpecError
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from cdc_assets_tests.spark.avro import registry
 from cdc_assets_tests.spark.test_envelope_avro import FIELDS, NEW
-from spark.bronze_drafts import drafts
+from spark.bronze.drafts import drafts
 from spark.envelopes.leaves import leaves
 from spark.specs import Column, SilverSpec, TopicRange
 

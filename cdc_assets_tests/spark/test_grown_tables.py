@@ -18,7 +18,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import rows_up_to, rows_without_value
 from cdc_assets_tests.spark.test_bronze_writers import Feed
 from cdc_assets_tests.spark.topics import Broker
-from spark import silver_table
+from spark.silver import table as silver_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

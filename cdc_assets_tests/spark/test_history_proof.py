@@ -18,12 +18,12 @@ from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.proven import proof_of, proven
 from cdc_assets_tests.spark.test_scd2 import COLUMNS, sent
 from cdc_assets_tests.spark.test_scd2_again import whole
-from spark import history
+from spark.delta.statement import execute
 from spark.errors import NotComparableError
+from spark.history import job as history
 from spark.reconcile import history_mend
 from spark.reconcile.history_proof import BRONZE, INTERVALS, SILVER, prove, why_not_folded
 from spark.specs import SilverSpec
-from spark.statement import execute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.test_scd2 import COLUMNS, sent
-from spark.commits import Folded, TopicState
-from spark.late import grown, remembered
+from spark.delta.commits import Folded, TopicState
+from spark.silver.late import grown, remembered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,10 +18,11 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import ID_V, Lake, rows
 from cdc_assets_tests.spark.topics import Broker
-from spark import bronze, silver
+from spark.bronze import job as bronze
 from spark.ledger import job
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.terms import FATES
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from cdc_assets_tests.spark.test_quarantine import HISTORY, NARROW, WIDE
 from cdc_assets_tests.spark.test_types import event
 from spark.errors import CommitNotFoundError
 from spark.ledger import job
-from spark.redrive import Choice, drop, redrive
+from spark.silver.redrive import Choice, drop, redrive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

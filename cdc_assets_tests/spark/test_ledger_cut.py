@@ -28,8 +28,8 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.spark.lake import rows
 from cdc_assets_tests.spark.test_ledger import Made, sent
 from cdc_assets_tests.spark.topics import PATIENCE, Broker
-from spark import silver
 from spark.ledger import job
+from spark.silver import job as silver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,9 @@ from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven
-from spark import history, redrive
-from spark.redrive import Choice
+from spark.history import job as history
+from spark.silver import redrive
+from spark.silver.redrive import Choice
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:

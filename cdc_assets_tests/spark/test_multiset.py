@@ -18,8 +18,8 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.test_types import event
-from spark import quarantine
-from spark.redrive import Choice, redrive
+from spark.silver import quarantine
+from spark.silver.redrive import Choice, redrive
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def test_a_kill_between_quarantine_and_silver_pays_once(
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr("spark.keyless.write", killed)
-            patch.setattr("spark.multiset._replace", killed)
+            patch.setattr("spark.silver.keyless.write", killed)
+            patch.setattr("spark.silver.multiset._replace", killed)
             with pytest.raises(KeyboardInterrupt):
                 lake.fold(spec)
     lake.fold(spec)
@@ -132,7 +132,7 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
     assert redrive(session, spec, Choice()).redriven == 0
     # As if a fix had made it readable.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark.batch.decoded", _mended)
+        patch.setattr("spark.silver.batch.decoded", _mended)
         assert redrive(session, spec, Choice(offset=1)).redriven == 1
     assert values(spec.path) == [{**row, "a": None}]
     assert quarantine.table(session, spec).where(quarantine.OPEN).count() == 2
@@ -141,8 +141,8 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
 def _mended(events: Any, spec: SilverSpec) -> Any:
     from pyspark.sql import functions as sf
 
-    from spark.changes import decoded
-    from spark.problems import PROBLEM
+    from spark.silver.changes import decoded
+    from spark.silver.problems import PROBLEM
 
     fixed = sf.when(sf.col("problem.error_class") != "value", sf.col("problem")).otherwise(sf.lit(None).cast(PROBLEM))
     return decoded(events, spec).withColumn("problem", fixed)

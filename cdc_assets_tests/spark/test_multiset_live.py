@@ -113,11 +113,11 @@ def killed(chain: SmallChain, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spark.multiset._replace", before)
-        patch.setattr("spark.keyless.write", before)
+        patch.setattr("spark.silver.multiset._replace", before)
+        patch.setattr("spark.silver.keyless.write", before)
         with pytest.raises(KeyboardInterrupt):
             chain.advance()
     with monkeypatch.context() as patch:
-        patch.setattr("spark.silver_table.tune", before)
+        patch.setattr("spark.silver.table.tune", before)
         with pytest.raises(KeyboardInterrupt):
             chain.fold()

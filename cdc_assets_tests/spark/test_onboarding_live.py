@@ -60,7 +60,7 @@ def test_incremental_with_a_kill_in_the_middle(live: LiveSource, session: SparkS
 def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
     live: LiveSource, session: SparkSession, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark import silver
+    from spark.silver import job as silver
 
     monkeypatch.setenv("CDC_SPARK_REMOTE", remote)
     monkeypatch.setenv("CDC_LAKE", str(tmp_path / "lake"))

@@ -14,7 +14,7 @@ import pytest
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.proven import proven
-from spark import history
+from spark.history import job as history
 from spark.specs import Column
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from spark import plans
-from spark.session import connect
-from spark.topic_state import TopicState
+from spark.delta import plans
+from spark.delta.session import connect
+from spark.delta.topic_commits import TopicState
 
 
 def is_compiled(session: SparkSession) -> bool:

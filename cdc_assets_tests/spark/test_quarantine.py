@@ -13,9 +13,9 @@ from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.test_parts import by_id, held
 from cdc_assets_tests.spark.test_types import event
-from spark import merge
 from spark.errors import QuarantineFullError
-from spark.redrive import Choice, drop, redrive
+from spark.silver import merge
+from spark.silver.redrive import Choice, drop, redrive
 from spark.specs import Column
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.test_types import event
-from spark import as_of, history
+from spark.history import as_of
+from spark.history import job as history
 from spark.specs import Column
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.proven import proven
 from cdc_assets_tests.spark.test_scd2 import COLUMNS, place, sent
 from cdc_assets_tests.spark.version_oracle import Happened, Oracle
-from spark import history, redrive
-from spark.redrive import Choice
+from spark.history import job as history
+from spark.silver import redrive
+from spark.silver.redrive import Choice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +156,7 @@ def test_no_bronze_of_old_is_read_where_nothing_is_late(
         raise AssertionError("all of bronze was read")
 
     with monkeypatch.context() as patch:
-        patch.setattr("spark.batch.table_events", refused)
+        patch.setattr("spark.silver.batch.table_events", refused)
         result = history.run(session, spec)
     assert result.detail["refolded_keys"] == 0
     found = {(r["id"], r["v"], r["note"], place(r["_valid_from"]), place(r["_valid_to"])) for r in rows(spec.path)}

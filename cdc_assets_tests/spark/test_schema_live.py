@@ -17,8 +17,8 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven
-from spark import history
 from spark.errors import SchemaMismatchError
+from spark.history import job as history
 from spark.schema.ledger import PROPERTY, Ledger, diff
 from spark.specs import Column
 

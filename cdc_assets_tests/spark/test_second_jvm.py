@@ -25,7 +25,7 @@ from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.small_chain import small_chain
 from cdc_assets_tests.spark.standalone import standalone
 from cdc_assets_tests.spark.test_bronze_writers import Meeting, offsets
-from spark.session import connect
+from spark.delta.session import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

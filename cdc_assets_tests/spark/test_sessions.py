@@ -9,7 +9,7 @@ import threading
 def test_closing_one_leaves_the_others_at_work(remote: str) -> None:
     from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Calls
 
-    from spark.session import connect
+    from spark.delta.session import connect
 
     stays = connect(remote)
     rows = stays.range(0, 200_000, 1, 4).toLocalIterator()

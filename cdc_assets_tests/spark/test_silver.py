@@ -19,10 +19,10 @@ from cdc_assets_tests.spark.jvm import spark_connect
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.test_bronze import committed
 from cdc_assets_tests.spark.test_types import event
-from spark import merge
-from spark.delta_log import Commit
+from spark.delta.log import Commit
+from spark.delta.session import connect
 from spark.errors import ForeignTableError
-from spark.session import connect
+from spark.silver import merge
 from spark.specs import SilverSpec
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_an_empty_topic_makes_an_empty_table(session: SparkSession, tmp_path: Pa
 def test_a_large_table_gets_deletion_vectors_with_its_first_commit(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_bytes: int
 ) -> None:
-    monkeypatch.setattr("spark.silver_table.DELETION_VECTORS_FROM", from_bytes)
+    monkeypatch.setattr("spark.silver.table.DELETION_VECTORS_FROM", from_bytes)
     lake = Lake(session, tmp_path)
     lake.put("t", event(0, {"id": 1, "v": "a"}))
     lake.append(lake.all_of("t"))
@@ -128,7 +128,7 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
     lake.append(lake.ranges("t", {0: 200}))
     with spark_connect(tmp_path / "other") as (address, kill):
         other, execute = connect(address), merge.execute
-        # The product asks a dead server for a minute (spark.session).
+        # The product asks a dead server for a minute (spark.delta.session).
         other.client.set_retry_policies([DefaultPolicy(max_retries=2)])
 
         def elsewhere(_: SparkSession, spec: SilverSpec, source: DataFrame, *args: Any, **options: Any) -> Commit:

@@ -28,7 +28,8 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.topics import Broker
 from cdc_assets_tests.writers import at_work
-from spark import bronze, silver
+from spark.bronze import job as bronze
+from spark.silver import job as silver
 from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:

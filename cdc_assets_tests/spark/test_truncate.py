@@ -12,8 +12,9 @@ from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven
 from cdc_assets_tests.spark.test_types import event
-from spark import batch, history
 from spark.errors import UnsupportedEventError
+from spark.history import job as history
+from spark.silver import batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

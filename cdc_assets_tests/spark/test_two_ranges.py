@@ -26,7 +26,7 @@ from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import NAME, LiveSource
 from cdc_assets_tests.own_server import own_server
 from cdc_assets_tests.spark.played_table import KINDS, Database, Key, Kind, Place, Table
-from spark.commits import Committed, Folded
+from spark.delta.commits import Committed, Folded
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Everything
 from spark.reconcile.job import Task

@@ -10,8 +10,8 @@ import pytest
 from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.test_types import event
+from spark.silver.unavailable import forms, null_may_mean_unchanged
 from spark.specs import Column
-from spark.unavailable import forms, null_may_mean_unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded
 from cdc_assets.resources.platform import Platform
 from cdc_assets.sensors.volumetry_schedule import build_volumetry_job
-from spark.commits import Folded, TopicState, silver_metadata
+from spark.delta.commits import Folded, TopicState, silver_metadata
 
 YAML = """\
 source: shop

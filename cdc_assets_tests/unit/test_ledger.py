@@ -31,7 +31,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources import schema_ledger
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
-from spark.commits import Folded
+from spark.delta.commits import Folded
 from spark.ledger.state import Counted, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
 from spark.schema.ledger import Ledger

@@ -12,10 +12,10 @@ from pyspark.errors.exceptions.connect import AnalysisException, SparkConnectGrp
 
 from cdc_assets.errors import SparkRunError
 from cdc_assets.resources.spark import SparkSessions
-from spark import conflicts, session
-from spark.conflicts import ATTEMPTS, restartable, run_again
+from spark.delta import conflicts, session
+from spark.delta.conflicts import ATTEMPTS, restartable, run_again
+from spark.delta.failures import is_lost_session, is_lost_work
 from spark.errors import CommitLeftOutError, RangeLostError
-from spark.failures import is_lost_session, is_lost_work
 from spark.kafka.ranges import losses_named
 from spark.specs import TopicRange
 

@@ -15,12 +15,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from spark.delta.topic_commits import SchemaIds
 from spark.envelopes.avro_schema import AvroSchema, Wanted, field_of
 from spark.envelopes.envelope import Envelope
 from spark.envelopes.schema_registry import avro_schema
 from spark.errors import SpecError
 from spark.specs import Column
-from spark.topic_state import SchemaIds
 
 Schemas = Mapping[int, AvroSchema]
 HEAD_BYTES = 5

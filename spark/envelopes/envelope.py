@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
+from spark.delta.topic_commits import SchemaIds
 from spark.positions.connector import Connector, Place
 from spark.specs import Column, SilverSpec
-from spark.topic_state import SchemaIds
 
 TOMBSTONE, UNKNOWN = "tombstone", "unknown"
 CORRUPT = "cdc_corrupt"

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
+from spark.delta.topic_commits import SchemaIds
 from spark.envelopes.envelope import Envelope
-from spark.topic_state import SchemaIds
 
 LOOKED_AT = 8
 SCHEMA, PAYLOAD = '{"schema":', ',"payload":'

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.commits import Committed
+from spark.delta.commits import Committed
+from spark.delta.failures import SPARK_FAILURES, described, is_lost_work
 from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
-from spark.failures import SPARK_FAILURES, described, is_lost_work
 from spark.kafka.login import read_login
 from spark.specs import BronzeSpec, TopicRange
 

@@ -8,8 +8,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.commits import TopicCommit, parse, surviving
-from spark.identifiers import table_at
+from spark.delta.commits import TopicCommit, parse, surviving
+from spark.delta.identifiers import table_at
 from spark.ledger.folds import FIELDS, Slice, place
 
 AT_MOST = 400

@@ -6,7 +6,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.conditions import any_of
+from spark.delta.conditions import any_of
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
 from spark.ledger.fates import with_fate
 from spark.ledger.folds import Slice, by_fold, ends, epochs, number

@@ -20,13 +20,13 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import quarantine
-from spark.changes import decoded, key_slots
 from spark.envelopes.registry import envelope
 from spark.ledger.folds import Slice, by_fold, highest, place
 from spark.ledger.terms import FATES
 from spark.positions.layout import without_offset
 from spark.positions.registry import connector
+from spark.silver import quarantine
+from spark.silver.changes import decoded, key_slots
 from spark.specs import SilverSpec
 
 _RANK = {name: i for i, name in enumerate(FATES)}

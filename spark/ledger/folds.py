@@ -11,12 +11,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.commits import fold_silver, parse, surviving
-from spark.delta_log import is_missing_table
-from spark.failures import SPARK_FAILURES
-from spark.identifiers import table_at
+from spark.delta.commits import fold_silver, parse, surviving
+from spark.delta.failures import SPARK_FAILURES
+from spark.delta.identifiers import table_at
+from spark.delta.log import is_missing_table
+from spark.delta.topic_commits import TopicState
 from spark.ledger.state import Counted
-from spark.topic_state import TopicState
 
 FIELDS = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
 FIRST_LOOK, AT_MOST = 50, 20_000

@@ -22,9 +22,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark import plans
-from spark.conflicts import run_again
-from spark.delta_log import commit_of, folded_history
+from spark.delta import plans
+from spark.delta.conflicts import run_again
+from spark.delta.log import commit_of, folded_history
 from spark.kafka.ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
 from spark.ledger.folds import Fold, folds, uncounted

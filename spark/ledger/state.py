@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark.commits import parse
-from spark.topic_state import TopicState
+from spark.delta.commits import parse
+from spark.delta.topic_commits import TopicState
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import bronze_drafts
-from spark.failures import SPARK_FAILURES, is_lost_work
+from spark.bronze import drafts as bronze_drafts
+from spark.delta.failures import SPARK_FAILURES, is_lost_work
 from spark.kafka import ranges as kafka_ranges
 from spark.ledger.folds import Slice
 from spark.ledger.spec import LedgerSpec, LedgerTable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark import quarantine
 from spark.ledger.folds import Slice, number
 from spark.ledger.state import Counted
+from spark.silver import quarantine
 from spark.specs import SilverSpec
 
 

@@ -5,7 +5,7 @@
 
 The sequence is the commit's time and a counter (35 digits), monotonic per task; another task needs a higher epoch. Rows
 of a full load (REFRESH) have none: they were read before the changes that follow were applied, and stand below all of
-them. Rows of a later load get theirs from what came before (spark.bronze_reloads).
+them. Rows of a later load get theirs from what came before (spark.bronze.reloads).
 """
 
 from __future__ import annotations

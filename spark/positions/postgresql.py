@@ -33,9 +33,9 @@ S and commits *after* it: the snapshot does not contain them, so they must beat 
   else they could be compared with; without any snapshot row there, their own lsn is above every earlier commit that
   touched the key (row locks), which is all that the anchor promises. `S` per partition travels in bronze's commit
   metadata, so the position does not depend on how the log was cut into batches, and so does the `S` that such a transaction
-  had when it first came: delivered again behind a later snapshot, it stays below that (spark.bronze_anchors).
+  had when it first came: delivered again behind a later snapshot, it stays below that (spark.bronze.anchors).
 * rows of a temporary connector (onboarding) carry in a header the commit from which the source's own connector streams
-  their table on, and are anchored there (spark.bronze_drafts).
+  their table on, and are anchored there (spark.bronze.drafts).
 * `lsn` orders the changes of one transaction, `offset` the rows that share an LSN (COPY, multi-row INSERT).
 
 A replayed stretch (at-least-once delivery) repeats anchor and lsn with higher offsets: an older change that comes

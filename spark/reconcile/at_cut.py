@@ -23,22 +23,23 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import bronze_drafts, multiset, quarantine
-from spark.bronze import COLUMNS
-from spark.bronze_anchors import positioned
-from spark.bronze_counts import counted
-from spark.bronze_slice import by_partition, new_events, table_events
-from spark.changes import decoded, key_slots
-from spark.commits import Committed, Folded
+from spark.bronze import drafts as bronze_drafts
+from spark.bronze.anchors import positioned
+from spark.bronze.counts import counted
+from spark.bronze.job import COLUMNS
+from spark.bronze.slice import by_partition, new_events, table_events
+from spark.delta.commits import Committed, Folded
 from spark.errors import NotComparableError
-from spark.fold import POSITION, after_truncate, carried, judged
 from spark.kafka import ranges as kafka_ranges
 from spark.positions.layout import epoch_prefix
-from spark.problems import PROBLEM
 from spark.reconcile.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
+from spark.silver import multiset, quarantine
+from spark.silver.changes import decoded, key_slots
+from spark.silver.fold import POSITION, after_truncate, carried, judged
+from spark.silver.problems import PROBLEM
 from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
 
 

@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, NumericType
 
-from spark.changes import lake_types, slot
-from spark.identifiers import quoted
+from spark.delta.identifiers import quoted
 from spark.schema import difference, generation
 from spark.schema.difference import Plan
 from spark.schema.evolution import kept
+from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.registry import lake_type

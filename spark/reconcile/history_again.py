@@ -1,6 +1,6 @@
 """A history made a second time, from all of bronze and by another way than the job's: what the history is compared with.
 
-The job (spark.history) goes on from the newest version of each key, and groups events into versions. Here each key's whole
+The job (spark.history.job) goes on from the newest version of each key, and groups events into versions. Here each key's whole
 life is walked in position order: an event that makes or keeps a row is a state, a delete or an end of the table's (TRUNCATE,
 epoch, another table of its name) closes a life, and a version is a run of equal states within one life. What both have
 in common is how a record is read: its columns, the rows that it takes from other keys, whether it can be folded at all.
@@ -16,23 +16,23 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import quarantine
-from spark.bronze_slice import table_events
-from spark.changes import decoded, key_slots, slot
-from spark.commits import Folded
-from spark.fold import POSITION, judged, rest_slots
-from spark.history_tail import counted, truncate_positions
-from spark.identifiers import quoted, table_at
-from spark.moves import completed
+from spark.bronze.slice import table_events
+from spark.delta.commits import Folded
+from spark.delta.identifiers import quoted, table_at
+from spark.delta.topic_commits import all_schema_ids
+from spark.history.tail import counted, truncate_positions
+from spark.history.versions import TRACKED
 from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import kept
 from spark.schema.ledger import Ledger, place_of
 from spark.schema.policy import EVOLVE, SchemaChanges
+from spark.silver import quarantine
+from spark.silver.changes import decoded, key_slots, slot
+from spark.silver.fold import POSITION, judged, rest_slots
+from spark.silver.key_changes import completed
 from spark.specs import META, VALID, SilverSpec
-from spark.topic_state import all_schema_ids
-from spark.versions import TRACKED
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.changes import key_slots, slot
-from spark.commits import silver_metadata
-from spark.conflicts import run_again
-from spark.delta_log import silver_folded
+from spark.delta.commits import silver_metadata
+from spark.delta.conflicts import run_again
+from spark.delta.identifiers import quoted, table_at
+from spark.delta.log import silver_folded
+from spark.delta.statement import execute
 from spark.errors import NotComparableError
-from spark.fold import of_keys
-from spark.identifiers import quoted, table_at
 from spark.reconcile import history_proof
 from spark.reconcile.history_again import Again, as_folded, versions_again
+from spark.silver.changes import key_slots, slot
+from spark.silver.fold import of_keys
 from spark.specs import META, VALID, SilverSpec
-from spark.statement import execute
 
 
 def run(session: SparkSession, asked: Again) -> int:

@@ -18,12 +18,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark import plans, quarantine
 from spark.canonical.form import Form
 from spark.canonical.registry import form
-from spark.changes import key_slots, slot
-from spark.conditions import any_of
-from spark.identifiers import quoted
+from spark.delta import plans
+from spark.delta.conditions import any_of
+from spark.delta.identifiers import quoted
 from spark.quantity import quantity
 from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
@@ -31,6 +30,8 @@ from spark.reconcile.row_text import RowText
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import kept
 from spark.schema.ledger import Ledger
+from spark.silver import quarantine
+from spark.silver.changes import key_slots, slot
 from spark.specs import DELETED, META, Column, SilverSpec
 
 SILVER, INTERVALS, BRONZE = "silver", "intervals", "bronze"

@@ -11,14 +11,14 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from spark import plans
-from spark.changes import slot
-from spark.conflicts import restartable
-from spark.identifiers import quoted
+from spark.delta import plans
+from spark.delta.conflicts import restartable
+from spark.delta.identifiers import quoted
 from spark.reconcile.at_cut import AtCut, Base
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.key_order import Bound, KeyRange, about
 from spark.reconcile.row_text import LOW_BITS, WHOLE, RowText, Slice
+from spark.silver.changes import slot
 from spark.specs import SilverSpec
 
 Digest = dict[int, tuple[int, int]]

@@ -19,9 +19,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.changes import slot
-from spark.conditions import any_of
+from spark.delta.conditions import any_of
 from spark.errors import NotComparableError
+from spark.silver.changes import slot
 from spark.specs import Column
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.changes import key_slots, lake_types, slot
-from spark.conditions import any_of
+from spark.delta.conditions import any_of
 from spark.envelopes.registry import envelope
 from spark.reconcile.row_text import RowText
+from spark.silver.changes import key_slots, lake_types, slot
 from spark.specs import SilverSpec
 from spark.types.missing import missing_leaf
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark import merge, quarantine
-from spark.bronze_slice import table_events
-from spark.changes import decoded, key_slots, slot
-from spark.commits import Folded, silver_metadata
-from spark.conflicts import run_again
-from spark.delta_log import silver_folded
-from spark.fold import after_truncate, carried, judged
-from spark.identifiers import quoted
+from spark.bronze.slice import table_events
+from spark.delta.commits import Folded, silver_metadata
+from spark.delta.conflicts import run_again
+from spark.delta.identifiers import quoted
+from spark.delta.log import silver_folded
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
 from spark.schema.evolution import aligned
+from spark.silver import merge, quarantine
+from spark.silver.changes import decoded, key_slots, slot
+from spark.silver.fold import after_truncate, carried, judged
 from spark.specs import META, SilverSpec
 
 

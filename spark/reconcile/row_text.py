@@ -20,11 +20,11 @@ from pyspark.sql import functions as sf
 
 from spark.canonical.form import Form, Incomparable
 from spark.canonical.registry import form
-from spark.changes import slot
 from spark.errors import NotComparableError
 from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
 from spark.reconcile.key_order import Bound, KeyOrder, KeyRange, key_order
 from spark.reconcile.own_order import OwnOrder, TwoRanges, own_order
+from spark.silver.changes import slot
 from spark.specs import SilverSpec
 
 LOW_BITS = 30

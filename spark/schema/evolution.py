@@ -12,8 +12,8 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
 from spark.errors import KeyDefinitionError, SchemaMismatchError
-from spark.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
 from spark.schema import generation
 from spark.schema.difference import Plan, keys, plan
 from spark.schema.ledger import PROPERTY, Change, Ledger

@@ -37,7 +37,7 @@ so (`values:`). What such a mode loses is refused by name too:
 | `hstore` | `map` | nothing |
 | `unknown` | `omit` | Types that come as bytes are left out, and `name` as NULL: refused |
 
-A domain is its base type. `spark/unavailable.py` says how we read a value that PostgreSQL has
+A domain is its base type. `spark/silver/unavailable.py` says how we read a value that PostgreSQL has
 TOASTed and an UPDATE has not changed.
 """
 MARIADB_HEAD = """

@@ -18,7 +18,7 @@ class LiveKeys:
     the table was not captured, and no event says so.
 
     Rows of a temporary connector come between changes that are newer than they are: such a row counts where its key
-    has no change (spark.bronze_drafts does the same by position).
+    has no change (spark.bronze.drafts does the same by position).
     """
 
     alive: set[bytes] = field(default_factory=set)

@@ -7,7 +7,7 @@
 4. It is removed with its offsets, and its slot and publication (PostgreSQL) or its schema history (MariaDB, MySQL).
 
 The order in which rows and changes come into the topic does not matter. PostgreSQL's rows carry the commit C of the stop in a
-header, and bronze ranks them there (spark.bronze_drafts): above whatever was streamed before, below every change streamed after.
+header, and bronze ranks them there (spark.bronze.drafts): above whatever was streamed before, below every change streamed after.
 By the snapshot's own LSN it would matter: a transaction that is open when the snapshot is taken carries the commit before it,
 which may be below that LSN, and its change would lose against a row that does not contain it. MariaDB's and MySQL's rows carry
 the place of the binlog at which they were read under a lock: what lies below is in them, what lies above is not.

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from cdc_assets.resources.kafka import Record
 from spark.specs import DEBEZIUM_UNAVAILABLE
 
-# "Not changed by this update" of a text, and of bytes (spark.unavailable has the forms that were seen).
+# "Not changed by this update" of a text, and of bytes (spark.silver.unavailable has the forms that were seen).
 _UNCHANGED = (DEBEZIUM_UNAVAILABLE, base64.b64encode(DEBEZIUM_UNAVAILABLE.encode()).decode())
 
 

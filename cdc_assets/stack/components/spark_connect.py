@@ -122,7 +122,7 @@ class SparkConnect(Component):
         return [*java, "--master", "local[*]", *conf, "--class", server, "--name", "cdc_assets", "spark-internal"]
 
     def _conf(self) -> dict[str, str]:
-        from spark.session import server_conf
+        from spark.delta.session import server_conf
 
         return {
             **server_conf(),

@@ -10,8 +10,8 @@ import sys
 
 def main() -> None:
     """Exit 0 when the merged table holds what it must."""
-    from spark.plans import suit
-    from spark.session import connect
+    from spark.delta.plans import suit
+    from spark.delta.session import connect
 
     remote, folder = sys.argv[1:]
     session = connect(remote)

@@ -1,0 +1,1 @@
+"""Kafka to bronze: committed records of offset ranges, each once, raw."""

@@ -1,0 +1,133 @@
+"""Reading a Delta table's own history through SQL: what is committed, by whom, with how many rows.
+
+History is read newest first and only as far back as needed; our commit metadata is cumulative, so that is a few
+commits. A path without a table is an empty history, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from spark.delta.commits import Folded, fold_silver, surviving
+from spark.delta.failures import SPARK_FAILURES, described
+from spark.delta.identifiers import table_at
+from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError
+from spark.quantity import quantity
+
+T = TypeVar("T")
+FIRST_LOOK = 20
+JUST_WRITTEN = 2
+FIELDS = ("version", "operation", "operationParameters", "userMetadata", "operationMetrics")
+NOT_A_TABLE = (
+    "DELTA_TABLE_ONLY_OPERATION",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "PATH_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND",
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version of a Delta table."""
+
+    version: int
+    operation: str
+    user_metadata: str | None
+    metrics: dict[str, str]
+
+    def count(self, metric: str) -> int:
+        """A metric of the commit, 0 where Delta did not report it."""
+        return int(self.metrics.get(metric, 0))
+
+
+def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
+    """The newest commits, newest first, without the metadata of those that a RESTORE undid; empty when no table."""
+    statement = f"DESCRIBE HISTORY {table_at(path)}" + (f" LIMIT {limit}" if limit else "")
+    try:
+        rows = session.sql(statement).select(*FIELDS).collect()
+    except SPARK_FAILURES as error:
+        if is_missing_table(error):
+            return []
+        raise
+    kept = dict(surviving(row.asDict() for row in rows))
+    return [Commit(r.version, r.operation, kept[r.version], dict(r.operationMetrics or {})) for r in rows]
+
+
+def is_missing_table(error: Exception) -> bool:
+    """Whether Spark says that there is no Delta table at the path."""
+    text = described(error)
+    return any(name in text for name in NOT_A_TABLE)
+
+
+def folded_history(
+    session: SparkSession,
+    path: str,
+    fold: Callable[[list[tuple[int, str | None]]], T],
+    *,
+    up_to: int | None = None,
+) -> T:
+    """`fold` over as much of the history as it asks for."""
+    limit: int | None = FIRST_LOOK
+    while True:
+        commits = history(session, path, limit)
+        seen = [(c.version, c.user_metadata) for c in commits if up_to is None or c.version <= up_to]
+        try:
+            if commits and not seen:
+                raise HistoryTooShortError(f"{path}: version {up_to} is not among the newest {limit}")
+            return fold(seen)
+        except HistoryTooShortError:
+            if limit is None or len(commits) < limit:
+                raise
+            limit = limit * 10 if limit < 2000 else None
+
+
+def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:
+    """The commit that carries our operation id: a write that returned is believed only once it is in the log."""
+    marker = f'"operation_id":"{operation_id}"'
+    for limit in (JUST_WRITTEN, FIRST_LOOK):
+        for commit in history(session, path, limit):
+            if commit.user_metadata and marker in commit.user_metadata:
+                written = commit.count("numOutputRows")
+                if rows is not None and written != rows:
+                    raise CommitNotFoundError(
+                        f"{path} version {commit.version}: {quantity(written, 'row')} written, "
+                        f"{rows} read (operation {operation_id}); "
+                        "do not run it again before the difference is understood"
+                    )
+                return commit
+    raise CommitLeftOutError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
+
+
+def refuse_foreign(path: str) -> None:
+    """Nothing is written into, or over, a table that is somebody else's.
+
+    Raises:
+        ForeignTableError: always.
+    """
+    raise ForeignTableError(
+        f"{path} is a Delta table without a commit of ours: it is left as it is; move it, or take another CDC_LAKE or source name"
+    )
+
+
+def silver_folded(session: SparkSession, path: str) -> Folded | None:
+    """What a silver table has folded; None when there is no table.
+
+    Raises:
+        ForeignTableError: the table is none of ours.
+    """
+
+    def newest(commits: list[tuple[int, str | None]]) -> Folded | None:
+        folded = fold_silver(commits)
+        if folded is None and commits and min(version for version, _ in commits) > 0:
+            raise HistoryTooShortError(f"{path}: no silver commit among the newest {len(commits)}")
+        if folded is None and commits:
+            refuse_foreign(path)
+        return folded
+
+    return folded_history(session, path, newest)

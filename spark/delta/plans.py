@@ -1,0 +1,43 @@
+"""How Spark executes a job's plans: interpreted where it looks at little, generated as Java and compiled where it looks at much.
+
+Generating and compiling costs every plan of every job the same, whatever it reads: a third of a cycle of up to 5,000 events
+(`python -m benchmarks.interpreted`, ADR 12), most of a job right after Spark has started. Interpreted rows cost more each.
+Both give the same rows; Spark falls back from the one to the other by itself where a plan cannot be compiled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from spark.delta.topic_commits import TopicState
+
+# Interpreted, a cycle of 20,000 events over 60,000 rows takes 0.81 of the time, one of 60,000 still 0.87, but a first load of
+# 60,000 takes 1.18. A MERGE of 1,000 events into 500,000 rows takes 1.05.
+EVENTS_UP_TO = 20_000
+ROWS_UP_TO = 250_000
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def suit(session: SparkSession, *, events: int, rows: int = 0) -> None:
+    """Before a session's job that decodes so many events and reads so many rows of a table."""
+    small = events <= EVENTS_UP_TO and rows <= ROWS_UP_TO
+    for name, value in INTERPRETED.items():
+        if small:
+            session.conf.set(name, value)
+        else:
+            session.conf.unset(name)
+
+
+def rows_at_most(topics: Iterable[TopicState]) -> int:
+    """An estimate of a table's rows from what bronze has counted: inserts and snapshot rows less deletes.
+
+    Where neither is told apart from updates, every event may be a row.
+    """
+    counts: Counter[str] = Counter()
+    for state in topics:
+        counts.update(state.by_op)
+    made = counts["c"] + counts["r"]
+    return max(0, made - counts["d"]) if made else counts.total()

@@ -1,0 +1,112 @@
+"""Spark sessions with Delta, and the settings that measured well (design §7, on 2 cores).
+
+`snapshotPartitions=1` is the one that decides: every Delta command replays the log in that many tasks, and a MERGE of
+1,000 rows went from 11 s to 1-3 s with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+# Every execution describes its plan for a UI that the server does not have: a tenth of a small batch's time (ADR 12).
+_UNSEEN_PLANS = {"spark.sql.ui.explainMode": "simple", "spark.sql.maxPlanStringLength": "1000"}
+
+
+def session_conf() -> dict[str, str]:
+    """Settings that belong to a session; the jobs rely on them for correctness (time zone, ANSI) and speed."""
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        "spark.sql.parquet.compression.codec": "zstd",
+        # INT96 would wrap around before 1677 and has no statistics.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.json.enableExactStringParsing": "true",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.databricks.delta.skipRecordingEmptyCommits": "false",
+        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+        "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+    }
+
+
+def server_conf() -> dict[str, str]:
+    """What a Spark (Connect) server is started with: Delta, and the session settings as defaults."""
+    return {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.ui.enabled": "false",
+        # Delta's default for a local folder starts `readlink` as a process of its own, for each file of each commit (ADR 12).
+        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+        "spark.sql.adaptive.enabled": "true",
+        # What a killed client had asked for is given up soon; the default is five minutes.
+        "spark.connect.execute.manager.detachedTimeout": "30s",
+        "spark.connect.execute.manager.maintenanceInterval": "10s",
+        **session_conf(),
+    }
+
+
+def build_session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    jars: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session of this process, for spark-submit; `master` and `jars` only where spark-submit does not give them."""
+    builder = SparkSession.builder.appName(app_name)
+    if master:
+        builder = builder.master(master)
+    if jars:
+        builder = builder.config("spark.jars", ",".join(jars))
+    for key, value in {**server_conf(), **(conf or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def connect(remote: str, token: str = "") -> SparkSession:
+    """A new Spark Connect session, never a shared one.
+
+    The metadata of a MERGE can only be set as a session setting: one session per worker thread, or two tables
+    would sign each other's commits. Without a `token` the variable SPARK_CONNECT_AUTHENTICATE_TOKEN counts, if it is set.
+    """
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from spark.delta.channel import TokenChannel
+
+    channel = TokenChannel(remote)
+    channel.set("session_id", str(uuid4()))
+    if token:
+        channel.set("token", token)
+    # What `SparkSession.builder.remote` sets: PySpark's functions look at it.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    session: Any = ConnectSession.builder.channelBuilder(channel).create()
+    _close_alone(session.client)
+    # About half a minute; with the default a job would wait ten for a server that is gone.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
+    for key, value in {**session_conf(), **_UNSEEN_PLANS}.items():
+        session.conf.set(key, value)
+    opened: SparkSession = session
+    return opened
+
+
+def _close_alone(client: Any) -> None:
+    """Closing a session must not disturb the others of the process.
+
+    pyspark 4.0.4 shuts down a thread pool then that all its sessions share (client/reattach.py, shutdown). Sessions are also
+    closed when they are collected as garbage, which happens anywhere: in the middle of another session's call that fails
+    with "cannot schedule new futures after shutdown", or in a thread of the pool, and then all calls fail from then on.
+    """
+
+    def close() -> None:
+        client._channel.close()
+        client._closed = True
+
+    client.close = close

@@ -1,0 +1,20 @@
+"""A SQL statement over the rows of a DataFrame: the view for it, and the commit's metadata, for just as long as it runs."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark.delta.session import USER_METADATA
+
+
+def execute(session: SparkSession, statement: str, *, view: str, rows: DataFrame, metadata: str | None = None) -> None:
+    """Run `statement`, which names the rows `view`; `metadata` becomes the commit's userMetadata."""
+    rows.createOrReplaceTempView(view)
+    if metadata is not None:
+        session.conf.set(USER_METADATA, metadata)
+    try:
+        session.sql(statement).collect()
+    finally:
+        if metadata is not None:
+            session.conf.unset(USER_METADATA)
+        session.catalog.dropTempView(view)

@@ -1,0 +1,1 @@
+"""Bronze to history (SCD2): every version of every row."""

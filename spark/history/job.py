@@ -1,0 +1,186 @@
+"""History (SCD2): every version of every row, in position order, from the same bronze as silver.
+
+    _valid_from  the position of the event that made the version
+    _valid_to    the position of the event that ended it (the next version, a delete, a TRUNCATE); null while it holds
+    _is_current  whether it holds now
+
+A run reads what bronze has new, and of the history the newest version of each key in it: the new events go on from there
+(spark.history.tail). A key with an event that came late is folded again from everything that bronze has of it, and its
+versions replace those that are there: a late event splits a version, a delete closes it, an insert after it opens
+another, in whatever order they came. With `track_history` only changes of those columns make a version; others change the
+version that holds. The table keeps its own position in the log, so it can be added to a table later, or be taken away and
+made again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.delta import plans
+from spark.delta.commits import Folded, TopicState, fold, silver_metadata
+from spark.delta.conflicts import run_again
+from spark.delta.identifiers import literal, quoted, table_at
+from spark.delta.log import Commit, commit_of, folded_history, silver_folded
+from spark.delta.statement import execute
+from spark.history import tail as history_tail
+from spark.history.versions import TRACKED, versions
+from spark.positions.layout import epoch_prefix
+from spark.schema import generation
+from spark.schema.evolution import aligned, at_birth, record_birth
+from spark.silver import quarantine
+from spark.silver import table as silver_table
+from spark.silver.batch import Work
+from spark.silver.changes import key_slots, slot
+from spark.silver.fold import not_of_keys, of_keys
+from spark.silver.key_changes import completed, followed, unresolved
+from spark.specs import META, VALID, JobResult, SilverSpec
+
+
+def run(session: SparkSession, spec: SilverSpec) -> JobResult:
+    """Bring the history up to what bronze has committed; `spec.path` is the history's own."""
+    return run_again(lambda: _run(session, spec))
+
+
+def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
+    started = time.monotonic()
+    committed = folded_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
+    before = silver_folded(session, spec.path)
+    topics = committed.of_table(spec.table)
+    settled = quarantine.settled(session, spec)
+    if not topics or (before is not None and before.topics == topics and before.settled >= settled):
+        return _result(spec, None, before, topics, {}, started)
+    spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
+    silver_table.check_names(spec)
+    events = sum(state.records for state in topics.values())
+    known = sum(state.records for state in before.topics.values()) if before else 0
+    plans.suit(session, events=events - known, rows=events)
+    work = Work(session, spec, committed, before, uuid.uuid4().hex)
+    if before is not None:
+        with history_tail.found(work, before) as tail:
+            commit, figures = _go_on(work, before, tail, settled)
+        return _result(spec, commit, before, topics, figures, started)
+    changes = _all_changes(work)
+    truncates = _truncates(changes, spec, topics)
+    done = completed(changes, changes, spec)
+    made, waiting = versions(done, spec, truncates), unresolved(changes, done, (), spec)
+    writer = _named(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
+    writer.option("userMetadata", _metadata(work, truncates, settled, {}, waiting)).save(spec.path)
+    commit = commit_of(session, spec.path, work.operation_id)
+    record_birth(session, spec, {TRACKED: json.dumps(spec.track_history)})
+    return _result(spec, commit, before, topics, {}, started)
+
+
+def _go_on(work: Work, before: Folded, tail: history_tail.Tail, settled: int) -> tuple[Commit, dict[str, int]]:
+    """The versions that new events make; the keys that need it, and after a TRUNCATE that came late all, from bronze."""
+    spec = work.spec
+    known = [*filter(None, [before.truncated]), *tail.truncates]
+    figures = {"refolded_keys": tail.refolded}
+    made = versions(tail.events, spec, tail.truncates)
+    if tail.again is None:
+        metadata = _metadata(work, known, settled, figures, before.waiting)
+        return _replace(work, made, None, tail.truncates, metadata), figures
+    changes = _all_changes(work)
+    every = sorted({*_truncates(changes, spec, work.committed.of_table(spec.table)), *known})
+    keys = changes.where("_cdc_op IS DISTINCT FROM 't'").select(*key_slots(spec)).distinct() if tail.all_keys else tail.again
+    keys = followed(keys.localCheckpoint(), changes, spec)
+    own = of_keys(changes, keys, spec)
+    done = completed(own, changes, spec)
+    refolded = versions(done, spec, every).localCheckpoint()
+    waiting = unresolved(own, done, before.waiting, spec)
+    gone, metadata = _gone(work, keys, refolded), _metadata(work, every, settled, figures, waiting)
+    if tail.all_keys:
+        return _replace(work, refolded, gone, [], metadata), figures
+    made = not_of_keys(made, keys, spec).unionByName(refolded)
+    return _replace(work, made, gone, tail.truncates, metadata), figures
+
+
+def _all_changes(work: Work) -> DataFrame:
+    """Everything of the table but what was given up."""
+    if not quarantine.exists(work.session, work.spec):
+        return work.all_changes
+    return quarantine.without_dropped(work.session, work.spec, work.all_changes)
+
+
+def _metadata(work: Work, truncates: Sequence[str], settled: int, figures: Mapping[str, int], waiting: tuple[str, ...]) -> str:
+    done = work.folded(truncated=max(truncates, default=None), quarantined=0)
+    return silver_metadata(work.operation_id, replace(done, settled=settled, waiting=waiting), figures)
+
+
+def _truncates(changes: DataFrame, spec: SilverSpec, topics: Mapping[str, TopicState]) -> list[str]:
+    """The positions of all TRUNCATEs that the table obeys, and the begins of epochs and of later tables of its name."""
+    # With an epoch the whole table is read again: what has no event in it has ended.
+    begins = [epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)]
+    begins += generation.drops(spec)
+    return sorted({*begins, *(history_tail.truncate_positions(changes) if history_tail.counted(spec, topics) else ())})
+
+
+def _gone(work: Work, keys: DataFrame, made: DataFrame) -> DataFrame:
+    """The versions of these keys that are there and not among those made."""
+    spec, slots = work.spec, key_slots(work.spec)
+    there = work.session.read.format("delta").load(spec.path)
+    old = there.select(*[sf.col(quoted(k)).alias(s) for k, s in zip(spec.keys, slots, strict=True)], "_valid_from")
+    known = made.select(*[sf.col(s).alias(f"m_{s}") for s in slots], sf.col("_valid_from").alias("m_from"))
+    same = [sf.col(s).eqNullSafe(sf.col(f"m_{s}")) for s in slots] + [sf.col("_valid_from") == sf.col("m_from")]
+    return of_keys(old, keys, spec).join(known, same, "left_anti")
+
+
+def _named(made: DataFrame, spec: SilverSpec) -> DataFrame:
+    names = [sf.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)]
+    return made.select(*names, *META, *VALID)
+
+
+def _replace(work: Work, made: DataFrame, gone: DataFrame | None, truncates: Sequence[str], metadata: str) -> Commit:
+    """Write the versions that are new or differ; a TRUNCATE ends those of keys that no event names."""
+    session, spec, view = work.session, work.spec, f"cdc_history_{work.operation_id}"
+    source = made.withColumn("gone", sf.lit(False))
+    if gone is not None:
+        source = source.unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
+    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
+    same = " AND ".join(f"t.{quoted(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
+    names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
+    differs = f"NOT ({' AND '.join(f't.{n} <=> s.{v}' for n, v in targets)})"
+    sql = (
+        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} AND t._valid_from = s._valid_from "
+        "WHEN MATCHED AND s.gone THEN DELETE "
+        f"WHEN MATCHED AND {differs} THEN UPDATE SET {', '.join(f't.{n} = s.{v}' for n, v in targets)} "
+        f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+    )
+    if truncates:
+        ended = " ".join(f"WHEN t._cdc_position < {literal(t)} THEN {literal(t)}" for t in truncates)
+        sql += (
+            f" WHEN NOT MATCHED BY SOURCE AND t._is_current AND t._cdc_position < {literal(truncates[-1])} "
+            f"THEN UPDATE SET t._valid_to = CASE {ended} END, t._is_current = false"
+        )
+    execute(session, sql, view=view, rows=source.localCheckpoint(), metadata=metadata)
+    return commit_of(session, spec.path, work.operation_id)
+
+
+def _result(
+    spec: SilverSpec,
+    commit: Commit | None,
+    before: Folded | None,
+    topics: Mapping[str, TopicState],
+    figures: dict[str, int],
+    started: float,
+) -> JobResult:
+    count = commit.count if commit else (lambda _: 0)
+    return JobResult(
+        job="history",
+        table=spec.table,
+        version=commit.version if commit else None,
+        rows_read=0,
+        rows_inserted=count("numTargetRowsInserted") or count("numOutputRows"),
+        rows_updated=count("numTargetRowsUpdated"),
+        rows_deleted=count("numTargetRowsDeleted"),
+        by_op={},
+        ranges={name: {p: (0, end) for p, end in state.positions.items()} for name, state in topics.items()} if commit else {},
+        seconds=round(time.monotonic() - started, 3),
+        detail={"from_version": before.version if before else -1, **figures},
+    )

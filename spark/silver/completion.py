@@ -1,0 +1,143 @@
+"""From the newest change per key to the changes that are merged: parts and moved rows completed, late keys folded again.
+
+Keys whose newest change is a whole row pass as they are. Keys with parts are completed from the batch, and the MERGE
+does the rest from the table. Keys of which an event came late, or whose row was moved from somewhere that the batch and
+the table do not tell, are folded again from the whole of bronze.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from spark.silver import key_changes, quarantine
+from spark.silver.batch import Newest, Work, part_of_row, set_aside
+from spark.silver.changes import key_slots
+from spark.silver.fold import FACTS, POSITION, after_truncate, carried, judged, not_of_keys, of_keys
+from spark.silver.partial_rows import without_row
+from spark.silver.problems import MOVED
+
+
+@dataclass
+class Settled:
+    """What is collected on the way: rows to merge, events that may have a problem, the keys to be folded again."""
+
+    sources: list[DataFrame] = field(default_factory=list)
+    problems: list[DataFrame] = field(default_factory=list)
+    again: DataFrame | None = None
+
+
+def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
+    """The changes to merge, one per key, and the number of records put into quarantine for it.
+
+    `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
+    """
+    known = work.before.truncated if work.before else None
+    earlier = bool(work.before and work.before.quarantined)
+    waiting = key_changes.waiting(work.session, work.spec, work.changes) if earlier else None
+    if found.facts.plain and known is None and truncated is None and waiting is None:
+        source, held = found.rows.drop("absent", *FACTS), 0
+    else:
+        source, held = _settled(work, found, truncated, waiting, looked_up=looked_up)
+    if held or earlier:
+        quarantine.supersede(work.session, work.spec, source)
+        if work.spec.truncate == "apply" and truncated is not None and (held or truncated != known):
+            quarantine.obsolete(work.session, work.spec, truncated)
+    return source, held
+
+
+def _settled(
+    work: Work, found: Newest, truncated: str | None, waiting: DataFrame | None, *, looked_up: bool
+) -> tuple[DataFrame, int]:
+    spec, facts = work.spec, found.facts
+    limit = truncated if spec.truncate == "apply" else None
+    state = Settled(problems=[work.changes] if facts.problems else [])
+    own = _parts(work, found, limit, state) if facts.parts else None
+    if facts.late_keys:
+        _more(state, found.rows.where("late > 0"), work)
+    everything = None
+    if state.again is not None or waiting is not None:
+        everything = work.less_dropped(after_truncate(work.all_changes, limit))
+        if waiting is not None:
+            _more(state, quarantine.at(everything, waiting), work)
+    whole = found.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~part_of_row(spec)).drop(*FACTS)
+    if limit is not None:
+        whole = whole.where(sf.col(POSITION) > limit)
+    state.sources.append(whole if state.again is None else not_of_keys(whole, state.again, spec))
+    if own is not None:
+        _complete(work, own, state, truncated=truncated, looked_up=looked_up)
+    if everything is not None:
+        _fold_again(work, everything, state, marks=waiting is not None)
+    source = reduce(DataFrame.unionByName, state.sources)
+    if spec.truncate == "soft" and truncated is not None:
+        source = _marked(source, truncated)
+    if not (facts.parts and work.before is not None):
+        source = source.drop("absent")
+    return source, set_aside(work, state.problems, work.all_events if everything is not None else work.events)
+
+
+def _more(state: Settled, rows: DataFrame, work: Work) -> None:
+    keys = rows.select(*key_slots(work.spec))
+    state.again = (keys if state.again is None else state.again.unionByName(keys)).distinct().localCheckpoint()
+
+
+def _parts(work: Work, found: Newest, limit: str | None, state: Settled) -> DataFrame:
+    """The events of the keys whose newest change is a part, with their moved rows completed where that can be known here."""
+    spec = work.spec
+    wanted = found.rows.where((sf.col("late") == 0) & part_of_row(spec))
+    changes = work.less_dropped(after_truncate(work.changes, limit))
+    own = of_keys(changes, wanted, spec)
+    if not found.facts.moved:
+        return own
+    if work.before is None:
+        return key_changes.completed(own.localCheckpoint(), changes, spec).localCheckpoint()
+    # What is in quarantine may be missing in a row of the table: only bronze tells.
+    rows = key_changes.rows_as_events(work.session, spec, truncated=limit).where(sf.lit(not work.before.quarantined))
+    own = key_changes.completed(own.localCheckpoint(), changes, spec, rows=rows).localCheckpoint()
+    unknown = own.where(sf.col("problem.error_class") == MOVED)
+    if not unknown.isEmpty():
+        _more(state, unknown, work)
+    return own
+
+
+def _complete(work: Work, own: DataFrame, state: Settled, *, truncated: str | None, looked_up: bool) -> None:
+    spec = work.spec
+    own = own if state.again is None else not_of_keys(own, state.again, spec)
+    # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
+    seen = judged(own, spec, from_start=work.before is None).localCheckpoint()
+    completed = carried(seen, spec).localCheckpoint()
+    if work.before is None:
+        completed = existing(completed)
+    elif looked_up and not spec.partial:
+        completed, lost = without_row(work.session, spec, completed, seen, truncated=truncated)
+        state.problems.append(lost)
+    state.sources.append(completed)
+    state.problems.append(seen)
+
+
+def _fold_again(work: Work, everything: DataFrame, state: Settled, *, marks: bool) -> None:
+    assert state.again is not None
+    own = of_keys(everything, state.again, work.spec).localCheckpoint()
+    seen = judged(key_changes.completed(own, everything, work.spec), work.spec, from_start=True).localCheckpoint()
+    if marks:
+        quarantine.mark(work.session, work.spec, seen)
+    state.sources.append(existing(carried(seen, work.spec)))
+    state.problems.append(seen)
+
+
+def existing(completed: DataFrame) -> DataFrame:
+    """Less the soft deletes of rows that nobody has seen: there is nothing to keep of them."""
+    return completed.where((sf.col("_cdc_op") != "d") | sf.col("absent").isNull())
+
+
+def _marked(source: DataFrame, truncated: str) -> DataFrame:
+    gone = sf.col(POSITION) < truncated
+    return source.withColumns(
+        {
+            "_cdc_op": sf.when(gone, "t").otherwise(sf.col("_cdc_op")),
+            POSITION: sf.when(gone, truncated).otherwise(sf.col(POSITION)),
+        }
+    )

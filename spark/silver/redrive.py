@@ -1,0 +1,125 @@
+"""Records in quarantine folded after all, once what stood against them is mended (a type, a key, a rule, a release).
+
+The place of such a record is its position, not the end of the line: its keys are folded again from everything that
+bronze has of them up to what silver has folded, and the result replaces silver's rows. Silver is committed first and
+the records are marked then; killed in between, the same command does the same again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.bronze.slice import table_events
+from spark.delta.commits import Folded, silver_metadata
+from spark.delta.conflicts import run_again
+from spark.delta.identifiers import literal, table_at
+from spark.delta.log import commit_of, silver_folded
+from spark.schema.evolution import aligned
+from spark.silver import merge, multiset, quarantine
+from spark.silver import table as silver_table
+from spark.silver.changes import decoded
+from spark.silver.completion import existing
+from spark.silver.fold import POSITION, after_truncate, carried, judged, of_keys
+from spark.silver.key_changes import completed
+from spark.silver.problems import MOVED
+from spark.specs import SilverSpec
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which open records: each of the given facts must hold; without any, all."""
+
+    error_class: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def condition(self) -> str:
+        """As SQL over the quarantine's columns."""
+        parts = [quarantine.OPEN]
+        parts += [
+            f"{name} = {literal(value)}" for name, value in (("error_class", self.error_class), ("topic", self.topic)) if value
+        ]
+        numbers = (("partition", self.partition), ("offset", self.offset))
+        parts += [f"{name} = {value}" for name, value in numbers if value is not None]
+        return " AND ".join(parts)
+
+
+@dataclass(frozen=True)
+class Redriven:
+    """What became of the chosen records."""
+
+    chosen: int
+    redriven: int
+    version: int | None
+    seconds: float
+
+
+def redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
+    """Fold the chosen records in their place; those that still cannot be folded stay, with today's reason."""
+    return run_again(lambda: _redrive(session, spec, choice))
+
+
+def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
+    started = time.monotonic()
+    before = silver_folded(session, spec.path)
+    if before is None or not quarantine.exists(session, spec):
+        return Redriven(0, 0, None, round(time.monotonic() - started, 3))
+    spec = aligned(session, spec, after=before.highest)
+    chosen = quarantine.table(session, spec).where(choice.condition()).select(*quarantine.PLACE, "position").localCheckpoint()
+    if spec.multiset:
+        redriven, version = multiset.redrive(session, spec, before, chosen)
+        return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
+    events = table_events(session, spec, before.bronze_version)
+    changes = quarantine.without_dropped(session, spec, decoded(events, spec))
+    if spec.truncate == "apply":
+        changes = after_truncate(changes, before.truncated)
+    version, seen = (_keyed if spec.keys else _keyless)(session, spec, before, changes, chosen)
+    redriven = quarantine.mark(session, spec, seen)
+    return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
+
+
+def _keyed(
+    session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
+) -> tuple[int | None, DataFrame]:
+    # A moved row may have waited for just these records.
+    moved = quarantine.table(session, spec).where(f"{quarantine.OPEN} AND error_class = '{MOVED}'")
+    places = chosen.unionByName(moved.select(*chosen.columns)).distinct()
+    own = of_keys(changes, quarantine.at(changes, places), spec).localCheckpoint()
+    seen = judged(completed(own, changes, spec), spec, from_start=True).localCheckpoint()
+    rows = existing(carried(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
+    if rows.isEmpty():
+        return None, seen
+    operation_id = uuid.uuid4().hex
+    metadata = silver_metadata(operation_id, before, {"redriven": rows.count()})
+    return merge.execute(session, spec, rows, metadata, operation_id, truncated=None).version, seen
+
+
+def _keyless(
+    session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
+) -> tuple[int | None, DataFrame]:
+    seen = quarantine.at(changes, chosen).localCheckpoint()
+    there = session.read.format("delta").load(spec.path).select(sf.col("_cdc_position").alias("there"))
+    rows = seen.where(sf.col("problem").isNull()).join(there, sf.col(POSITION) == sf.col("there"), "left_anti")
+    if rows.isEmpty():
+        return None, seen
+    operation_id = uuid.uuid4().hex
+    writer = silver_table.named(rows, spec).write.format("delta").mode("append")
+    writer.option("userMetadata", silver_metadata(operation_id, before, {})).save(spec.path)
+    return commit_of(session, spec.path, operation_id).version, seen
+
+
+def drop(session: SparkSession, spec: SilverSpec, choice: Choice) -> int:
+    """Give the chosen records up: they stay readable, and no longer stand in the way of later parts of their rows."""
+    if not quarantine.exists(session, spec):
+        return 0
+    count = quarantine.table(session, spec).where(choice.condition()).count()
+    if count:
+        statement = f"UPDATE {table_at(spec.quarantine)} SET dropped_at = current_timestamp() WHERE {choice.condition()}"
+        session.sql(statement).collect()
+    return count
