@@ -30,7 +30,7 @@ def apply(
     ] = False,
     output: Output = Format.text,
 ) -> None:
-    """Bring the connectors to what is declared: validated by Connect, only differences, nothing foreign touched."""
+    """Bring the connectors to what is declared. Connect validates first. Only what differs is applied."""
     if dry_run:
         raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
     from cdc_assets.assets.bring import bring_sources

@@ -24,7 +24,7 @@ def down(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --wipe: do not ask. Without a terminal this is needed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and do nothing.")] = False,
 ) -> None:
-    """Stop the stack. --wipe first names what stays in databases of yours, and the command that removes it."""
+    """Stop the stack. --wipe first names what stays in your own databases, and the command that removes it."""
     home = Home(settings.home())
     if wipe:
         print(f"{home.root}: databases, topics, backups in the embedded stores, and {quantity(_tables(home), 'Delta table')}")

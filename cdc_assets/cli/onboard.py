@@ -31,7 +31,7 @@ def onboard(
     source: Source,
     tables: Tables = None,
     route: Annotated[str, typer.Option(help="incremental, blocking or temporary")] = "incremental",
-    again: Annotated[bool, typer.Option("--again", help="Read tables once more that are in already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Read captured tables once more.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Apply nothing: print commits for git, and wait for each.")] = False,
     deployment: Annotated[Path, typer.Option(help="With --watch: what is rendered for (docs/gitops.md).")] = DEPLOYMENT,
     out: Annotated[str | None, typer.Option(help=_OUT)] = None,
@@ -40,7 +40,7 @@ def onboard(
     dry_run: DryRun = False,
     output: Output = Format.text,
 ) -> None:
-    """Take tables into a running connector without losing a change; each step is kept, so a crash is resumed."""
+    """Take tables into a running connector without losing a change. Each step is kept, so --resume goes on after a crash."""
     routes = [name for name in get_args(Route) if name != "offboard"]
     if route not in routes:
         raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(routes)}")

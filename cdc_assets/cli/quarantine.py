@@ -70,7 +70,7 @@ def redrive(
     dry_run: DryRun = False,
     output: Output = Format.text,
 ) -> None:
-    """Fold records after all, in their place in the order, once what stood against them is mended."""
+    """Fold records after all, in their place in the order. Mend first what stood against them."""
     found = _found(table, error_class, partition, offset)
     answer: dict[str, Any] = {"table": table, "chosen": len(found), "dry_run": dry_run}
     if found and not dry_run:
@@ -97,7 +97,7 @@ def drop(
     dry_run: DryRun = False,
     output: Output = Format.text,
 ) -> None:
-    """Give records up for good: they stay readable (list --all), and silver goes on without them."""
+    """Give records up for good. Silver goes on without them. They stay readable (list --all)."""
     found = _found(table, error_class, partition, offset)
     if found and not dry_run:
         from spark.silver.redrive import Choice

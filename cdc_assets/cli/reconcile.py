@@ -42,9 +42,7 @@ def reconcile(
         typer.Argument(metavar="[SOURCE[.TABLE]]...", help="Default: every source whose log tells an exact moment."),
     ] = None,
     share: Annotated[str, typer.Option(help="PART/PARTS: only one of so many shares of each table's buckets.")] = "1/1",
-    mend: Annotated[
-        bool, typer.Option("--heal", help="Put the differing keys right, through the log, and compare again.")
-    ] = False,
+    mend: Annotated[bool, typer.Option("--heal", help="Mend the keys that differ, then compare again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --heal: say which keys, and do nothing.")] = False,
     two_step: Annotated[
         bool, typer.Option("--two-step", help="No snapshot is held: suspects are read again until confirmed or cleared.")

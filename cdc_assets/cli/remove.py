@@ -30,7 +30,7 @@ def remove(
 ) -> None:
     """Remove a source: connectors, what its database keeps for us, its registry file. Data stays unless named.
 
-    Killed, the same command goes on. Exit 1 when the role may not remove something: the statement is printed.
+    After a kill, the same command goes on. Exit 1 when the role may not remove something: then the statement is printed.
     """
     from cdc_assets.removal.registry_file import find_declaration
     from cdc_assets.removal.run import Removal, plan

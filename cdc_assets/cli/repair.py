@@ -51,12 +51,15 @@ def bronze(
     source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
     table: Annotated[str, typer.Argument(help="The table, as in the database or in the lake.")],
     anew: Annotated[
-        bool, typer.Option("--anew", help="Also where nothing is lost: rows go that the source has not and no event deletes.")
+        bool,
+        typer.Option(
+            "--anew", help="Also if nothing is lost. Silver drops rows that the source does not have and no event deletes."
+        ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Where the lake's topic has lost records that bronze had not read: read the table again, and go on in a new epoch."""
+    """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read."""
     from cdc_assets import names
     from cdc_assets.assets.bronze_append import Look, append, look, reopened
     from cdc_assets.errors import TopicGapError
@@ -105,7 +108,7 @@ def source(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Where a source's server was restored or lost its slot: open a new epoch, with every table read again."""
+    """Open a new epoch with every table read again: for a source whose server was restored, or lost its slot."""
     from cdc_assets.assets.epochs import open_epoch
     from cdc_assets.errors import IncarnationError
     from cdc_assets.incarnation.opening import STEPS

@@ -26,7 +26,7 @@ def snapshot(
 ) -> None:
     """Read a table again through its running connector, and wait until its rows are in the topic.
 
-    A blocking one is needed where rows of an earlier table are to go. Killed, the same command is given again.
+    Use --blocking if rows of an earlier table must go. After a kill, give the same command again.
     """
     from cdc_assets.onboarding.again import judge, read_again, steps, work_of
     from cdc_assets.resources.platform import Platform

@@ -34,10 +34,10 @@ def wait(
     backup: Annotated[bool, typer.Option("--backup", help="Wait for the backup as well.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Wait for the lake to hold what the sources hold now; exit 1 when it takes longer than --timeout.
+    """Wait for the lake to hold what the sources hold now. Exit 1 when it takes longer than --timeout.
 
-    Histories (`history: scd2`) are waited for as well. -o json names the version of each silver table and history that is
-    complete up to the source's position, for readers of several tables.
+    The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
+    history that is complete up to the source's position. Readers of several tables read these versions.
     """
     from cdc_assets.resources.platform_clients import CommandPlatform
 

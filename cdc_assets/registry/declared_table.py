@@ -10,7 +10,10 @@ from cdc_assets.registry.models import Table
 
 
 class DeclaredTable(Table):
-    """`columns` gives each column's type as PostgreSQL would write it, with ` not null` behind it where that holds."""
+    """A table whose columns are declared.
+
+    `columns` gives each column's type as PostgreSQL would write it. A column that is never NULL has `not null` behind it.
+    """
 
     columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 

@@ -9,9 +9,9 @@ from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class MariaDb(DatabaseKind):
-    """Host, port and user may be `{env: NAME}`; the password is a secret.
+    """Host, port and user may be `{env: NAME}`. The password is a secret.
 
-    `sslmode: trust` encrypts and believes any certificate; `verify-ca` and `verify-full` do not. The server must write a
+    `sslmode: trust` encrypts and believes any certificate. `verify-ca` and `verify-full` do not. The server must write a
     row binlog (docs/mariadb.md).
     """
 

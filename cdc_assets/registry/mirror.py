@@ -12,9 +12,10 @@ from cdc_assets.registry.durations import Duration
 
 
 class Checkpoints(Declared):
-    """Consumer groups of the core cluster whose place is told in the lake's: names, or regular expressions over the whole name.
+    """Consumer groups of the core cluster whose place is told in the lake's.
 
-    `sync_offsets` also commits that place for the group in the lake's cluster, while nobody reads there under its name.
+    `groups` holds names, or regular expressions over the whole name. `sync_offsets` also commits that place for the group in
+    the lake's cluster, while nobody reads there under its name.
     """
 
     groups: tuple[str, ...] = Field(min_length=1)
@@ -23,9 +24,11 @@ class Checkpoints(Declared):
 
 
 class Mirror(Declared):
-    """`heartbeats` is how often a mark is written to the topic `heartbeats` of the lake's cluster; none without it.
+    """What MirrorMaker 2 does for a source besides copying its topics.
 
-    `resource` is which Strimzi resource carries the topics of a source that is managed_by: gitops, as the deployment's `mirror`.
+    `heartbeats` is how often a mark is written to the topic `heartbeats` of the lake's cluster. Without it there is none.
+    `resource` is for a source with managed_by: gitops. It says which Strimzi resource carries its topics, as the deployment's
+    `mirror` does.
     """
 
     resource: Literal["mirrormaker2", "connector"] = "mirrormaker2"

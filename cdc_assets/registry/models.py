@@ -28,7 +28,7 @@ Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[
 
 
 class Database(DatabaseKind):
-    """Where the source database is. Host, port and user may be `{env: NAME}`; the password is a secret."""
+    """Where the source database is. Host, port and user may be `{env: NAME}`. The password is a secret."""
 
     kind: Literal["postgresql"]
     host: str | EnvRef
@@ -42,13 +42,13 @@ class Database(DatabaseKind):
 class Table(Rows):
     """One captured table.
 
-    `history: scd2` keeps every version of every row in a second table; with a track_history list, only changes of those
-    columns (of all but those) make a version.
-    `only` (PostgreSQL) leaves out the rows of tables that inherit from it, where a snapshot reads it.
-    `sensitive` names columns whose values are shown as hashes only, where a comparison shows rows.
-    `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and takes that.
-    `schema_changes` stands in for the source's; `renamed` says which columns have been renamed, old name to new, where
-    the database cannot tell (PostgreSQL can, except when a table is built anew from bronze).
+    `history: scd2` keeps every version of every row in a second table. With a track_history list, only changes of those
+    columns make a version (or of all columns but those).
+    `only` (PostgreSQL) makes a snapshot leave out the rows of tables that inherit from this one.
+    `sensitive` names columns whose values a comparison shows as hashes only.
+    `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and accepts that.
+    `schema_changes` replaces the source's. `renamed` says which columns have been renamed, old name to new, if the database
+    cannot tell. PostgreSQL can tell, except when a table is built anew from bronze.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Table(Rows):
 class BaseSource(Declared):
     """What every kind of source has: one file of the registry. See CapturedSource and topic_source.TopicSource.
 
-    `is_captured`: a connector of ours fills its topics. Else others do, and its topics are theirs.
+    `is_captured`: a connector of ours fills its topics. Otherwise others fill them, and the topics are theirs.
     """
 
     is_captured: ClassVar[bool] = False

@@ -11,11 +11,12 @@ from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class MongoDb(DatabaseKind):
-    """Hosts may be `{env: NAME}`, as `host:port,host:port`; the password is a secret and never part of an address.
+    """Hosts may be `{env: NAME}`, as `host:port,host:port`. The password is a secret and never part of an address.
+    Experimental: not run against a server.
 
-    `images` is what an update carries: `full` looks the document up (it may be newer than the change), `with_pre_image`
-    also has the document as it was, which deletes need for anything but the key; the collections then must have
-    changeStreamPreAndPostImages (preflight).
+    `images` is what an update carries. With `full` the document is looked up, and may be newer than the change. With
+    `with_pre_image` it also has the document as it was, which deletes need for anything but the key. The collections must
+    then have changeStreamPreAndPostImages (preflight).
     """
 
     kind: Literal["mongodb"]

@@ -9,11 +9,11 @@ from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class MySql(DatabaseKind):
-    """Host, port and user may be `{env: NAME}`; the password is a secret.
+    """Host, port and user may be `{env: NAME}`. The password is a secret.
 
-    `snapshot_locking: minimal` holds a global read lock while the schemas are read, so that the snapshot is of one moment;
-    `none` where that is not allowed and nobody changes a schema meanwhile. `time_zone` is the one that the server's
-    TIMESTAMPs are read in when it does not say.
+    `snapshot_locking: minimal` holds a global read lock while the schemas are read, so that the snapshot is of one moment.
+    Take `none` if that is not allowed and nobody changes a schema meanwhile. `time_zone` is the one in which the server's
+    TIMESTAMPs are read when it does not say.
     """
 
     kind: Literal["mysql"]

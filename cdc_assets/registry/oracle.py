@@ -11,12 +11,12 @@ from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class Oracle(DatabaseKind):
-    """Host, port and user may be `{env: NAME}`; the password is a secret.
+    """Host, port and user may be `{env: NAME}`. The password is a secret. Experimental: not run against a server.
 
-    `dbname` is the root container's service, `pdb` the pluggable database that holds the tables (none: no containers).
-    `mining: online_catalog` is cheap and does not follow a change of a table's columns; `redo_log_catalog` does, and writes
-    the dictionary into the redo log. `lobs` reads CLOB, BLOB and XML, which costs much. Debezium has no Oracle driver: put
-    ojdbc11.jar beside the plugin.
+    `dbname` is the root container's service. `pdb` is the pluggable database that holds the tables (none: no containers).
+    `mining: online_catalog` is cheap and does not follow a change of a table's columns. The mode `redo_log_catalog` does,
+    and writes the dictionary into the redo log. Set `lobs` to read CLOB, BLOB and XML. They cost much. Debezium has no
+    Oracle driver: put ojdbc11.jar beside the plugin.
     """
 
     kind: Literal["oracle"]

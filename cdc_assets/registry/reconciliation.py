@@ -16,17 +16,17 @@ from cdc_assets.registry.references import EnvRef
 class Reconciliation(Declared):
     """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
 
-    A difference fails the check, or warns only. Dagster's event log is told the keys that differ; what their rows hold
-    by choice (`show: values`), since whoever sees Dagster's pages reads it.
-
-    A table of more than `max_rows` rows is compared a range of keys at a time, all
-    of it in about `shares` runs: with 127 a run costs the source two count(*) at most (ADR 35). `standby` (host:port, of the
-    source; PostgreSQL) is read instead of the primary, by the two-step method. `marker` (of the source; MySQL, SQL Server,
-    Oracle, MongoDB) is a table with a column `id` that the connector captures and we write: how a comparison in two steps
-    knows that what was committed before has arrived. `signals` (of the same) is the connector's signal table (`id`, `type`,
-    `data`), by which `--heal` asks it to read keys again. `every` (of a source that is compared in two steps only: of the same
-    and of topics) is the rhythm of a scheduled comparison; without it there is none, since all rows travel each time.
-    A table that the check could not compare warns, and is red when that has lasted for `red_after`.
+    `on_difference`: a difference fails the check, or only warns. `show`: Dagster's event log gets the keys that differ, and
+    with `values` their rows too. Everybody who sees Dagster's pages can read them.
+    `max_rows`: a larger table is compared a range of keys at a time, all of it in about `shares` runs. With 127 a run costs
+    the source two count(*) at most.
+    `standby` (PostgreSQL, of the whole source) is a host:port that is read instead of the primary, by the two-step method.
+    `marker` (MySQL, SQL Server, Oracle, MongoDB) is a table with a column `id` that the connector captures and we write. A
+    comparison in two steps learns from it that what was committed before has arrived.
+    `signals` (the same kinds) is the connector's signal table (`id`, `type`, `data`), by which `--heal` has keys read again.
+    `every` (the same kinds, and topics) is the rhythm of a scheduled comparison. Without it there is none, because all rows
+    travel each time.
+    `red_after`: a table that the check could not compare warns, and is red when that has lasted so long.
     """
 
     on_difference: Literal["fail", "warn"] = "fail"

@@ -42,10 +42,10 @@ class WorkerVariable(BaseModel):
 
 
 class SecretRef(BaseModel):
-    """The name of a secret; its value is read where it is used and never written down anywhere.
+    """The name of a secret. Its value is read where it is used, and never written down anywhere.
 
-    `on_connect` says where the Connect worker finds it, where that is not a file of the secret's name in the worker's folder
-    of secrets: `{file: /path, key: name}` or `{env: NAME}`. The worker's own providers must allow that path or name.
+    `on_connect` says where the Connect worker finds it: `{file: /path, key: name}` or `{env: NAME}`. Without it, that is a file
+    of the secret's name in the worker's folder of secrets. The worker's own providers must allow that path or name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

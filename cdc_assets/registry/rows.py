@@ -12,14 +12,14 @@ from cdc_assets.registry.declared import Declared
 class Rows(Declared):
     """What rows are known by, and what events do to them.
 
-    `keys` declares the key of a table that has none in the database; without it such a table is appended.
+    `keys` declares the key of a table that has none in the database. Without it such a table is appended.
     `without_key: multiset` knows rows by all of their values instead: a delete or update takes one of the equal rows away
     (PostgreSQL: REPLICA IDENTITY FULL).
-    `deletes: soft` keeps deleted rows, marked by `_cdc_deleted`. `truncate` is what a TRUNCATE at the source does: empty
+    `deletes: soft` keeps deleted rows, marked by `_cdc_deleted`. `truncate` says what a TRUNCATE at the source does: empty
     the table, mark its rows deleted, nothing, or stop the table.
-    For topics that others fill with parts of rows: with `ignore_null_updates` (of all columns, of those listed, or of all
-    but those listed) a NULL leaves the column as it is; `columns_to_update` is the column of an event that lists which
-    columns it is about (NULL: all of them). Both mean the same in a history.
+    The last four are for topics that others fill with parts of rows. With `ignore_null_updates` a NULL leaves the column as
+    it is. It is for all columns; the two lists are for those listed, or for all but those listed. `columns_to_update` is the
+    column of an event that lists which columns it is about (NULL: all of them). Both mean the same in a history.
     """
 
     keys: tuple[str, ...] | None = None

@@ -8,7 +8,7 @@ from cdc_assets.registry.declared import Declared
 
 
 class SchemaChanges(Declared):
-    """One choice per kind of change."""
+    """One choice per kind of change. What each choice means: docs/schema-changes.md."""
 
     add: Literal["evolve", "ignore", "halt"] = "evolve"
     widen: Literal["rewrite", "evolve", "ignore", "halt"] = "rewrite"

@@ -11,10 +11,11 @@ from cdc_assets.registry.references import SecretRef
 
 
 class Sink(Declared):
-    """One bucket for all tables of the source. Credentials are secrets of the worker; without them, its own role is used.
+    """A sink connector that writes the source's topics to a bucket, for teams that prefer one to the backup of bronze.
 
-    S3 takes `access_key_id` and `secret_access_key`, and `endpoint` for a store that is not Amazon's; GCS `credentials` (the
-    service account's JSON).
+    One bucket serves all tables of the source. Credentials are secrets of the worker. Without them, its own role is used.
+    S3 takes `access_key_id` and `secret_access_key`, and `endpoint` for a store that is not Amazon's. GCS takes `credentials`
+    (the service account's JSON).
     """
 
     kind: Literal["s3", "gcs"]

@@ -16,11 +16,11 @@ from cdc_assets.registry.value_forms import ValueForms
 class Capture(Declared):
     """How changes leave the database: the Debezium connector's settings that matter.
 
-    `slot` and `publication` (PostgreSQL) default to names derived from the source. `heartbeat` is how often a marker is
-    written to the source's log, so that an idle captured database cannot hold back the log (Debezium's
-    `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table). `server_id` (MariaDB, MySQL) is by what the
-    server knows the connector; no replica may have the same. `values` is for readers of the topics that expect other forms
-    than ours.
+    `slot` and `publication` (PostgreSQL) default to names derived from the source.
+    `heartbeat` is how often a marker is written to the source's log, so that an idle captured database cannot hold back the
+    log. It is Debezium's `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table.
+    `server_id` (MariaDB, MySQL) is the id by which the server knows the connector. No replica may have the same.
+    `values` is for readers of the topics that expect other forms than ours.
     """
 
     envelope: Literal["debezium-json"] = "debezium-json"
@@ -35,10 +35,10 @@ class Capture(Declared):
 class Topics(Declared):
     """Topic settings on both clusters. Retention bounds how long a stopped lake can catch up without a snapshot.
 
-    `replication: identity` gives the lake's copies the names that the topics have on the core cluster, as MirrorMaker 2's
-    IdentityReplicationPolicy does; the default puts `core.` before them. Only one way: identity knows no loop.
-    `on_gap: resnapshot` (PostgreSQL) reads a table again by itself where records were lost on the way, instead of failing
-    until somebody asks for that (docs/mirroring.md).
+    `replication: identity` gives the lake's copies the topics' own names, as MirrorMaker 2's IdentityReplicationPolicy does.
+    The default puts `core.` before them. Identity works one way only: it knows no loop.
+    `on_gap: resnapshot` (PostgreSQL) reads a table again by itself if records were lost on the way. The default fails until
+    somebody asks for that (docs/mirroring.md).
     """
 
     partitions: int = Field(default=1, ge=1, le=1000)
@@ -68,7 +68,7 @@ class Backup(Declared):
 
 
 class Volumetry(Declared):
-    """How often the counts of the whole chain are compared; `idle_every`: of a source where nothing has happened (ADR 0052)."""
+    """How often the counts of the whole chain are compared. `idle_every` is for a source where nothing has happened."""
 
     every: Duration = timedelta(minutes=5)
     idle_every: Duration = timedelta(hours=1)
@@ -78,8 +78,8 @@ class Ledger(Declared):
     """The event ledger (docs/ledger.md).
 
     `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed
-    windows only. A window may change without a warning until `allowed_lateness` after its end; `late` says what a later
-    change does to the check: warn, fail, or nothing.
+    windows only. A window may change without a warning until `allowed_lateness` after its end. `late` says what a later
+    change does to the check: it warns, fails, or is accepted.
     """
 
     every: Duration = timedelta(minutes=15)
@@ -96,6 +96,6 @@ class Freshness(Declared):
 
 
 class Quarantine(Declared):
-    """How many records of a table may be in quarantine before it stops (0: at the first one)."""
+    """How many records of a table may be in quarantine before the table stops. 0 stops it at the first one."""
 
     max_records: int = Field(default=1000, ge=0)

@@ -11,10 +11,10 @@ from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class SqlServer(DatabaseKind):
-    """Host, port and user may be `{env: NAME}`; the password is a secret.
+    """Host, port and user may be `{env: NAME}`. The password is a secret. Experimental: not run against a server.
 
-    `snapshot_isolation: snapshot` reads all tables as of one moment without locking anybody out, and needs
-    ALLOW_SNAPSHOT_ISOLATION; `repeatable_read` holds locks on what it has read. `read_only_replica` reads an Always On
+    `snapshot_isolation: snapshot` reads all tables as of one moment and locks nobody out. It needs
+    ALLOW_SNAPSHOT_ISOLATION. `repeatable_read` holds locks on what it has read. `read_only_replica` reads an Always On
     secondary. Changes come from the tables' capture instances: preflight says which are missing.
     """
 

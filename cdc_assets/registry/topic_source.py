@@ -48,7 +48,7 @@ _ROWS = ("json", "avro", "event-json", "event-avro")
 class TopicTable(DeclaredTable):
     """One topic and the table it becomes.
 
-    `connector` says whose positions the records carry; envelopes that do not imply it need it. `values` says how the
+    `connector` says whose positions the records carry. Envelopes that do not imply it need it. `values` says how the
     connector that fills the topic writes values. Without `keys`, rows of plain envelopes are appended.
     """
 
@@ -102,7 +102,7 @@ class TopicTable(DeclaredTable):
 
 
 class TopicSource(BaseSource):
-    """Topics that are filled by others: on the core cluster, from where they are mirrored, or on the lake's own."""
+    """Topics that others fill: on the core cluster, from where they are mirrored, or on the lake's own."""
 
     kind: Literal["topics"]
     cluster: Literal["core", "lake"] = "core"

@@ -21,7 +21,7 @@ KINDS = ("mysql", "sqlserver", "oracle", "mongodb")
 
 
 class UnaskedSource(CapturedSource):
-    """One of them. `keys` are what a row is known by in the database: they become the record's key."""
+    """A source database that is not asked for columns. `keys` are what a row is known by there: they become the record's key."""
 
     database: Annotated[MySql | SqlServer | Oracle | MongoDb, Field(discriminator="kind")]
     tables: tuple[DeclaredTable, ...] = Field(min_length=1)

@@ -9,9 +9,10 @@ from spark.types.modes import Modes
 
 
 class ValueForms(Declared):
-    """`decimal.handling.mode`, `time.precision.mode`, `binary.`, `interval.` and `hstore.handling.mode`, unknown types.
+    """How a connector writes values. The defaults are exact for most types (docs/types.md).
 
-    `unsigned` is MariaDB's `bigint.unsigned.handling.mode`.
+    They are Debezium's `decimal.handling.mode`, `time.precision.mode`, `binary.handling.mode`, `interval.handling.mode`,
+    `hstore.handling.mode` and its unknown types. `unsigned` is MariaDB's `bigint.unsigned.handling.mode`.
     """
 
     decimal: Literal["string", "precise", "double"] = "string"

@@ -1,4 +1,5 @@
-"""Every command that changes something has its section, every page is in README's list, every test that a page names is there."""
+"""Every command that changes something has its section, every page is in the index, what a page names is there, and the words
+are plain: the counts of long sentences and lines are held here."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from cdc_assets.cli import app
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "cdc_assets_tests"
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+DOCS = ROOT / "docs"
+OPERATIONS = (DOCS / "operations.md").read_text()
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "adr" / "README.md"]
+LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
 def test_every_operation_has_its_section() -> None:
@@ -27,8 +31,31 @@ def test_every_operation_has_its_section() -> None:
 
 
 def test_every_page_is_listed() -> None:
-    listed = (ROOT / "README.md").read_text()
-    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"docs/{page.name}" not in listed] == []
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - {"index.md"}
+    assert sorted(pages - set(LINK.findall((DOCS / "index.md").read_text()))) == []
+    decisions = {page.name for page in (DOCS / "adr").glob("0*.md")}
+    assert sorted(decisions - set(LINK.findall((DOCS / "adr" / "README.md").read_text()))) == []
+    assert {"docs/index.md", "docs/tutorial.md"} <= set(LINK.findall((ROOT / "README.md").read_text()))
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    listed = set(re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - listed == set()
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_lines_and_sentences_are_short() -> None:
+    """No line of prose over 100 columns, links apart, and no sentence over 30 words: five of each in all pages together."""
+    wide, long = [], []
+    for page in PAGES:
+        lines = [line for line in prose(page.read_text()) if not line.startswith("#")]
+        wide += [f"{page.name}: {line}" for line in lines if len(re.sub(r"\]\([^)]*\)", "", line)) > 100]
+        long += [f"{page.name}: {sentence}" for sentence in sentences(lines) if len(sentence.split()) > 30]
+    assert len(wide) <= 5, wide
+    assert len(long) <= 5, long
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
@@ -38,8 +65,23 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     files = {file: [*TESTS.rglob(file)] for file, _ in named}
     assert [file for file, found in files.items() if not found] == []
     assert [test for file, test in named if test and f"def {test}(" not in files[file][0].read_text()] == []
-    links = re.findall(r"\]\(([\w./-]+\.md)\)", text)
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+def prose(text: str) -> Iterator[str]:
+    """The lines outside of code and tables; an empty one where a paragraph ends."""
+    fenced = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            yield ""
+        elif not fenced:
+            yield "" if line.lstrip().startswith("|") else line
+
+
+def sentences(lines: list[str]) -> Iterator[str]:
+    for paragraph in "\n".join(lines).split("\n\n"):
+        yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z`*]|- |\d+\. )", " ".join(re.sub(r"`[^`]*`", "X", paragraph).split()))
 
 
 def verbs(group: Any = None, before: str = "") -> Iterator[str]:

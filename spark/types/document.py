@@ -9,8 +9,8 @@ from spark.types.rule import Rule
 HEAD = """\
 # Column types
 
-What each PostgreSQL type becomes in silver, and why. This page is generated from `spark/types/`, one
-module per family: run `python -m spark.types.document`. Every type was measured live by
+What each PostgreSQL type becomes in silver, and why. This page is generated from `spark/types/`,
+one module per family: run `python -m spark.types.document`. Every type was measured live by
 `cdc_assets_tests/spark/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18), in the snapshot
 and as a change. PostgreSQL is the judge of whether silver's value is its own.
 
@@ -37,8 +37,8 @@ so (`values:`). What such a mode loses is refused by name too:
 | `hstore` | `map` | nothing |
 | `unknown` | `omit` | Types that come as bytes are left out, and `name` as NULL: refused |
 
-A domain is its base type. `spark/silver/unavailable.py` says how we read a value that PostgreSQL has
-TOASTed and an UPDATE has not changed.
+A domain is its base type. An UPDATE does not send a TOASTed value that it has not changed:
+`spark/silver/unavailable.py` says how it is read.
 """
 MARIADB_HEAD = """
 # MariaDB

@@ -1,0 +1,154 @@
+"""docs/registry.md, written from the models: `python -m cdc_assets.registry.document > docs/registry.md`.
+
+A model's section is its docstring, and a row per key with its type and default. A test compares the page with the models.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+import types
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from cdc_assets.registry.declared import DatabaseKind
+from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.registry.durations import format_duration
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Table
+from cdc_assets.registry.mongodb import MongoDb
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.registry.oracle import Oracle
+from cdc_assets.registry.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
+from cdc_assets.registry.sqlserver import SqlServer
+from cdc_assets.registry.topic_source import TopicSource, TopicTable
+
+HEAD = """\
+# Registry
+
+```yaml
+source: shop
+database: {kind: postgresql, host: {env: SHOP_DB_HOST}, dbname: shop, user: cdc, password: {secret: shop_db_password}}
+tables:
+  - {name: public.orders}
+```
+
+Each source is one YAML file. This page is generated from the models that read it: run
+`python -m cdc_assets.registry.document`. `cdc validate` refuses an unknown key by file and line.
+
+A *duration* is a number and a unit: `500ms`, `30s`, `5m`, `1h30m` or `7d`. A *variable* is
+`{env: NAME}`: its value comes from the environment when it is needed. `{env: NAME, default: …}` has
+a value for the case that nobody sets it. A *secret* is `{secret: name}`: see [secret](#secret).
+"""
+_SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
+    ("A source", BaseSource, None),
+    ("A source with a database", CapturedSource, BaseSource),
+    ("A source of topics", TopicSource, BaseSource),
+    ("database: kind postgresql", Database, None),
+    ("database: kind mariadb", MariaDb, None),
+    ("database: kind mysql", MySql, None),
+    ("database: kind sqlserver", SqlServer, None),
+    ("database: kind oracle", Oracle, None),
+    ("database: kind mongodb", MongoDb, None),
+    ("tables", Table, None),
+    ("tables of mysql, sqlserver, oracle and mongodb", DeclaredTable, Table),
+    ("tables of topics", TopicTable, DeclaredTable),
+    ("secret", SecretRef, None),
+)
+_WORDS = {str: "text", int: "whole number", bool: "true or false", timedelta: "duration", EnvRef: "variable"}
+_INLINE = {WorkerFile: "`{file: /path, key: name}`", WorkerVariable: "`{env: NAME}`"}
+_WIDTH = 100
+
+
+def markdown() -> str:
+    """The whole page."""
+    known = {model for _, model, _ in _SECTIONS}
+    sections = list(_SECTIONS)
+    for _, model, parent in sections:
+        for name, field in model.model_fields.items():
+            for found in _models_in(field.annotation):
+                if found not in known | {EnvRef, DatabaseKind, *_INLINE} and not (parent and name in parent.model_fields):
+                    known.add(found)
+                    sections.append((name, found, None))
+    titles = {model: title for title, model, _ in sections}
+    return HEAD + "".join(_section(title, model, parent, titles) for title, model, parent in sections)
+
+
+def _section(title: str, model: type[BaseModel], parent: type[BaseModel] | None, titles: dict[type[BaseModel], str]) -> str:
+    own = {
+        name: field
+        for name, field in model.model_fields.items()
+        if parent is None or name not in parent.model_fields or field.annotation != parent.model_fields[name].annotation
+    }
+    # The required keys come first.
+    keys = sorted(own, key=lambda name: not own[name].is_required())
+    rows = "".join(
+        f"| `{name}` | {_type(field.annotation, titles)} | {_default(field)} |\n"
+        for name, field in ((key, own[key]) for key in keys)
+    )
+    beside = f"\nIt has all keys of [{titles[parent]}]({_anchor(titles[parent])}), and those below.\n" if parent else ""
+    return f"\n## {title}\n\n{_prose(model)}{beside}\n| key | value | default |\n|---|---|---|\n{rows}"
+
+
+def _prose(model: type[BaseModel]) -> str:
+    # What a reader of the code needs, and a reader of the page does not.
+    text = re.sub(r" See \w*Source.*", "", inspect.cleandoc(model.__doc__ or "").split("\n\n`is_captured`")[0])
+    text = re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+    # A sentence that begins a line with a key begins an item.
+    items = re.sub(r"(?<=[.:)])\n(?=`)|(?<=\n\n)(?=`)", "\n\n* ", text)
+    parts = [textwrap.fill(part, _WIDTH, subsequent_indent="  " * part.startswith("* ")) for part in re.split(r"\n\n+", items)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _type(annotation: Any, titles: dict[type[BaseModel], str]) -> str:
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in inside)
+    if origin is Annotated:
+        return _type(inside[0], titles)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_type(each, titles) for each in inside if each is not type(None)))
+    if origin is tuple:
+        return f"list of {_type(inside[0], titles)}"
+    if origin is dict:
+        return f"map of text to {_type(inside[1], titles)}"
+    if annotation in titles:
+        return f"[{titles[annotation]}]({_anchor(titles[annotation])})"
+    if annotation is DatabaseKind:
+        kinds = [title for title in titles.values() if title.startswith("database:")]
+        return ", ".join(f"[{title.split()[-1]}]({_anchor(title)})" for title in kinds)
+    return _WORDS.get(annotation) or _INLINE[annotation]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if field.default_factory is not None:
+        return ""
+    if value is PydanticUndefined:
+        return "required"
+    if value is None or value == () or isinstance(value, BaseModel):
+        return ""
+    if isinstance(value, timedelta):
+        return f"`{format_duration(value)}`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inside in get_args(annotation):
+        yield from _models_in(inside)
+
+
+def _anchor(title: str) -> str:
+    return "#" + "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
