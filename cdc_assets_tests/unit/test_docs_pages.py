@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "cdc_assets_tests"
 DOCS = ROOT / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text()
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "adr" / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")), DOCS / "adr" / "README.md"]
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
