@@ -85,11 +85,30 @@ def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:
     own, database = names.capture_names(source), source.database.model_dump()
     server = f"{database.get('host')} {database.get('port')}"
     if "cdc/slot" in own:
-        yield "replication slot", own["cdc/slot"], f"{server} {own['cdc/slot']}"
-        # A slot is of a server, a publication of a database.
-        yield "publication", own["cdc/publication"], f"{server} {database['dbname']} {own['cdc/publication']}"
-    signals = names.signal_topic(source)
-    yield "topic", signals, f"core {_of_metrics(signals)}"
+        # Those of an onboarding too: it drops what has their names. A slot is of a server, a publication of a database.
+        for slot in _with_temporary(own["cdc/slot"]):
+            yield "replication slot", slot, f"{server} {slot}"
+        for publication in _with_temporary(own["cdc/publication"]):
+            yield "publication", publication, f"{server} {database['dbname']} {publication}"
+    if source.database.kind in ("mariadb", "mysql") and (client := source.capture.server_id):
+        # The server ends the older one of two.
+        yield "binlog client with server_id", str(client), f"{server} {client}"
+    for topic in _topics_of_connector(source):
+        yield "topic", topic, f"core {_of_metrics(topic)}"
+
+
+def _with_temporary(name: str) -> tuple[str, str]:
+    return name, names.temporary(name)
+
+
+def _topics_of_connector(source: CapturedSource) -> Iterator[str]:
+    """What it writes besides the tables' own."""
+    yield names.signal_topic(source)
+    yield names.marker_topic(source)
+    yield names.notification_topic(source)
+    if names.has_schema_history(source):
+        yield names.schema_history_topic(source)
+        yield names.temporary_schema_history_topic(source)
 
 
 def _topics(source: BaseSource, table: Table, *, by_connector: bool) -> Iterator[tuple[str, str, str]]:

@@ -18,6 +18,7 @@ from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.loader import load_source, load_sources
 from cdc_assets.registry.models import Source, short_table_name
 
+MARIADB = {"kind": "kind: mariadb"}
 GOOD = """\
     source: shop
     owners: ["team:data"]
@@ -134,6 +135,32 @@ def test_topics_that_kafka_cannot_tell_apart_are_refused(tmp_path: Path) -> None
     text = GOOD + "      - {name: a_b.c}\n      - {name: a.b_c}\n"
     (finding,) = findings(write(tmp_path, text))
     assert "topic 'shop.a.b_c' and 'shop.a_b.c', which the store cannot tell apart" in finding
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        # What `cdc onboard shop` makes beside the source's own, and `cdc remove shop` drops.
+        ({}, {"source": "shop_onboard"}, "replication slot 'cdc_shop_onboard'"),
+        ({"capture": "{slot: x, publication: p}"}, {"capture": "{slot: x_onboard, publication: q}"}, "slot 'x_onboard'"),
+        # Topics of the connector itself, as Kafka compares names.
+        ({"table": "eu.message"}, {"source": "shop_eu"}, "topic 'shop_eu.message' and 'shop.eu.message'"),
+        ({"table": "eu.notifications"}, {"source": "shop_eu"}, "topic 'shop_eu.notifications' and 'shop.eu.notifications'"),
+        ({"table": "eu.schema-history", **MARIADB}, {"source": "shop_eu", **MARIADB}, "'shop_eu.schema-history'"),
+        ({"capture": "{server_id: 7}", **MARIADB}, {"capture": "{server_id: 7}", **MARIADB}, "binlog client with server_id '7'"),
+    ],
+)
+def test_what_a_connector_makes_besides_is_nobody_else_s(
+    tmp_path: Path, one: dict[str, str], other: dict[str, str], shared: str
+) -> None:
+    for name, chosen in {"a": one, "b": {"source": "other", **other}}.items():
+        text = GOOD.replace("source: shop", f"source: {chosen.get('source', 'shop')}")
+        text = text.replace("public.orders", chosen.get("table", "public.orders"))
+        text = text.replace("kind: postgresql", chosen["kind"]).replace("      dbname: shop\n", "") if "kind" in chosen else text
+        write(tmp_path, text + (f"    capture: {chosen['capture']}\n" if "capture" in chosen else ""), f"{name}.yaml")
+    with pytest.raises(RegistryError, match="would both write to") as caught:
+        load_sources(tmp_path)
+    assert shared in str(caught.value)
 
 
 def test_one_topic_is_mirrored_by_one_source(tmp_path: Path) -> None:
