@@ -41,7 +41,7 @@ def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
         asset=key.asset_key,
         name=NAME,
         blocking=True,
-        description="Every table that changes at the source (by its own counters, or its binlog) has events; all are captured.",
+        description="Every table that changes at the source is captured and has events. The source says itself what changes.",
     )
     def events_flow(context: dg.AssetCheckExecutionContext, platform: Platform) -> dg.AssetCheckResult:
         found = _measured(context, platform, source)

@@ -18,7 +18,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 NAME = "history_reconciled"
-_DESCRIPTION = "All versions of every row are those that bronze makes; the current ones are silver's rows."
+_DESCRIPTION = "All versions of every row are those that bronze makes. The current versions are silver's rows."
 _SHOWN = 100
 
 

@@ -30,7 +30,7 @@ def build_mirror_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         dg.AssetCheckSpec(
             NAME,
             asset=mirror_key(source, table).asset_key,
-            description="No record was removed from the topic, nor the topic itself, before MirrorMaker had copied it.",
+            description="No record, and no whole topic, was removed before MirrorMaker had copied it.",
             blocking=True,
         )
         for table in source.tables

@@ -15,7 +15,7 @@ from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 
 NAME = "reconciled"
-_DESCRIPTION = "Every row of silver = the source's row, in two steps: suspects are read again until confirmed or cleared."
+_DESCRIPTION = "Every row of silver = the source's row, in two steps. Suspects are read again until confirmed or cleared."
 
 
 def has_rows_check(source: BaseSource) -> bool:

@@ -22,7 +22,7 @@ class Tables(dg.Config):
 
     source: str = Field(description="The source's name in the registry.")
     tables: list[str] = Field(description="schema.table, as in the database.")
-    again: bool = Field(default=False, description="Read tables once more that are in already.")
+    again: bool = Field(default=False, description="Read captured tables once more.")
 
 
 def build_onboarding_jobs() -> list[dg.JobDefinition]:

@@ -1,7 +1,9 @@
-"""docs/cli.md and docs/registry.md are what the commands and the models say now."""
+"""docs/cli.md and docs/registry.md are what the commands and the models say now; docs/errors.md has every error."""
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -12,7 +14,8 @@ from cdc_assets.cli.verbs import VERBS
 from cdc_assets.registry import document as registry
 from cdc_assets.registry.source_settings import Batching
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
 def test_the_page_of_the_commands_is_current() -> None:
@@ -30,3 +33,22 @@ def test_the_page_of_the_registry_is_current() -> None:
     section = page.split("## batching\n")[1].split("\n## ")[0]
     assert [key for key in Batching.model_fields if f"| `{key}` |" not in section] == []
     assert "`10s`" in section
+
+
+def test_every_error_has_its_row() -> None:
+    defined = {name for folder in ("cdc_assets", "spark") for name in error_classes(ROOT / folder)}
+    rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(defined - {"CdcAssetsError", "SparkJobError"})
+
+
+def error_classes(folder: Path) -> set[str]:
+    """What is derived, at any distance, from one of the two roots: read from the sources, so that no heavy module is imported."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py")]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found = {"CdcAssetsError", "SparkJobError"}
+    for _ in classes:
+        more = {node.name for node in classes if {getattr(base, "id", "") for base in node.bases} & found}
+        if more <= found:
+            break
+        found |= more
+    return found
