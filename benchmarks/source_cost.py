@@ -24,10 +24,10 @@ from typing import Any
 
 import psutil
 
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets_tests.live_source import NAME
 from cdc_assets_tests.mariadb_server import PASSWORD, mariadb_server
 from cdc_assets_tests.own_server import own_server

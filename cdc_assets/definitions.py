@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cdc_assets import settings
-from cdc_assets.code_location import build_code_location
+from cdc_assets.defs.code_location import build_code_location
+from cdc_assets.defs.user_definitions import add_user_definitions
 from cdc_assets.registry.kept import sources_to_define
-from cdc_assets.user_definitions import add_user_definitions
 
 SOURCES = sources_to_define()
 

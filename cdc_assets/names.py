@@ -111,7 +111,7 @@ def signal_topic(source: BaseSource) -> str:
 
 
 def witness_table(source: BaseSource) -> TableId:
-    """The table in the source that tells whether it has been restored (cdc_assets.incarnation)."""
+    """The table in the source that tells whether it has been restored (cdc_assets.failover)."""
     return TableId(SIGNAL_SCHEMA, f"witness_{source.name}")
 
 

@@ -61,7 +61,7 @@ def bronze(
 ) -> None:
     """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read."""
     from cdc_assets import names
-    from cdc_assets.assets.bronze_append import Look, append, look, reopened
+    from cdc_assets.bronze.append import Look, append, look, reopened
     from cdc_assets.errors import TopicGapError
     from cdc_assets.registry.models import CapturedSource, Source
     from cdc_assets.resources.platform import Platform
@@ -109,10 +109,10 @@ def source(
     output: Output = Format.text,
 ) -> None:
     """Open a new epoch with every table read again: for a source whose server was restored, or lost its slot."""
-    from cdc_assets.assets.epochs import open_epoch
+    from cdc_assets.failover.epochs import open_epoch
     from cdc_assets.errors import IncarnationError
-    from cdc_assets.incarnation.opening import STEPS
-    from cdc_assets.incarnation.watch import verdict
+    from cdc_assets.failover.opening import STEPS
+    from cdc_assets.identity.look import verdict
     from cdc_assets.registry.models import Source
     from cdc_assets.resources.platform import Platform
 

@@ -20,8 +20,8 @@ def spec(
     table: Annotated[str | None, typer.Argument(help="As in the registry or in the lake; default: all, or the only one.")] = None,
 ) -> None:
     """Print what the asset would run now; secrets are only referred to. Exit 1 where there is nothing to run."""
-    from cdc_assets.assets import next_jobs
     from cdc_assets.resources.platform import Platform
+    from cdc_assets.spark_jobs import next_jobs
 
     if job not in next_jobs.JOBS:
         raise typer.BadParameter(f"no job {job!r}; there are: {', '.join(next_jobs.JOBS)}")

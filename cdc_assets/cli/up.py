@@ -111,9 +111,9 @@ def _sources_with(*, examples: bool) -> list[str]:
 def _check_user_definitions() -> None:
     """Before anything is started: a module that does not load, or does not fit, is told here."""
     if named := settings.user_definitions():
-        from cdc_assets.code_location import build_code_location
+        from cdc_assets.defs.code_location import build_code_location
+        from cdc_assets.defs.user_definitions import merge_user_definitions
         from cdc_assets.registry.loader import load_sources
-        from cdc_assets.user_definitions import merge_user_definitions
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
 

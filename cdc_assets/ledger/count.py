@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import catalogue_of, record_form
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import KafkaError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
@@ -15,6 +13,8 @@ from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of, record_form
 from spark.specs import JobResult, TopicRange
 
 if TYPE_CHECKING:

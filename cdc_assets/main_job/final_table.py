@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from cdc_assets import names
-from cdc_assets.checks.volumetry import check_name
+from cdc_assets.defs.checks.volumetry import check_name
 from cdc_assets.main_job.dagster_runs import CheckOutcome
 from cdc_assets.main_job.verdict_lines import is_red, print_verdicts
 from cdc_assets.registry.models import BaseSource, Source, Table

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from cdc_assets import settings
-from cdc_assets.assets.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.checks.ledger import uncounted_keys
+from cdc_assets.defs.checks.ledger import uncounted_keys
+from cdc_assets.defs.jobs.overall import TRANSPORT_JOB, VOLUMETRY_JOB
 from cdc_assets.main_job.dagster_runs import Outcomes, all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of

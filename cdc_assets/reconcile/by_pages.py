@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import declared
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
@@ -25,6 +24,7 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowReader
+from cdc_assets.tables.record_form import declared
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import declared
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
@@ -21,6 +20,7 @@ from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.topic_rows.fold import TopicRows
 from cdc_assets.resources.topic_rows.messages import READERS
+from cdc_assets.tables.record_form import declared
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:

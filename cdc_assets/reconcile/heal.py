@@ -19,8 +19,6 @@ import uuid
 from collections.abc import Sequence
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import catalogue_of
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.signals import collection, own_rows_condition, unsignalled
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
@@ -33,6 +31,8 @@ from cdc_assets.resources.databases.mariadb_capture import MariaDbSignals
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of
 from spark.specs import SilverSpec
 
 IN_SILVER = "silver"

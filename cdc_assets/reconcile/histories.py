@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import catalogue_of
-from cdc_assets.assets.silver import history_spec, silver_spec
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile.history_result import EITHER, HISTORY, SILVER, HistoryDifference, HistoryResult
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Veil
@@ -22,6 +20,8 @@ from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.tables.fold_specs import history_spec, silver_spec
+from cdc_assets.tables.record_form import catalogue_of
 from spark.delta.commits import Committed, Folded
 from spark.errors import SparkJobError
 

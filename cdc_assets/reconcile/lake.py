@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
+from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.volumetry.log_position import LogPosition
 from spark.delta.commits import Committed
 

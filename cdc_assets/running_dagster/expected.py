@@ -74,7 +74,7 @@ def definitions_of(sources: Iterable[BaseSource], gone: Iterable[str] = ()) -> E
     """Of these sources everything, of those called `gone` nothing."""
     import dagster as dg
 
-    from cdc_assets.assets.chain import build_source_defs
+    from cdc_assets.defs.chain import build_source_defs
     from cdc_assets.resources.platform import Platform
 
     declared = list(sources)

@@ -31,9 +31,9 @@ def offer_definitions(url: str) -> None:
     if not _is_embedded(home, url) or not definitions_news(home.loaded):
         return
     if named := settings.user_definitions():
-        from cdc_assets.code_location import build_code_location
+        from cdc_assets.defs.code_location import build_code_location
+        from cdc_assets.defs.user_definitions import merge_user_definitions
         from cdc_assets.registry.loader import load_sources
-        from cdc_assets.user_definitions import merge_user_definitions
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
     from cdc_assets.stack.adopted import remember

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS
+from cdc_assets.defs.sensors.auto_restart import evaluate
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
-from cdc_assets.sensors.auto_restart import evaluate
 from cdc_assets_tests.control.conftest import Cdc
 from cdc_assets_tests.mirroring.clusters import until
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cdc_assets.assets.columns import source_columns
-from cdc_assets.assets.silver import column_schema
+from cdc_assets.defs.assets.silver import column_schema
 from cdc_assets.resources.databases import open_database
+from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 

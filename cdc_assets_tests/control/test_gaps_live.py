@@ -14,9 +14,9 @@ import dagster as dg
 import pytest
 
 from cdc_assets import names
-from cdc_assets.assets.bronze import build_bronze_assets
-from cdc_assets.assets.silver import build_silver_assets
-from cdc_assets.checks.mirror import build_mirror_checks
+from cdc_assets.defs.assets.bronze import build_bronze_assets
+from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.defs.checks.mirror import build_mirror_checks
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform

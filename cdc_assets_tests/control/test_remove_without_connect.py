@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.assets.signal_table import ensure_signal_table
+from cdc_assets.apply.signal_table import ensure_signal_table
 from cdc_assets.registry.loader import load_source
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.live_source import NAME

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from cdc_assets.assets.connector import build_connector_asset
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.defs.assets.connector import build_connector_asset
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.references import SecretRef
 from cdc_assets.resources.platform import Platform

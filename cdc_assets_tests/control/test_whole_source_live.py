@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets import names
-from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.registry.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.control.conftest import Cdc

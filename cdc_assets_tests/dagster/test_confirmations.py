@@ -8,11 +8,11 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 import pytest
 
+from cdc_assets.defs.sensors.confirmations import confirmations
+from cdc_assets.defs.sensors.dropped_ticks import why_dropped
+from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor, read_news
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
-from cdc_assets.sensors.confirmations import confirmations
-from cdc_assets.sensors.dropped_ticks import why_dropped
-from cdc_assets.sensors.kafka_offsets import build_offsets_sensor, read_news
 from cdc_assets_tests.dagster.test_offsets_sensor import LINES, catch_up
 from cdc_assets_tests.fakes import FakeKafka
 

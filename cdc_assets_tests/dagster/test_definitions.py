@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 
@@ -144,7 +144,7 @@ def test_spark_and_registry_know_no_dagster() -> None:
     )
     output, _ = load_in_a_new_process(code)
     assert output.startswith("[] ")
-    assert "cdc_assets.assets" not in output
+    assert "cdc_assets.defs" not in output
     assert "cdc_assets.resources" not in output
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.assets.next_jobs import next_bronze, next_history, next_silver
 from cdc_assets.cli import app
 from cdc_assets.errors import NothingToRunError, TopicGapError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
+from cdc_assets.spark_jobs.next_jobs import next_bronze, next_history, next_silver
 from cdc_assets_tests.fakes import FakeKafka
 from spark.specs import BronzeSpec
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
+from cdc_assets.defs.sensors.recent_runs import failure_pauses
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
-from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
-from cdc_assets.sensors.recent_runs import failure_pauses
 from cdc_assets_tests.dagster.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 
@@ -140,7 +140,7 @@ def test_a_table_that_fails_does_not_hold_the_others_up(
 ) -> None:
     ended = fail_a_run(instance, "orders,lines", carried=("orders",))
     assert set(failure_pauses(instance, source, now=ended)) == {"lines"}
-    monkeypatch.setattr("cdc_assets.sensors.kafka_offsets.time.time", lambda: ended + 4)
+    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 4)
     assert tick(source, platform, instance)[0] == [{"orders"}]
-    monkeypatch.setattr("cdc_assets.sensors.kafka_offsets.time.time", lambda: ended + 6)
+    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)
     assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]

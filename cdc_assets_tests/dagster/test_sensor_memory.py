@@ -9,11 +9,11 @@ import dagster as dg
 import psutil
 import pytest
 
+from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources import platform_clients
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
-from cdc_assets.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets_tests.dagster.delta_logs import append_bronze, write_silver
 
 TABLES, WARM, TICKS = [f"kept{number:02}" for number in range(40)], 10, 40

@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.sensors.rows_schedule import build_rows_job
+from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
-from cdc_assets.sensors.rows_schedule import build_rows_job
-from cdc_assets.sensors.volumetry_schedule import build_volumetry_job
 
 SOURCE: dict[str, Any] = {
     "source": "feeds",

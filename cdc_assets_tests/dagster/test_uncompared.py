@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 import pytest
 
-from cdc_assets.checks import uncompared, volumetry
+from cdc_assets.defs.checks import uncompared, volumetry
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform

@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from cdc_assets.defs.user_definitions import merge_user_definitions
 from cdc_assets.errors import UserDefinitionsError
-from cdc_assets.user_definitions import merge_user_definitions
 
 ROOT = Path(__file__).parents[2]
 CITY, GOLD = dg.AssetKey(["silver", "world", "city"]), dg.AssetKey(["gold", "cities"])

@@ -17,10 +17,10 @@ from typing import Any
 
 from psycopg import sql
 
-from cdc_assets.assets.columns import source_columns
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.histories.play import SESSIONS, Player, kind_of
 from cdc_assets_tests.histories.snapshots import SIGNALS, restart, signal
 from cdc_assets_tests.live_source import LiveSource

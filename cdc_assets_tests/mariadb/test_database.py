@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight import fix, preflight
 from cdc_assets.registry.identifiers import TableId
@@ -18,6 +17,7 @@ from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.fakes import FakeKafka
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 from spark.errors import ColumnTypeError

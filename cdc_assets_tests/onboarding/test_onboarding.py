@@ -14,9 +14,9 @@ from cdc_assets.cli.onboard import onboard
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
+from cdc_assets.defs.jobs.onboarding import build_onboarding_jobs
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
-from cdc_assets.onboarding.jobs import build_onboarding_jobs
 from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.steps import snapshot

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from cdc_assets import names, settings
-from cdc_assets.assets.chain import build_source_defs
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.deployed import find_differing_keys
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.connectors.owner import refuse_write_of
+from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.errors import OwnerError
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source

@@ -19,14 +19,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import catalogue_of, record_form
-from cdc_assets.assets.silver import silver_spec
-from cdc_assets.checks.history import build_history_checks, history_key
+from cdc_assets.defs.checks.history import build_history_checks, history_key
 from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of, record_form
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 from spark.bronze import job as bronze

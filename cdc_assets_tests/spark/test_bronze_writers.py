@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Producer
 
 from cdc_assets import names
-from cdc_assets.assets.chain import build_source_defs
 from cdc_assets.backup import verify_backup
-from cdc_assets.checks.volumetry import check_key
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.delta_log import bronze_committed

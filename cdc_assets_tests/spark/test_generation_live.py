@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets import names
-from cdc_assets.assets.silver import build_silver_assets
-from cdc_assets.checks.schema import schema_result
 from cdc_assets.cli import app
+from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets.errors import TableFailuresError
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets_tests.live_source import LiveSource

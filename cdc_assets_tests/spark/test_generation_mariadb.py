@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets import names
-from cdc_assets.assets.silver import build_silver_assets
-from cdc_assets.checks.schema import schema_result
+from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.spark.lake import rows, values
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain

@@ -16,15 +16,15 @@ from confluent_kafka.admin import NewTopic
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from cdc_assets import names
-from cdc_assets.assets.bronze_append import append, look
-from cdc_assets.assets.record_form import catalogue_of
-from cdc_assets.assets.silver import silver_spec
+from cdc_assets.bronze.append import append, look
 from cdc_assets.ledger.balance import hops
 from cdc_assets.ledger.count import count_events, ledger_spec
 from cdc_assets.ledger.read import places, read_windows
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of
 from cdc_assets_tests.spark.lake import rows
 from cdc_assets_tests.spark.test_ledger import Made, sent
 from cdc_assets_tests.spark.topics import PATIENCE, Broker

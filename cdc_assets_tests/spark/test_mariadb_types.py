@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.assets.capturable import refuse_inexact
-from cdc_assets.assets.columns import source_columns
 from cdc_assets.errors import DatabaseError
+from cdc_assets.preflight.capturable import refuse_inexact
 from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.conversions import converted_leaves

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from cdc_assets import names
-from cdc_assets.assets.bronze_append import append, look
-from cdc_assets.assets.record_form import catalogue_of
-from cdc_assets.assets.silver import silver_spec
+from cdc_assets.bronze.append import append, look
 from cdc_assets.cli import app
 from cdc_assets.onboarding.work import declared_source
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mirroring.clusters import forget, until
 from cdc_assets_tests.onboarding.drive import cdc, ended, kill_at

@@ -126,7 +126,7 @@ def test_every_damage_is_found(chain: SmallChain) -> None:
 
 def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
     """An ALTER TABLE would otherwise wait for the snapshot's end, and all writers behind it; rows too long are refused."""
-    from cdc_assets.assets.silver import silver_spec
+    from cdc_assets.tables.fold_specs import silver_spec
     from spark.reconcile.row_text import RowText
 
     table, server = chain.source.table("rec__person"), chain.live.server

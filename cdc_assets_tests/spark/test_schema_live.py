@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.assets.columns import source_columns
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven

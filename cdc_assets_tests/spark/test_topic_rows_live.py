@@ -17,14 +17,14 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import declared, record_form
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import declared, record_form
 from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.topics import Broker
 from cdc_assets_tests.writers import at_work

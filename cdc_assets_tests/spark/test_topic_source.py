@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from confluent_kafka import Producer
 
-from cdc_assets.assets.chain import build_source_defs
+from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform

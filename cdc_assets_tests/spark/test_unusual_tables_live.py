@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets import names
-from cdc_assets.assets.partitions import publish_by_root
-from cdc_assets.checks.schema import schema_result
+from cdc_assets.apply.partitions import publish_by_root
+from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture

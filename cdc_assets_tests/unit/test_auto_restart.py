@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 
-from cdc_assets.checks.volumetry import _connector
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, Action, RestartState, decide
+from cdc_assets.defs.checks.volumetry import _connector
+from cdc_assets.defs.sensors import auto_restart
 from cdc_assets.errors import MissingAddressError
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.sensors import auto_restart
 
 
 def run(minutes: int, failed_at: range | set[int]) -> list[tuple[int, Action]]:

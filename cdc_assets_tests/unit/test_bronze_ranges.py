@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.assets.bronze_ranges import batches, pending_ranges, width
+from cdc_assets.bronze.ranges import batches, pending_ranges, width
 from cdc_assets.errors import TopicGapError
 from cdc_assets.resources.kafka import TopicState
 

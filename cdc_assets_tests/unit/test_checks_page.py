@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.assets.chain import build_source_defs
-from cdc_assets.checks.result import check_result
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.checks.result import check_result
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.runbook import runbook

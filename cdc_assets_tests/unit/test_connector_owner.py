@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.assets import bring
+from cdc_assets.apply import bring
 from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.errors import ConnectorFailedError, DatabaseError, OwnerError
 from cdc_assets.registry.models import BaseSource, Source

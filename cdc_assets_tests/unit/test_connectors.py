@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import not_listed
@@ -21,6 +20,7 @@ from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.states import ConnectorStatus
 from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable
+from cdc_assets.tables.fold_specs import silver_spec
 
 CANARY = "canary-3c1f"
 

@@ -13,9 +13,10 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from typer.testing import CliRunner
 
-from cdc_assets.assets.chain import build_source_defs
-from cdc_assets.checks.history import NAME, build_history_checks, history_key
 from cdc_assets.cli import app, reconcile
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.checks.history import NAME, build_history_checks, history_key
+from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
 from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
@@ -23,7 +24,6 @@ from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded
 from cdc_assets.resources.platform import Platform
-from cdc_assets.sensors.volumetry_schedule import build_volumetry_job
 from spark.delta.commits import Folded, TopicState, silver_metadata
 
 YAML = """\

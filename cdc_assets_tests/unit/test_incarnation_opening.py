@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import IncarnationError
-from cdc_assets.incarnation import opening
-from cdc_assets.incarnation.memory import Memory
+from cdc_assets.failover import opening
+from cdc_assets.failover.memory import Memory
 from cdc_assets.registry.models import Source
 
 SOURCE = Source.model_validate(

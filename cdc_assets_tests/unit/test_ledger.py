@@ -18,10 +18,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from cdc_assets import names
-from cdc_assets.assets.ledger import metadata_of
-from cdc_assets.checks import ledger as checks
-from cdc_assets.checks.ledger import ledger_keys, results
 from cdc_assets.cli import app
+from cdc_assets.defs.assets.ledger import metadata_of
+from cdc_assets.defs.checks import ledger as checks
+from cdc_assets.defs.checks.ledger import ledger_keys, results
 from cdc_assets.ledger import count
 from cdc_assets.ledger.count import compacted
 from cdc_assets.ledger.plot import png

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.checks.mirror import _metadata
+from cdc_assets.defs.checks.mirror import _metadata
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.mirroring.watch import MirrorState, mirror_states

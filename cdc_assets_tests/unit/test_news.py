@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.sensors.news import Request, TableNews, Waiting, decide
+from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
 
 TABLES = ("a", "b", "c", "d")
 news_lists = st.lists(

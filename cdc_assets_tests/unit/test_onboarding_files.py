@@ -9,9 +9,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from cdc_assets.defs.jobs.onboarding import build_onboarding_jobs
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
-from cdc_assets.onboarding.jobs import build_onboarding_jobs
 from cdc_assets.onboarding.registry_file import add_tables, remove_tables
 from cdc_assets.onboarding.route import ROUTES
 from cdc_assets.onboarding.state import Journal

@@ -22,8 +22,8 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.checks.preflight import preflight_result
 from cdc_assets.cli import app
+from cdc_assets.defs.checks.preflight import preflight_result
 from cdc_assets.preflight import Report, fix, preflight
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.unasked_source import UnaskedSource

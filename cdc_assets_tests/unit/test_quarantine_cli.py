@@ -12,8 +12,8 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from cdc_assets.checks.quarantine import evidence
 from cdc_assets.cli import app
+from cdc_assets.defs.checks.quarantine import evidence
 from cdc_assets.quarantine.held import held
 from cdc_assets.registry.loader import load_sources
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli import app, reconcile
+from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.errors import DatabaseError, MissingAddressError
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult
 

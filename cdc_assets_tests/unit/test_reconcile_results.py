@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import typer
 
-from cdc_assets.checks.evidence import of_reconciliation
 from cdc_assets.cli.reconcile import _share
+from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil

@@ -8,11 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import declared, record_form
-from cdc_assets.assets.silver import silver_spec
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import declared, record_form
 from spark.specs import Column
 
 GOOD = """\

@@ -8,10 +8,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets import names
-from cdc_assets.assets.chain import build_source_defs
-from cdc_assets.assets.record_form import catalogue_of
-from cdc_assets.assets.silver import silver_spec
-from cdc_assets.checks.flow import has_flow_check, severity_of
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.checks.flow import has_flow_check, severity_of
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
 from cdc_assets.onboarding.work import declared_source
 from cdc_assets.registry.errors import RegistryError
@@ -21,6 +19,8 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.stack import plan
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of
 from cdc_assets.volumetry.flow import Flow
 
 ORACLE = """

@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
+from cdc_assets.defs.sensors.kafka_offsets import read_news
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.platform_clients import PlatformClients
-from cdc_assets.sensors.kafka_offsets import read_news
 from cdc_assets.volumetry.chain_status import chain_status
 from cdc_assets_tests.dagster.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.assets.record_form import declared
 from cdc_assets.errors import DatabaseError
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
 from cdc_assets.registry.declared_table import DeclaredTable
@@ -15,6 +14,7 @@ from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
+from cdc_assets.tables.record_form import declared
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import Work

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cdc_assets import names
-from cdc_assets.assets.capturable import refuse_inexact
 from cdc_assets.connectors.capture import listed
 from cdc_assets.connectors.signals import unsignalled
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.preflight.capturable import refuse_inexact
 
 
 def run(work: Work) -> Facts:

@@ -1,0 +1,1 @@
+"""What bronze reads next, and the appends that read it."""

@@ -1,0 +1,1 @@
+"""What Dagster sees: assets, checks, sensors, schedules and jobs. No other folder makes them; nothing else needs what is here."""

@@ -1,0 +1,59 @@
+"""The backup assets: what is new in bronze, copied to the source's object store with a manifest per batch."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.bronze.copies import take_out_copies
+from cdc_assets.defs.assets.each_table import each_table, selected_tables
+from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
+
+if TYPE_CHECKING:
+    from cdc_assets.backup import BackupResult
+
+
+def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source; the source declares where to."""
+    if source.backup is None:
+        raise ValueError(f"source {source.name} declares no backup")
+    config = source.backup.store
+
+    @dg.multi_asset(
+        specs=[table_spec("backup", source, table) for table in source.tables],
+        name=names.op_name("backup", source),
+        can_subset=True,
+    )
+    def backup(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        from cdc_assets.backup import backup_table
+
+        store = platform.store(config)
+        take_out_copies(platform, source, context.log.warning)
+
+        def copy(table: Table) -> "BackupResult":
+            with table_lock("backup", source.name, names.table_name(table)):
+                return backup_table(
+                    store,
+                    source=source.name,
+                    table=names.table_name(table),
+                    bronze_path=names.bronze_path(platform.lake, source),
+                )
+
+        for table, result in each_table("backup", selected_tables(context, "backup", source), copy, workers=2):
+            yield dg.MaterializeResult(
+                asset_key=dg.AssetKey(names.asset_key("backup", source, table)),
+                metadata={
+                    "dagster/row_count": result.records_total,
+                    "cdc/records_copied": result.records,
+                    "cdc/objects_written": result.objects,
+                    "cdc/bytes_written": result.bytes,
+                    "cdc/manifests_written": result.manifests,
+                    "cdc/seconds": round(result.seconds, 3),
+                },
+            )
+
+    return backup

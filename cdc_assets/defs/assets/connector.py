@@ -1,0 +1,59 @@
+"""The connector asset: declared config in, a connector with every task running out; nothing else is touched.
+
+Of a source that git deploys, it is looked at only: absent or not running fails, what differs is told.
+"""
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.apply.partitions import publish_by_root
+from cdc_assets.apply.signal_table import ensure_signal_table
+from cdc_assets.apply.whole_source import refuse_source
+from cdc_assets.connectors.apply import bring_connector
+from cdc_assets.connectors.capture import capture_config, not_listed
+from cdc_assets.connectors.difference import difference_of
+from cdc_assets.connectors.owner import COMMIT
+from cdc_assets.defs.assets.connector_metadata import of_applied, of_difference, of_status
+from cdc_assets.defs.assets.specs import connector_spec
+from cdc_assets.failover.epochs import as_declared
+from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.resources.platform import Platform
+
+
+def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
+    """One asset per source."""
+
+    @dg.multi_asset(specs=[connector_spec(source)], name=names.op_name("connector", source), can_subset=False)
+    def connector(context: dg.AssetExecutionContext, platform: Platform) -> dg.MaterializeResult:
+        connect, config = platform.core_connect(), capture_config(source)
+        lines = difference_of(connect, source, config).lines()
+        for line in lines:
+            context.log.info("%s", line)
+        epochs = as_declared(platform, source, context.log.warning) if isinstance(source, Source) else {}
+        refuse_source(platform, source)
+        if unsignalled := ensure_signal_table(source):
+            context.log.warning("%s", unsignalled)
+        late = not_listed(source, connect.config(config["name"]))
+        parted = publish_by_root(source)
+        applied = bring_connector(connect, source, config)
+        context.log.info("%s: %s", applied.name, applied.summary)
+        if applied.changed_keys and not applied.written:
+            context.log.warning("%s is managed_by: gitops and not written from here: %s", applied.name, COMMIT)
+        if parted:
+            context.log.warning("%s", parted)
+        if late and applied.written:
+            # A running connector takes no snapshot of what is added to its list.
+            context.log.warning(
+                "only changes of %s come from now on; for the rows too: cdc onboard %s %s", late, source.name, late
+            )
+        result = of_applied(source, applied) | of_difference(lines) | of_status(connect.url, applied.status)
+        result |= {
+            **names.capture_names(source),
+            "cdc/tables": len(source.tables),
+            "cdc/tables_to_onboard": late or "none",
+            "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,
+            **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
+        }
+        return dg.MaterializeResult(metadata=result)
+
+    return connector

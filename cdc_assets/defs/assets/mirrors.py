@@ -1,0 +1,79 @@
+"""The mirror assets: MirrorMaker 2 runs as declared, and what the source had committed is in the lake's cluster.
+
+Materializing waits until a marker written into the source's log, and with it everything committed before
+(an initial snapshot included), has come through Debezium and MirrorMaker 2. So a run of the whole chain ends
+complete without sensor or daemon.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.apply.whole_source import refuse_source
+from cdc_assets.connectors.apply import bring_connector
+from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.defs.assets.connector_metadata import of_applied, of_status
+from cdc_assets.defs.assets.each_table import each_table, selected_tables
+from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.topics import topic_metadata
+from cdc_assets.errors import MirrorError
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import carry_to_lake, mirrored_up_to
+
+_TOPIC_DEADLINE_SECONDS = 120.0
+# An initial snapshot of large tables goes through here as well.
+_CARRY_DEADLINE_SECONDS = 3600.0
+
+
+def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source: they share one MirrorSourceConnector."""
+
+    @dg.multi_asset(
+        specs=[table_spec("mirror", source, table) for table in source.tables],
+        name=names.op_name("mirror", source),
+        can_subset=True,
+    )
+    def mirror(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        lake, connect = platform.lake_kafka(), platform.lake_connect()
+        tables = selected_tables(context, "mirror", source)
+        _refuse_absent(platform, source, tables)
+        refuse_source(platform, source)
+        applied = bring_connector(connect, source, mirror_config(source))
+        context.log.info("%s: %s (managed_by: %s)", applied.name, applied.summary, source.managed_by)
+
+        def appear(table: Table) -> TopicState:
+            return lake.await_state(names.mirrored_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
+
+        started = time.monotonic()
+        reached = carry_to_lake(platform, source, deadline=_CARRY_DEADLINE_SECONDS)
+        seconds = time.monotonic() - started
+        at = mirrored_up_to(connect, applied.name)
+        shared = {
+            "cdc/connector": applied.name,
+            **of_applied(source, applied),
+            "cdc/source_lsn_reached": reached.lsn,
+            "cdc/seconds": round(seconds, 3),
+            **of_status(connect.url, applied.status),
+        }
+        for table, state in each_table("mirror", tables, appear):
+            origin = names.topic(source, table)
+            copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
+            yield dg.MaterializeResult(
+                asset_key=dg.AssetKey(names.asset_key("mirror", source, table)),
+                metadata=topic_metadata(state) | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)},
+            )
+
+    return mirror
+
+
+def _refuse_absent(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> None:
+    """MirrorMaker has no task until it finds a topic, and would be waited for in vain."""
+    core, wanted = platform.core_kafka(), {names.topic(source, table): table for table in tables}
+    absent = sorted(wanted.keys() - core.states(list(wanted)).keys())
+    if absent:
+        of = ", ".join("/".join(names.asset_key("topic", source, wanted[topic])) for topic in absent)
+        raise MirrorError(f"topic {', '.join(absent)} is not on the core cluster at {core.bootstrap}: materialize {of} first")

@@ -1,0 +1,135 @@
+"""The silver assets: each table's current state, folded from what bronze has committed.
+
+All tables of the step are worked at the same time, each in a Spark Connect session of its own. Column types
+come from the source's catalogue, one query for all tables; when the source cannot be asked, silver waits, since
+a guess about types would be a guess about data. A source of topics declares them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.bronze.copies import take_out_copies
+from cdc_assets.defs.assets.each_table import each_table, selected_tables
+from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.delta_log import bronze_committed, silver_rows
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.schema_ledger import ledger_of
+from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.tables.columns import source_columns
+from cdc_assets.tables.fold_specs import history_spec, last_known_table, silver_spec
+from cdc_assets.tables.record_form import catalogue_of
+from spark.specs import Column, JobResult
+
+
+def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source."""
+
+    @dg.multi_asset(
+        specs=[table_spec("silver", source, table) for table in source.tables],
+        name=names.op_name("silver", source),
+        can_subset=True,
+    )
+    def silver(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        from spark.history import job as history_job
+        from spark.silver import job as silver_job
+
+        tables = selected_tables(context, "silver", source)
+        take_out_copies(platform, source, context.log.warning)
+        # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
+        committed = bronze_committed(names.bronze_path(platform.lake, source))
+        catalogue = dict(catalogue_of(platform, source, tables))
+        for table in tables:
+            if table.id not in catalogue and (gone := last_known_table(platform.lake, source, table)):
+                catalogue[table.id] = gone
+                context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
+
+        def fold(table: Table) -> "tuple[JobResult, JobResult | None] | None":
+            if table.id not in catalogue:
+                raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
+            if committed is None:
+                return None
+            with table_lock("silver", source.name, names.table_name(table)):
+                spec = silver_spec(platform.lake, source, table, catalogue[table.id])
+                spec = replace(spec, folded_limit=committed.version)
+                result = platform.spark().run(silver_job.run, spec)
+                if table.history != "scd2":
+                    return result, None
+                return result, platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
+
+        for table, results in each_table("silver", tables, fold):
+            if results is None:
+                context.log.info("%s: bronze holds nothing yet", table.name)
+                continue
+            result, versions = results
+            metadata = _metadata(platform.lake, source, table, catalogue[table.id], result)
+            yield dg.MaterializeResult(
+                asset_key=dg.AssetKey(names.asset_key("silver", source, table)),
+                metadata=metadata | (_of_history(platform.lake, source, table, versions) if versions else {}),
+            )
+
+    return silver
+
+
+def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) -> dict[str, Any]:
+    path = names.history_path(lake, source, table)
+    return {
+        "cdc/history_uri": path,
+        "cdc/history_versions": silver_rows(path) or 0,
+        "cdc/history_delta_version": -1 if result.version is None else result.version,
+        "cdc/history_versions_added": result.rows_inserted,
+        "cdc/history_versions_changed": result.rows_updated + result.rows_deleted,
+        "cdc/history_keys_folded_again": result.detail.get("refolded_keys", 0),
+        "cdc/history_seconds": round(result.seconds, 3),
+    }
+
+
+def _keys(table: Table, found: CatalogueTable) -> str:
+    if table.without_key == "multiset":
+        return "none: rows are known by all of their values"
+    return ", ".join(table.keys or found.primary_key) or "none: appended"
+
+
+def column_schema(columns: Sequence[Column], found: CatalogueTable) -> dg.TableSchema:
+    """The columns with the comments that the source's database has of them."""
+    comments = {column.name: column.comment or None for column in found.columns}
+    return dg.TableSchema(
+        [
+            dg.TableColumn(c.name, c.source_type, comments.get(c.name), dg.TableColumnConstraints(nullable=c.nullable))
+            for c in columns
+        ]
+    )
+
+
+def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
+    bronze = dg.AssetKey(names.asset_key("bronze", source, table))
+    path = names.silver_path(lake, source, table)
+    ledger = ledger_of(path)
+    # As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out.
+    columns = ledger.columns if ledger else source_columns(source, table, found)
+    return {
+        "dagster/row_count": silver_rows(path) or 0,
+        "dagster/column_schema": column_schema(columns, found),
+        "dagster/column_lineage": dg.TableColumnLineage(
+            {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}
+        ),
+        "cdc/delta_version": -1 if result.version is None else result.version,
+        "cdc/events_folded": result.rows_read,
+        "cdc/rows_inserted": result.rows_inserted,
+        "cdc/rows_updated": result.rows_updated,
+        "cdc/rows_deleted": result.rows_deleted,
+        "cdc/records_quarantined": result.detail.get("quarantined", 0),
+        "cdc/late_events": result.detail.get("late_events", 0),
+        "cdc/keys_folded_again": result.detail.get("refolded_keys", 0),
+        "cdc/positions_remembered": result.detail.get("positions_remembered", 0),
+        "cdc/events_by_op": dg.MetadataValue.json(dict(result.by_op)),
+        "cdc/keys": _keys(table, found),
+        "cdc/seconds": round(result.seconds, 3),
+        "cdc/events_per_second": round(result.rows_read / result.seconds) if result.seconds else 0,
+    }

@@ -1,0 +1,87 @@
+"""The topic assets: each table's topic exists as declared, and is seen: identity, offsets, retention.
+
+Of a source that git deploys (KafkaTopic) it is looked at only: absent fails, what differs is told.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.connectors.owner import COMMIT
+from cdc_assets.connectors.records import retention_ms
+from cdc_assets.defs.assets.each_table import each_table, selected_tables
+from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.errors import OwnerError
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.durations import format_duration
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.resources.kafka import KafkaCluster, TopicState
+from cdc_assets.resources.platform import Platform
+
+_TOPIC_DEADLINE_SECONDS = 30.0
+
+
+def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source."""
+
+    @dg.multi_asset(
+        specs=[table_spec("topic", source, table) for table in source.tables],
+        name=names.op_name("topic", source),
+        can_subset=True,
+    )
+    def topic(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
+
+        def ensure(table: Table) -> tuple[TopicState, str]:
+            name = names.topic(source, table)
+            if isinstance(source, CapturedSource):  # a topic of others is theirs to make and to keep
+                if source.managed_by == "gitops":
+                    return _topic_of_git(cluster, source, name)
+                cluster.ensure_topic(
+                    name,
+                    partitions=source.topics.partitions,
+                    retention_ms=int(retention_ms(source)),
+                    replication_factor=source.topics.replication_factor,
+                )
+            return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS), ""
+
+        for table, (state, differs) in each_table("topic", selected_tables(context, "topic", source), ensure):
+            if differs:
+                context.log.warning("topic %s: %s; managed_by: gitops, nothing was written; %s", state.name, differs, COMMIT)
+            yield dg.MaterializeResult(
+                asset_key=dg.AssetKey(names.asset_key("topic", source, table)),
+                metadata={**topic_metadata(state), **_retention(source), **({"cdc/differs": differs} if differs else {})},
+            )
+
+    return topic
+
+
+def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> tuple[TopicState, str]:
+    """The topic, and what of it is not as declared.
+
+    Raises:
+        OwnerError: it is not there; whoever made it from here would take it from the operator.
+    """
+    state = cluster.states([name]).get(name)
+    if state is None:
+        raise OwnerError(f"topic {name} is not at {cluster.bootstrap}, and is managed_by: gitops, nothing was written; {COMMIT}")
+    config, wanted = cluster.topic_config(name), {"cleanup.policy": "delete", "retention.ms": retention_ms(source)}
+    found = [f"{key} is {config[key]}, declared is {value}" for key, value in wanted.items() if config[key] != value]
+    if len(state.ranges) != source.topics.partitions:
+        found.append(f"it has {quantity(len(state.ranges), 'partition')}, declared is {source.topics.partitions}")
+    return state, "; ".join(found)
+
+
+def _retention(source: BaseSource) -> dict[str, str]:
+    return {"cdc/retention": format_duration(source.topics.retention)} if source.is_captured else {}
+
+
+def topic_metadata(state: TopicState) -> dict[str, Any]:
+    """Identity and offsets of a topic. Offsets only: the number of records is for the volumetry checks to count."""
+    return {
+        "cdc/topic_id": state.topic_id,
+        "cdc/partitions": len(state.ranges),
+        "cdc/offsets": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(state.ranges.items())}),
+    }

@@ -1,0 +1,72 @@
+"""Puts the links of a source's chains together: the only file that knows their order.
+
+connector → topic → mirror → bronze → silver → ledger, and bronze → backup. A source of topics has no connector, and no mirror
+where its topics are on the lake's own cluster; one whose database is not asked for columns has them declared.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.defs.assets.backup import build_backup_assets
+from cdc_assets.defs.assets.bronze import build_bronze_assets
+from cdc_assets.defs.assets.connector import build_connector_asset
+from cdc_assets.defs.assets.ledger import build_ledger_assets
+from cdc_assets.defs.assets.mirrors import build_mirror_assets
+from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.defs.assets.topics import build_topic_assets
+from cdc_assets.defs.checks.flow import build_flow_check, has_flow_check
+from cdc_assets.defs.checks.history import build_history_checks, tables_with_history
+from cdc_assets.defs.checks.ledger import build_ledger_checks
+from cdc_assets.defs.checks.mirror import build_mirror_checks
+from cdc_assets.defs.checks.preflight import build_preflight_check
+from cdc_assets.defs.checks.quarantine import build_quarantine_checks
+from cdc_assets.defs.checks.rows import build_rows_checks, has_rows_check
+from cdc_assets.defs.checks.volumetry import build_volumetry_checks
+from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
+from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
+from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
+from cdc_assets.defs.sensors.rows_schedule import build_rows_job, build_rows_schedule
+from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
+from cdc_assets.registry.models import BaseSource, CapturedSource
+
+
+def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg.Definitions:
+    """The asset chains, checks, sensor and schedule of one source; `declared_in` is the file or folder that declares it."""
+    chain = [build_connector_asset(source)] if isinstance(source, CapturedSource) else []
+    chain.append(build_topic_assets(source))
+    if names.is_mirrored(source):
+        chain.append(build_mirror_assets(source))
+    chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
+    if source.backup is not None:
+        chain.append(build_backup_assets(source))
+    checks = [*build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
+    sensors = [build_offsets_sensor(source, declared_in)]
+    if isinstance(source, CapturedSource):
+        checks.append(build_preflight_check(source))
+    if declared_names([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
+        sensors.append(build_restart_sensor(source))
+    if has_flow_check(source):
+        checks.append(build_flow_check(source))
+    if names.is_mirrored(source):
+        checks.append(build_mirror_checks(source))
+    if tables_with_history(source):
+        checks.append(build_history_checks(source))
+    job, ledger = build_volumetry_job(source), build_ledger_job(source)
+    jobs = [job, ledger]
+    schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]
+    if has_rows_check(source):
+        checks.append(build_rows_checks(source))
+        jobs.append(rows := build_rows_job(source))
+        schedules.append(build_rows_schedule(source, rows))
+    return dg.Definitions(
+        assets=chain,
+        asset_checks=checks,
+        jobs=jobs,
+        sensors=sensors,
+        schedules=schedules,
+    )

@@ -1,0 +1,105 @@
+"""The check `events_flow` of a connector: it runs, and what changes at the source becomes events."""
+
+from typing import Any, TypeGuard
+
+import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from cdc_assets import names
+from cdc_assets.defs.checks.evidence import of_error
+from cdc_assets.defs.checks.result import check_result
+from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Source
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.binlog_witness import BinlogWitness
+from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
+from cdc_assets.volumetry.postgresql_witness import PostgresWitness
+
+NAME = "events_flow"
+BASELINE = "cdc/baseline"
+_LOOK_BACK = 5
+
+
+def has_flow_check(source: BaseSource) -> TypeGuard[CapturedSource]:
+    """Whether the source can be asked what has changed: PostgreSQL by its counters, MariaDB and MySQL by their binlog."""
+    return isinstance(source, CapturedSource) and isinstance(source.database, Database | MariaDb | MySql)
+
+
+def flow_key(source: CapturedSource) -> dg.AssetCheckKey:
+    """The check's key."""
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
+
+
+def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
+    """One check per source."""
+    key = flow_key(source)
+
+    @dg.asset_check(
+        asset=key.asset_key,
+        name=NAME,
+        blocking=True,
+        description="Every table that changes at the source is captured and has events. The source says itself what changes.",
+    )
+    def events_flow(context: dg.AssetCheckExecutionContext, platform: Platform) -> dg.AssetCheckResult:
+        found = _measured(context, platform, source)
+        return check_result(key, *of_flow(found), severity=severity_of(source, found))
+
+    return events_flow
+
+
+def severity_of(source: CapturedSource, found: Flow | CdcAssetsError) -> dg.AssetCheckSeverity:
+    """A chain of declared columns needs nothing of its database itself: that nobody here can ask it warns, as in `preflight`."""
+    unasked = not isinstance(source, Source) and isinstance(found, (DatabaseError, MissingSecretError))
+    return dg.AssetCheckSeverity.WARN if unasked else dg.AssetCheckSeverity.ERROR
+
+
+def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source: CapturedSource) -> Flow | CdcAssetsError:
+    try:
+        return measure_flow(
+            source,
+            witness=_witness(source),
+            core=platform.core_kafka(),
+            connect=platform.core_connect(),
+            previous=_baseline(context.instance, flow_key(source)),
+        )
+    except CdcAssetsError as error:
+        return error
+
+
+def _witness(source: CapturedSource) -> Witness:
+    if isinstance(source.database, MariaDb | MySql):
+        return BinlogWitness(source.database)
+    assert isinstance(source.database, Database)
+    return PostgresWitness(source.database)
+
+
+def _baseline(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Any:
+    """Of the last check that passed: a silent table stays silent until an event of it comes."""
+    passed = {AssetCheckExecutionRecordStatus.SUCCEEDED}
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=_LOOK_BACK, status=passed):
+        if record.evaluation is not None and BASELINE in record.evaluation.metadata:
+            return record.evaluation.metadata[BASELINE].value
+    return None
+
+
+def of_flow(found: Flow | CdcAssetsError) -> tuple[bool, str, dict[str, Any]]:
+    """Passed or not, in words, and the figures."""
+    if isinstance(found, CdcAssetsError):
+        return of_error(found)
+    metadata: dict[str, Any] = {
+        "cdc/changes_at_source": dg.MetadataValue.json(found.changes),
+        "cdc/events_since": dg.MetadataValue.json(found.events),
+        BASELINE: dg.MetadataValue.json(found.baseline),
+    }
+    if found.unread:
+        metadata["cdc/not_read"] = found.unread
+    if found.silent:
+        return False, "; ".join(f"{table}: {why}" for table, why in sorted(found.silent.items())), metadata
+    moved = {name for name, changes in found.changes.items() if changes > 0} | {
+        name for name, seen in found.events.items() if seen
+    }
+    told = f"{len(moved)} of {quantity(len(found.events), 'table')} changed at the source since the last check; none is silent"
+    return True, told + (f"; {found.unread}" if found.unread else ""), metadata

@@ -1,0 +1,70 @@
+"""The quarantine check of silver: how many records could not be folded, the oldest, and how many rows are in doubt for it.
+
+A row is in doubt while a record of its key is in quarantine and nothing later says all of the row: silver then shows
+what it was without that record.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.defs.checks.result import check_result
+from cdc_assets.quantity import quantity
+from cdc_assets.quarantine.held import Held, held
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.platform import Platform
+
+NAME = "quarantine_empty"
+
+
+def quarantine_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
+    """The key of the table's check."""
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME)
+
+
+def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
+    """One subsettable step for all tables of the source."""
+    specs = [
+        dg.AssetCheckSpec(
+            NAME,
+            asset=quarantine_key(source, table).asset_key,
+            description="No record of the table is in quarantine.",
+            blocking=True,
+        )
+        for table in source.tables
+    ]
+
+    @dg.multi_asset_check(name=names.op_name("quarantine", source), specs=specs, can_subset=True)
+    def quarantine(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+        for table in source.tables:
+            key = quarantine_key(source, table)
+            if key not in context.selected_asset_check_keys:
+                continue
+            yield check_result(key, *evidence(source, table, held(platform.lake, source, table)))
+
+    return quarantine
+
+
+def evidence(source: BaseSource, table: Table, records: list[Held]) -> tuple[bool, str, dict[str, Any]]:
+    """Whether the quarantine is empty, in words, and the figures."""
+    if not records:
+        return True, "no record is in quarantine", {"cdc/quarantined": 0}
+    oldest = min(records, key=lambda h: h.facts["first_seen"])
+    doubtful = [h for h in records if h.facts["superseded_by"] is None]
+    rows = {h.facts["row_key"] for h in doubtful if h.facts["row_key"] is not None}
+    unknown = sum(h.facts["row_key"] is None for h in records)
+    place = f"{source.name}/{names.table_name(table)}"
+    metadata = {
+        "cdc/quarantined": len(records),
+        "cdc/oldest": str(oldest.facts["first_seen"]),
+        "cdc/rows_in_doubt": len(rows),
+        "cdc/records_of_unknown_rows": unknown,
+        "cdc/by_class": dg.MetadataValue.json(dict(Counter(h.facts["error_class"] for h in records))),
+        "cdc/first_message": oldest.facts["message"],
+    }
+    since = f"{oldest.facts['first_seen']:%Y-%m-%d %H:%M}"
+    text = f"{quantity(len(records), 'record')} in quarantine since {since}, {quantity(len(rows), 'row')} in doubt"
+    return False, f"{text}: cdc quarantine list {place}", metadata

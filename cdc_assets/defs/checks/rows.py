@@ -1,0 +1,73 @@
+"""The check `reconciled` of sources that are compared in two steps: on a rhythm of its own, since all rows travel each time."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.defs.checks import evidence
+from cdc_assets.defs.checks.result import check_result
+from cdc_assets.reconcile import unmended
+from cdc_assets.reconcile.any_source import compare_rows
+from cdc_assets.reconcile.slices import Share, share_at
+from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.resources.platform import Platform
+
+NAME = "reconciled"
+_DESCRIPTION = "Every row of silver = the source's row, in two steps. Suspects are read again until confirmed or cleared."
+
+
+def has_rows_check(source: BaseSource) -> bool:
+    """Whether the rows of a source without an exact moment are compared on a rhythm (`reconciliation: {every: ...}`)."""
+    return not isinstance(source, Source) and source.reconciliation.every is not None
+
+
+def rows_keys(source: BaseSource) -> list[dg.AssetCheckKey]:
+    """One per table."""
+    return [dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME) for table in source.tables]
+
+
+def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
+    """One subsettable step for all tables of the source."""
+    by_key = dict(zip(rows_keys(source), source.tables, strict=True))
+    specs = [
+        dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTION, blocking=_fails(source, table))
+        for key, table in by_key.items()
+    ]
+
+    @dg.multi_asset_check(name=names.op_name("rows", source), specs=specs, can_subset=True)
+    def rows(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+        wanted = {key: table for key, table in by_key.items() if key in context.selected_asset_check_keys}
+        shares = _shares(source, list(wanted.values()))
+        found = compare_rows(platform, source, list(wanted.values()), slices=shares)
+        by_name = {names.table_name(table): table for table in wanted.values()}
+        found = unmended.with_earlier(
+            source.name,
+            shares,
+            found,
+            lambda name, part: compare_rows(platform, source, [by_name[name]], slices={name: part})[name],
+        )
+        for key, table in wanted.items():
+            severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN
+            values = source.reconciliation_of(table).show == "values"
+            told = evidence.of_reconciliation(found[names.table_name(table)], values=values)
+            yield check_result(key, *told, severity=severity)
+
+    return rows
+
+
+def _fails(source: BaseSource, table: Table) -> bool:
+    return source.reconciliation_of(table).on_difference == "fail"
+
+
+def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
+    """Only where they are declared: a share bounds what is held and looked into, not what is read."""
+    every = source.reconciliation.every
+    assert every is not None
+    found = {}
+    for table in tables:
+        wanted = source.reconciliation_of(table)
+        if "shares" in wanted.model_fields_set:
+            found[names.table_name(table)] = share_at(wanted.shares, every=every.total_seconds(), now=time.time())
+    return found

@@ -1,0 +1,75 @@
+"""The check `schema` of a silver table: which schema it has since when, and whether rows wait for a value.
+
+It warns and never fails a run: a change by the table's policy is no fault. It warns as long as a column that was added
+with a default that the catalogue no longer tells has NULLs in rows from before, and as long as rows are left of a table that
+was dropped and made again.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.defs.checks.result import check_result
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
+from spark.schema.ledger import Ledger, diff
+
+NAME = "schema"
+WARN = dg.AssetCheckSeverity.WARN
+DESCRIPTION = "The table's schema and when it changed; warns while older rows lack a value that the source may have."
+
+
+def schema_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
+    """The check's key for one table."""
+    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME)
+
+
+def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckResult:
+    """From the ledger in the table."""
+    path, key = names.silver_path(lake, source, table), schema_key(source, table)
+    ledger = ledger_of(path)
+    if ledger is None or not ledger.history:
+        return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
+    last = ledger.history[-1]
+    waiting = {c: n for c, after in ledger.unfilled().items() if (n := rows_without_value(path, c, after)) != 0}
+    renewals = ledger.renewals()
+    old = rows_up_to(path, renewals[-1]) if renewals else 0
+    if old != 0:
+        what = _what_remains(ledger, "some rows" if old is None else f"at least {quantity(old, 'row')}")
+    elif waiting:
+        said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
+        what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
+    else:
+        what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
+    return check_result(key, not waiting and old == 0, what, _metadata(ledger), severity=WARN)
+
+
+def _what_remains(ledger: Ledger, rows: str) -> str:
+    """What became of the table at last, and how many rows are from before."""
+    newest = [c for entry in ledger.history for c in entry.changes if c.kind in ("drop_table", "drop_partition")][-1]
+    if newest.kind == "drop_table":
+        return (
+            f"the table was dropped and made again at the source, and {rows} of the one before stayed: have Debezium read it "
+            "whole (docs/schema-changes.md), or declare drop_table: ignore"
+        )
+    return (
+        f"{newest.was} of the table: dropped, detached, truncated or rewritten at the source, which no event tells of; cdc "
+        f"reconcile tells whether rows of theirs are left ({rows} may be): to take them away, have Debezium read the table whole "
+        "(docs/schema-changes.md)"
+    )
+
+
+def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:
+    last = ledger.history[-1]
+    shown = "\n".join(
+        f"**{entry.version}** {entry.at}, after {entry.after or 'the start'}\n```\n{chr(10).join(diff(entry))}\n```"
+        for entry in reversed(ledger.history)
+    )
+    return {
+        "cdc/schema_version": dg.MetadataValue.int(last.version),
+        "cdc/schema_since": dg.MetadataValue.text(last.at),
+        "cdc/schema_after_position": dg.MetadataValue.text(last.after),
+        "cdc/schema_changes": dg.MetadataValue.md(shown),
+    }

@@ -1,0 +1,1 @@
+"""Jobs over all sources, and the onboarding as a job per route."""

@@ -1,0 +1,180 @@
+"""One sensor per source: last stable offsets of all its mirrored topics against what the lake has.
+
+One AdminClient call and a few reads of Delta logs per tick, no JVM. Runs are requested without a run key: Dagster
+would drop a repeated key even if its run failed (dagster-io/dagster#7130); runs under way are looked up instead.
+After failed runs the sensor waits longer each time, so that a lasting fault does not start a run per tick.
+"""
+
+import json
+import time
+from pathlib import Path
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.bronze.ranges import pending_ranges, width
+from cdc_assets.defs.sensors.confirmations import confirmations
+from cdc_assets.defs.sensors.news import TableNews, Waiting, decide
+from cdc_assets.defs.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.changed import change_of
+from cdc_assets.registry.digest import digest
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import bronze_committed, silver_committed
+from cdc_assets.resources.platform import Platform
+
+_TICK_SECONDS = 5
+TABLES_TAG = "cdc/tables"
+
+
+def sensor_name(source: BaseSource) -> str:
+    """The name of the source's offsets sensor."""
+    return f"offsets_{source.name}"
+
+
+def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) -> dg.SensorDefinition:
+    """Requests bronze, silver and backup of the tables that have news; tells when `declared_in` says something else by now."""
+    loaded = digest(source)
+    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    targets = dg.AssetSelection.assets(
+        *(dg.AssetKey(names.asset_key(layer, source, table)) for layer in layers for table in source.tables)
+    )
+
+    @dg.sensor(
+        name=sensor_name(source),
+        target=targets,
+        minimum_interval_seconds=_TICK_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        tags={SOURCE_TAG: source.name, DIGEST_TAG: loaded},
+        description=f"Last stable offsets of {quantity(len(source.tables), 'mirrored topic')} against what the lake has.",
+    )
+    def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
+        now = time.time()
+        try:
+            news, problems = read_news(context.instance, platform, source)
+        except CdcAssetsError as error:
+            return dg.SkipReason(str(error))
+        for problem in problems:
+            context.log.warning(problem)
+        busy = busy_tables(context.instance, source)
+        pauses = failure_pauses(context.instance, source, now=now)
+        paused = {table: pause for table, pause in pauses.items() if pause > 0}
+        changed = change_of(source.name, loaded, declared_in) if declared_in else ""
+        requests, waiting = decide(
+            news,
+            busy=busy | paused.keys(),
+            waiting=_from_cursor(context.cursor),
+            now=now,
+            min_records=source.batching.min_records,
+            max_delay=source.batching.max_delay.total_seconds(),
+            max_records=source.batching.max_records,
+            alone=frozenset(pauses),
+        )
+        run_requests = [
+            dg.RunRequest(
+                asset_selection=[
+                    dg.AssetKey(names.asset_key(layer, source, source.table(table)))
+                    for layer in layers
+                    for table in request.tables
+                ],
+                asset_check_keys=[],
+                tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
+            )
+            for request in requests
+        ]
+        return dg.SensorResult(
+            run_requests=run_requests,
+            asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
+            skip_reason=None if run_requests else "; ".join(filter(None, (_why_nothing(news, busy, paused, problems), changed))),
+            cursor=json.dumps({"waiting_since": dict(waiting.since)}),
+        )
+
+    return offsets
+
+
+def _why_nothing(news: list[TableNews], busy: frozenset[str], paused: dict[str, float], problems: list[str]) -> str:
+    if problems:
+        return "; ".join(problems)
+    if paused:
+        return ", ".join(f"{table} failed, again in {pause:.0f} s" for table, pause in sorted(paused.items()))
+    waiting = sorted(n.table for n in news if n.waiting)
+    if not waiting:
+        return f"nothing new in {quantity(len(news), 'topic')}"
+    return f"{', '.join(sorted(busy)) or 'no table'} in a run, waiting: {', '.join(waiting)}"
+
+
+def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSource) -> tuple[list[TableNews], list[str]]:
+    """What every table has waiting, and what stands in the way of telling.
+
+    A table whose topic contradicts bronze is reported as news, so that a run is asked for and fails by name.
+    """
+    states = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
+    committed = bronze_committed(names.bronze_path(platform.lake, source))
+    topics = committed.topics if committed else {}
+    backups = [_backup_key(source, table) for table in source.tables] if source.backup else []
+    copied = last_materializations(instance, backups)
+    news, problems = [], []
+    for table in source.tables:
+        topic = names.mirrored_topic(source, table)
+        state, known = states.get(topic), topics.get(topic)
+        if state is None:
+            problems.append(f"topic {topic} does not exist yet on the lake's cluster")
+            continue
+        positions = dict(known.positions) if known else {}
+        try:
+            waiting = width(
+                pending_ranges(
+                    state,
+                    positions=positions or None,
+                    topic_id=known.topic_id if known else None,
+                    from_zero=known is None and source.is_captured,
+                )
+            )
+        except CdcAssetsError as error:
+            problems.append(str(error))
+            waiting = 1
+        news.append(
+            TableNews(
+                names.table_name(table),
+                waiting,
+                silver_behind=_silver_behind(platform, source, table, known.records if known else 0),
+                backup_behind=_backup_behind(source, copied.get(_backup_key(source, table)), known.records if known else 0),
+            )
+        )
+    return news, problems
+
+
+def _silver_behind(platform: Platform, source: BaseSource, table: Table, records: int) -> bool:
+    """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold.
+
+    A history counts as well: the silver asset makes it, and may have failed there, or not known of it yet.
+    """
+    paths = [names.silver_path(platform.lake, source, table)]
+    paths += [names.history_path(platform.lake, source, table)] if table.history == "scd2" else []
+    topic = names.mirrored_topic(source, table)
+    folded = [committed.topics.get(topic) if (committed := silver_committed(path)) else None for path in paths]
+    return any((state.records if state else 0) < records for state in folded)
+
+
+def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:
+    return dg.AssetKey(names.asset_key("backup", source, table))
+
+
+def _backup_behind(source: BaseSource, last: dg.EventLogEntry | None, records: int) -> bool:
+    if source.backup is None:
+        return False
+    copied = last.asset_materialization.metadata["dagster/row_count"].value if last and last.asset_materialization else 0
+    due = last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
+    return due and int(str(copied)) < records
+
+
+def _from_cursor(cursor: str | None) -> Waiting:
+    """The cursor is a convenience; one that cannot be read starts anew."""
+    if not cursor:
+        return Waiting()
+    try:
+        return Waiting({str(k): float(v) for k, v in json.loads(cursor)["waiting_since"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Waiting()

@@ -1,0 +1,58 @@
+"""A job of a source on a declared rhythm: what counting, comparing and the ledger have in common."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from cdc_assets import names
+from cdc_assets.defs.sensors.dropped_ticks import why_dropped
+from cdc_assets.defs.sensors.recent_runs import last_materializations
+from cdc_assets.registry.models import BaseSource
+
+
+def whole_minutes(every: timedelta) -> int:
+    """At least one."""
+    return max(1, round(every.total_seconds() / 60))
+
+
+def cron(every: timedelta) -> str:
+    """At least as often: every so many minutes of an hour, hours of a day, or days of a month."""
+    minutes = whole_minutes(every)
+    hours, days = minutes // 60, minutes // 1440
+    if not hours:
+        return f"*/{minutes} * * * *"
+    return f"0 */{hours} * * *" if not days else f"0 0 */{min(days, 31)} * *"
+
+
+def rhythmic(
+    job: UnresolvedAssetJobDefinition,
+    source: BaseSource,
+    every: timedelta,
+    *,
+    why_skip: Callable[[dg.DagsterInstance], str | None] = lambda _: None,
+    due: Callable[[dg.DagsterInstance], Sequence[dg.AssetCheckKey] | None] = lambda _: None,
+) -> dg.ScheduleDefinition:
+    """`<job>_schedule`, from the first table in silver on; `why_skip` says why a tick is not worth a run.
+
+    `due`: the checks that it is for, where not for all of the job's.
+    """
+
+    @dg.schedule(
+        name=f"{job.name}_schedule",
+        job=job,
+        cron_schedule=cron(every),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        silver = [dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables]
+        if not last_materializations(context.instance, silver):
+            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
+        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
+            return dg.SkipReason(missed)
+        if reason := why_skip(context.instance):
+            return dg.SkipReason(reason)
+        return dg.RunRequest(asset_check_keys=due(context.instance))
+
+    return tick

@@ -1,0 +1,77 @@
+"""Whether a server is the one that the connector's offset is of: pure, from what is remembered and what is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cdc_assets.failover.facts import Facts, lsn_bytes, lsn_text
+from cdc_assets.failover.memory import Known
+
+Kind = Literal["same", "continued", "other"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`same`; `continued`: a promoted standby that has all that was read, and the slot; `other`, and why."""
+
+    kind: Kind
+    reason: str = ""
+
+
+def judged(known: Known | None, facts: Facts, *, reached: int, captured: bool, stored: int | None = None) -> Verdict:
+    """`reached` is the highest log position that the connector, or bronze, has read; `captured`: the connector has an offset.
+    `stored` is the same as `reached`, asked for behind `facts`: not before its slot was looked at.
+
+    What cannot be shown to go on without a hole is `other`: a table read again too often costs time, a hole costs rows.
+    """
+    if reached > facts.wal:
+        text = f"{lsn_text(reached)} has been read, and its log ends at {lsn_text(facts.wal)}: it was restored, or is another one"
+        return Verdict("other", text)
+    if known is None:
+        return _slot(facts, captured=captured, stored=stored)
+    if facts.system != known.system:
+        return Verdict("other", f"its identifier is {facts.system}, what was read is of {known.system}")
+    if facts.timeline != known.timeline:
+        return _promoted(known, facts, reached=reached, captured=captured, stored=stored)
+    if known.tokens and facts.witness not in known.tokens:
+        was = "is gone" if facts.witness is None else "is an older one"
+        return Verdict("other", f"the witness written at the last look ({known.at}) {was}: it was restored to a moment before")
+    return _slot(facts, captured=captured, stored=stored)
+
+
+def _promoted(known: Known, facts: Facts, *, reached: int, captured: bool, stored: int | None) -> Verdict:
+    fork = facts.forks.get(known.timeline)
+    what = f"it is on timeline {facts.timeline}, what was read is of timeline {known.timeline}"
+    if fork is None:
+        return Verdict("other", f"{what}, from which it does not descend")
+    if reached > fork:
+        return Verdict(
+            "other", f"{what}, left at {lsn_text(fork)}, and {lsn_text(reached)} had been read: it lacks what lies between"
+        )
+    lost = _slot(facts, captured=captured, stored=stored)
+    if lost.kind == "other":
+        return Verdict("other", f"{what}; {lost.reason}")
+    if captured and facts.slot is not None and not facts.slot.get("synced"):
+        return Verdict("other", f"{what}, and its slot did not come from there: it was made after the promotion")
+    return Verdict("continued", f"{what}, left at {lsn_text(fork)} behind all that was read, and the slot came with it")
+
+
+def _slot(facts: Facts, *, captured: bool, stored: int | None) -> Verdict:
+    """A slot is only ever moved on to where the connector's offset is by then: Connect keeps that first.
+
+    The server sends nothing from before its slot's position, and Debezium's `trust_offset` asks only for the log that the slot
+    keeps (3.7.0: `PostgresConnection.validateLogPosition` compares restart_lsn), so it would start behind the hole in silence.
+    """
+    if not captured:
+        return Verdict("same")
+    if facts.slot is None:
+        return Verdict("other", "its replication slot is gone, and with it every change since the connector's offset")
+    reason = facts.slot.get("invalidation_reason")
+    if reason or facts.slot.get("wal_status") == "lost":
+        return Verdict("other", f"its replication slot is invalidated ({reason or 'wal_removed'}): changes are lost")
+    at = facts.slot.get("confirmed_flush_lsn")
+    if stored is not None and at is not None and lsn_bytes(str(at)) > stored:
+        text = f"its replication slot is at {at}, and {lsn_text(stored)} is the last that was read"
+        return Verdict("other", f"{text}: it was moved, or offsets were set back; what lies between is not sent any more")
+    return Verdict("same")

@@ -1,0 +1,63 @@
+"""What a connector would capture wrongly, found before it starts: types without an exact form, dates that a snapshot misreads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdc_assets import names
+from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId, case_twins
+from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
+from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.columns import source_columns
+
+
+def refuse_uncapturable(platform: Platform, source: Source) -> None:
+    """Before a connector of the source is made or changed: its tables exist, and each of their columns has an exact form.
+
+    Raises:
+        DatabaseError: naming what is missing or inexact, and what to do about it.
+    """
+    database = platform.database(source)
+    found = database.tables([table.id for table in source.tables])
+    missing = [table.name for table in source.tables if table.id not in found]
+    if missing:
+        raise DatabaseError(
+            f"{database.place} has no table {', '.join(missing)}; correct the names in the registry, or create the tables"
+        )
+    is_new = platform.core_connect().config(names.connector_name(source)) is None
+    refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
+
+
+def refuse_inexact(
+    database: SourceDatabase, source: CapturedSource, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
+) -> None:
+    """Every finding of every table at once.
+
+    `snapshot`: the connector is about to read the tables, so their dates are looked at too (one pass over each table
+    that has a date column).
+
+    Raises:
+        DatabaseError: naming tables, columns, and what to do about each.
+    """
+    from spark.errors import ColumnTypeError
+    from spark.types.registry import lake_type
+
+    findings = []
+    for table in source.tables:
+        columns = source_columns(source, table, found[table.id])
+        twins = case_twins(column.name for column in found[table.id].columns)
+        findings += [f"{table.name}: {sentence}" for sentence in twins]
+        for column in columns:
+            try:
+                lake_type(column)
+            except ColumnTypeError as error:
+                findings.append(f"{table.name} {error}")
+        unaccepted = [c.name for c in columns if not c.accepted]
+        findings += [
+            f"{table.name} column {name!r} {what}"
+            for name, what in database.misread(found[table.id], unaccepted, snapshot=snapshot).items()
+        ]
+    if findings:
+        raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))

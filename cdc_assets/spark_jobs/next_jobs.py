@@ -1,0 +1,79 @@
+"""The spec of the job that an asset would run now, for those who run Spark jobs themselves: the same as the asset's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.bronze.append import bronze_spec, look, plan_batches
+from cdc_assets.errors import DatabaseError, NothingToRunError, TopicGapError
+from cdc_assets.ledger.count import ledger_spec
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import history_spec, last_known_table, silver_spec
+from cdc_assets.tables.record_form import catalogue_of
+from spark.specs import BronzeSpec, SilverSpec
+
+if TYPE_CHECKING:
+    from spark.ledger.spec import LedgerSpec
+
+JOBS = ("bronze", "silver", "history", "ledger")
+
+
+def next_bronze(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> tuple[BronzeSpec, int]:
+    """The first job's spec, and how many jobs it takes to read all that the topics hold now.
+
+    Raises:
+        TopicGapError: a topic is missing, or contradicts bronze.
+        NothingToRunError: bronze holds all of it.
+    """
+    found = look(platform, source, tables)
+    if troubles := {**found.missing, **found.gaps}:
+        raise TopicGapError("; ".join(troubles.values()))
+    planned = plan_batches(source, found)
+    if not planned:
+        raise NothingToRunError(f"bronze of {source.name} holds all that is in its {quantity(len(tables), 'topic')}")
+    return bronze_spec(platform, source, found, planned[0], "spec"), len(planned)
+
+
+def next_silver(platform: Platform, source: BaseSource, table: Table) -> SilverSpec:
+    """Up to what bronze has committed now.
+
+    Raises:
+        DatabaseError: the source has no such table, or cannot be asked.
+        NothingToRunError: bronze holds nothing.
+    """
+    committed = bronze_committed(names.bronze_path(platform.lake, source))
+    if committed is None:
+        raise NothingToRunError(f"bronze of {source.name} holds nothing yet: cdc spec bronze {source.name}")
+    known = dict(catalogue_of(platform, source, [table])).get(table.id) or last_known_table(platform.lake, source, table)
+    if known is None:
+        raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
+    return replace(silver_spec(platform.lake, source, table, known), folded_limit=committed.version)
+
+
+def next_history(platform: Platform, source: BaseSource, table: Table) -> SilverSpec:
+    """The same for the table of all versions.
+
+    Raises:
+        NothingToRunError: the table has none.
+    """
+    if table.history != "scd2":
+        raise NothingToRunError(f"{source.name}/{names.table_name(table)} keeps no history: declare history: scd2")
+    return history_spec(platform.lake, source, table, next_silver(platform, source, table))
+
+
+def next_ledger(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> LedgerSpec:
+    """What silver has folded of the tables and the ledger has not counted.
+
+    Raises:
+        NothingToRunError: silver has folded nothing.
+    """
+    spec = ledger_spec(platform, source, tables)
+    if not spec.tables:
+        raise NothingToRunError(f"silver of {source.name} has folded nothing yet: cdc spec silver {source.name}")
+    return spec

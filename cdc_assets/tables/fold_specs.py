@@ -1,0 +1,70 @@
+"""What the folding jobs of one table need: silver's and the history's specs, from the declaration and the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cdc_assets import names
+from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.errors import HistoryWithoutKeyError
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.schema_ledger import last_known
+from cdc_assets.tables.columns import source_columns
+from cdc_assets.tables.record_form import record_form
+from spark.specs import DEBEZIUM_UNAVAILABLE, Column, SilverSpec
+
+
+def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTable | None:
+    """A table that the source has no more, as silver has folded it last; None where it is declared to halt then."""
+    if (table.schema_changes or source.schema_changes).drop_table == "halt":
+        return None
+    return last_known(names.silver_path(lake, source, table), table.id)
+
+
+def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> SilverSpec:
+    """What the job needs, from the declaration and the catalogue."""
+    return SilverSpec(
+        source=source.name,
+        table=names.table_name(table),
+        bronze_path=names.bronze_path(lake, source),
+        path=names.silver_path(lake, source, table),
+        columns=source_columns(source, table, found),
+        keys=() if table.without_key == "multiset" else table.keys or found.primary_key,
+        without_key=table.without_key,
+        generation=found.generation,
+        drops=found.drops,
+        ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
+        columns_to_update=table.columns_to_update or "",
+        unavailable=UNAVAILABLE_VALUE if source.is_captured else DEBEZIUM_UNAVAILABLE,
+        schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
+        renamed=table.renamed,
+        **record_form(source, table),
+        deletes=table.deletes,
+        truncate=table.truncate,
+        quarantine_path=names.quarantine_path(lake, source, table),
+        quarantine_limit=table.quarantine.max_records,
+    )
+
+
+def _null_ignored(table: Table, columns: Sequence[Column]) -> tuple[str, ...]:
+    listed, spared = table.ignore_null_updates_column_list, table.ignore_null_updates_except_column_list
+    if not (table.ignore_null_updates or spared):
+        return listed
+    return tuple(c.name for c in columns if c.name not in (*spared, *(table.keys or ()), table.columns_to_update))
+
+
+def history_spec(lake: str, source: BaseSource, table: Table, silver: SilverSpec) -> SilverSpec:
+    """The same for the table of all versions.
+
+    Raises:
+        HistoryWithoutKeyError: nothing tells which rows are versions of one.
+    """
+    if not silver.keys:
+        raise HistoryWithoutKeyError(f"{source.name}/{silver.table}: history: scd2 needs a key; declare the table's keys")
+    tracked = table.track_history_column_list
+    if table.track_history_except_column_list:
+        left_out = {*table.track_history_except_column_list, *silver.keys}
+        tracked = tuple(c.name for c in silver.columns if c.name not in left_out)
+    return replace(silver, path=names.history_path(lake, source, table), track_history=tracked)
