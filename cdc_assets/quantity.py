@@ -1,5 +1,5 @@
 """A number and its noun, in a message: as the jobs count them."""
 
-from spark.quantity import quantity
+from spark.errors import quantity
 
 __all__ = ["quantity"]

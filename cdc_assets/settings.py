@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from cdc_assets.errors import MissingAddressError, MissingSecretError
-from cdc_assets.registry.references import EnvRef, SecretRef
+from cdc_assets.references import EnvRef, SecretRef
 
 _WHAT = {
     "CDC_CORE_BOOTSTRAP": "the core Kafka cluster (host:port)",

@@ -73,3 +73,12 @@ class ForeignTableError(SchemaMismatchError):
 
 class KeyDefinitionError(SchemaMismatchError):
     """The columns that tell a table's rows apart are others than those that silver was folded by."""
+
+
+def quantity(count: int, noun: str, *, form: str = "") -> str:
+    """A number and its noun, in a message: `count` in Python's format `form` (`,` groups thousands), and the noun, in the plural unless the count is 1."""
+    if count == 1:
+        return f"1 {noun}"
+    # entry: entries; key: keys.
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
+    return f"{count:{form}} {plural}"

@@ -10,7 +10,7 @@ from cdc_assets.connectors.apply import refuse
 from cdc_assets.connectors.declared import declared_connectors
 from cdc_assets.connectors.difference import difference_of
 from cdc_assets.errors import PreflightError
-from cdc_assets.failover.look import refuse_other
+from cdc_assets.identity.look import refuse_other
 from cdc_assets.mirroring.watch import refuse_one_cluster
 from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.preflight.run import preflight

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from cdc_assets import names
 from cdc_assets.bronze.ranges import Ranges, batches, pending_ranges
 from cdc_assets.errors import TopicGapError
-from cdc_assets.failover.memory import Memory
+from cdc_assets.identity.memory import Memory
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Source, Table

@@ -65,7 +65,7 @@ def _refuse_other(name: str) -> None:
     from cdc_assets import names
     from cdc_assets.cli.chosen_sources import chosen_sources
     from cdc_assets.errors import IncarnationError
-    from cdc_assets.failover.look import refuse_other
+    from cdc_assets.identity.look import refuse_other
     from cdc_assets.registry.models import Source
     from cdc_assets.resources.platform import Platform
 

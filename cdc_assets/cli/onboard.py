@@ -64,6 +64,7 @@ def offboard(
 def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
     from cdc_assets.onboarding import run
     from cdc_assets.resources.platform import Platform
+    from cdc_assets.running_dagster.take_in import take_in_step
 
     source, tables, route = asked.source, asked.tables, asked.route
     chosen_sources([source])
@@ -83,7 +84,11 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
         _answer(run.roll_back(Platform(), source, lambda text: say(text)), output)
         return
     told = Console(stderr=is_data(output), highlight=False, markup=False, soft_wrap=True)
-    _answer(run.go_on(Platform(), source, lambda text: say(text), lambda step: told.print(_commit(asked, step), end="")), output)
+
+    def before(step: str) -> None:
+        told.print(_commit(asked, step), end="")
+
+    _answer(run.go_on(Platform(), source, lambda text: say(text), before, take_in=take_in_step), output)
 
 
 def _commit(asked: Asked, step: str) -> str:

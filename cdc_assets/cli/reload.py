@@ -16,7 +16,7 @@ from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
-    from cdc_assets.running_dagster.news import RegistryNews
+    from cdc_assets.code_location.news import RegistryNews
 
 
 def reload(
@@ -28,9 +28,9 @@ def reload(
 
     Exit 1 when one is broken, and nothing has changed then.
     """
+    from cdc_assets.code_location.news import compare
+    from cdc_assets.code_location.own_definitions import news_of_definitions
     from cdc_assets.running_dagster.expected import definitions_of
-    from cdc_assets.running_dagster.news import compare
-    from cdc_assets.running_dagster.own_definitions import news_of_definitions
     from cdc_assets.running_dagster.webserver import Webserver
 
     url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()
@@ -61,7 +61,7 @@ def reload(
 
 def _take_in_all(url: str, sources: Sequence[BaseSource], news: RegistryNews, timeout: float) -> dict[str, Any]:
     """The registry, and what CDC_DEFINITIONS names; what Dagster has then."""
-    from cdc_assets.running_dagster.own_definitions import await_definitions, offer_definitions
+    from cdc_assets.code_location.own_definitions import await_definitions, offer_definitions
     from cdc_assets.running_dagster.take_in import take_in
 
     say = Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print

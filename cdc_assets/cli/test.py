@@ -26,6 +26,7 @@ Step = tuple[str, list[str]]
 _LINT: tuple[Step, ...] = (
     ("ruff format --check", [_PYTHON, "-m", "ruff", "format", "--check", "."]),
     ("ruff check", [_PYTHON, "-m", "ruff", "check", "."]),
+    ("lint-imports", [_PYTHON, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]),
 )
 # By cdc_assets_tests/parts.py. Two at a time leave a third of two cores idle, three leave nothing. nice does not help: a stack's
 # processes are sessions of their own, and scheduled as such.

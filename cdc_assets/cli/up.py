@@ -111,8 +111,8 @@ def _sources_with(*, examples: bool) -> list[str]:
 def _check_user_definitions() -> None:
     """Before anything is started: a module that does not load, or does not fit, is told here."""
     if named := settings.user_definitions():
-        from cdc_assets.defs.code_location import build_code_location
-        from cdc_assets.defs.user_definitions import merge_user_definitions
+        from cdc_assets.code_location.chains import build_code_location
+        from cdc_assets.code_location.user_definitions import merge_user_definitions
         from cdc_assets.registry.loader import load_sources
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
@@ -120,9 +120,9 @@ def _check_user_definitions() -> None:
 
 def _take_in_news() -> None:
     """What was declared while the stack ran: Dagster has it afterwards."""
+    from cdc_assets.code_location.news import registry_news
+    from cdc_assets.code_location.own_definitions import await_definitions
     from cdc_assets.registry.loader import load_sources
-    from cdc_assets.running_dagster.news import registry_news
-    from cdc_assets.running_dagster.own_definitions import await_definitions
     from cdc_assets.running_dagster.take_in import take_in
 
     url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()

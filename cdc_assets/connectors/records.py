@@ -6,8 +6,8 @@ import re
 import zlib
 
 from cdc_assets import settings
+from cdc_assets.references import SecretRef
 from cdc_assets.registry.models import BaseSource, CapturedSource
-from cdc_assets.registry.references import SecretRef
 
 # Above what people number their servers with by hand.
 _FIRST_SERVER_ID = 1_000_000_000

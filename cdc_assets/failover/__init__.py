@@ -1,1 +1,1 @@
-"""Which incarnation of its database a source is: a restored or promoted server is another one (docs/incarnations.md)."""
+"""A source whose server is another incarnation is read anew, in an epoch of its own (docs/incarnations.md)."""

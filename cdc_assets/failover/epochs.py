@@ -7,8 +7,8 @@ from functools import partial
 
 from cdc_assets.bronze.append import append_epochs
 from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.look import refusal, stopped, verdict
 from cdc_assets.failover.opening import opened
+from cdc_assets.identity.look import refusal, stopped, verdict
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 

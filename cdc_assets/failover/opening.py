@@ -24,10 +24,10 @@ from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.errors import DatabaseError, IncarnationError
-from cdc_assets.failover.facts import IncarnationDatabase
-from cdc_assets.failover.look import ends_in_core, remember
-from cdc_assets.failover.memory import Memory, Opening, Seen
-from cdc_assets.failover.starts import StartsTable
+from cdc_assets.identity.facts import IncarnationDatabase
+from cdc_assets.identity.look import ends_in_core, remember
+from cdc_assets.identity.memory import Memory, Opening, Seen
+from cdc_assets.identity.starts import StartsTable
 from cdc_assets.onboarding.state import only_one
 from cdc_assets.registry.models import Database, Source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.defs.checks.ledger import uncounted_keys
-from cdc_assets.defs.jobs.overall import TRANSPORT_JOB, VOLUMETRY_JOB
+from cdc_assets.defs.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
 from cdc_assets.main_job.dagster_runs import Outcomes, all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
@@ -88,7 +88,7 @@ def run_main_job(
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _LinkCounts:
     """What the checks said; `uncounted`: the checks of ledgers that have nothing to judge yet."""
 
     outcomes: Outcomes
@@ -96,16 +96,20 @@ class _Counted:
     uncounted: set[dg.AssetCheckKey]
 
 
-def _count_links(console: Console, platform: Platform, sources: Sequence[BaseSource]) -> _Counted:
+def _count_links(console: Console, platform: Platform, sources: Sequence[BaseSource]) -> _LinkCounts:
     """Run every check but those of ledgers before their first count: they would warn until their schedule's next run."""
     uncounted = {key for source in sources for key in uncounted_keys(platform.lake, source)}
     asked = set(all_checks()) - {(tuple(key.asset_key.path), key.name) for key in uncounted}
     outcomes = run_job(VOLUMETRY_JOB, console=console, must_succeed=False, checks=asked)
-    return _Counted(outcomes, verdicts_of(outcomes, asked), uncounted)
+    return _LinkCounts(outcomes, verdicts_of(outcomes, asked), uncounted)
 
 
 def _print_links(
-    tables: Console, platform: Platform, sources: Sequence[BaseSource], reached: dict[tuple[str, str], float], counted: _Counted
+    tables: Console,
+    platform: Platform,
+    sources: Sequence[BaseSource],
+    reached: dict[tuple[str, str], float],
+    counted: _LinkCounts,
 ) -> bool:
     """A table per source; True when every check passed."""
     passed = True

@@ -12,7 +12,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
 from cdc_assets.onboarding.steps.leave import KNOWN
-from cdc_assets.onboarding.work import Step, Work, declared_source
+from cdc_assets.onboarding.work import Step, TakeIn, Work, declared_source
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -87,8 +87,8 @@ def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) 
     steps_of(route)[0].run(Work(platform, asked, declared_source(source, route), lambda _: None))
 
 
-def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None) -> Outcome:
-    """Run every step that is not done yet; `before` is told the name of each.
+def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None, *, take_in: TakeIn | None = None) -> Outcome:
+    """Run every step that is not done yet; `before` is told the name of each, `take_in` tells Dagster.
 
     Raises:
         OnboardingError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done.
@@ -98,11 +98,11 @@ def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: Non
         for step in _steps(running):
             if step.name not in running.done:
                 before(step.name)
-                run_step(platform, source, step.name, say)
+                run_step(platform, source, step.name, say, take_in=take_in)
         return finish(source)
 
 
-def run_step(platform: Platform, source: str, name: str, say: Say) -> Facts:
+def run_step(platform: Platform, source: str, name: str, say: Say, *, take_in: TakeIn | None = None) -> Facts:
     """One step; it is marked as begun before, and as done behind it."""
     journal = Journal.of(source)
     running = _required(journal, source)
@@ -113,7 +113,8 @@ def run_step(platform: Platform, source: str, name: str, say: Say) -> Facts:
     journal.save()
     say(f"{name}: {step.what}")
     began = time.monotonic()
-    facts = step.run(Work(platform, running, declared_source(source, running.route, watched=running.watched), say))
+    declared = declared_source(source, running.route, watched=running.watched)
+    facts = step.run(Work(platform, running, declared, say, take_in=take_in))
     running.done[name] = {**facts, "step_seconds": round(time.monotonic() - began, 3)}
     running.current = None
     journal.save()

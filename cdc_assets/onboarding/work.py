@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,15 +27,24 @@ _NOT_ITS_KIND = (
 _BY_HAND = "https://debezium.io/documentation/reference/3.6/configuration/signalling.html"
 
 
+TakeIn = Callable[[str, Sequence[BaseSource], Callable[[str], None]], Facts]
+"""Takes sources into the Dagster at an address, saying what it waits for; what Dagster has of them then."""
+
+
 @dataclass
 class Work:
-    """One onboarding and the world around it. `say` takes progress for people; `command` is given again after a failure."""
+    """One onboarding and the world around it.
+
+    `say` takes progress for people; `command` is given again after a failure. Without `take_in` no Dagster is told, which
+    is enough where a table is read again that was declared before.
+    """
 
     platform: Platform
     state: Onboarding
     declared: CapturedSource
     say: Callable[[str], None]
     command: str = ""
+    take_in: TakeIn | None = None
 
     @property
     def resume(self) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.failover.judge import Verdict
-from cdc_assets.failover.look import Look, look, refusal, verdict
+from cdc_assets.identity.judge import Verdict
+from cdc_assets.identity.look import Look, look, refusal, verdict
 from cdc_assets.preflight import by_driver, topics
 from cdc_assets.preflight.finding import Finding, Report, sorted_findings
 from cdc_assets.preflight.signal_table import signal_finding

@@ -12,12 +12,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cdc_assets.references import EnvRef, SecretRef
 from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
-from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink

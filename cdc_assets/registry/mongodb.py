@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from cdc_assets.references import EnvRef, SecretRef
 from cdc_assets.registry.declared import DatabaseKind
-from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class MongoDb(DatabaseKind):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from cdc_assets.references import EnvRef, SecretRef
 from cdc_assets.registry.declared import DatabaseKind
-from cdc_assets.registry.references import EnvRef, SecretRef
 
 
 class MySql(DatabaseKind):

@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from cdc_assets.references import EnvRef
 from cdc_assets.registry.declared import Declared
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.references import EnvRef
 
 
 class Reconciliation(Declared):

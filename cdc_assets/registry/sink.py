@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from cdc_assets.references import SecretRef
 from cdc_assets.registry.declared import Declared
-from cdc_assets.registry.references import SecretRef
 
 
 class Sink(Declared):

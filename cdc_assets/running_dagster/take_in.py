@@ -72,6 +72,15 @@ def take_in(
     return TakenIn(tuple(sorted(found.name for found in before)), *counts, round(time.monotonic() - began, 2))
 
 
+def take_in_step(url: str, sources: Sequence[BaseSource], say: Say) -> dict[str, Any]:
+    """The same, as a step of an onboarding asks for it and notes it.
+
+    Raises:
+        DefinitionsError: as `take_in`.
+    """
+    return take_in(url, sources, say=say).to_json()
+
+
 def _await_definitions(
     webserver: Webserver, expected: Expected, before: Sequence[Location], *, until: float, say: Say
 ) -> Location:

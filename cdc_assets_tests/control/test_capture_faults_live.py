@@ -16,7 +16,7 @@ from threading import Event, Thread
 import pytest
 
 from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.look import refuse_other
+from cdc_assets.identity.look import refuse_other
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mirroring.clusters import until

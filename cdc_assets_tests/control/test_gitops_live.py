@@ -19,7 +19,7 @@ from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.mirror import mirror_key
 from cdc_assets.defs.checks.volumetry import check_key
-from cdc_assets.failover.memory import Memory, Opening
+from cdc_assets.identity.memory import Memory, Opening
 from cdc_assets.mirroring import memory as mirrors
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.registry.loader import load_source

@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.bronze.append import Slice, append_epochs, look
 from cdc_assets.defs.assets import bronze
 from cdc_assets.defs.sensors.kafka_offsets import read_news
-from cdc_assets.failover.memory import Memory, Opening
+from cdc_assets.identity.memory import Memory, Opening
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.dagster.delta_logs import append_bronze

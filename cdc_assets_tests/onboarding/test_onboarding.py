@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.cli.onboard import onboard
+from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
-from cdc_assets.defs.jobs.onboarding import build_onboarding_jobs
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds import waiting

@@ -19,8 +19,8 @@ from cdc_assets.backup import backup_table
 from cdc_assets.backup.verify import verify_backup
 from cdc_assets.bronze.append import append, look
 from cdc_assets.errors import IncarnationError
-from cdc_assets.failover import look as watch
 from cdc_assets.failover.epochs import as_declared, open_epoch
+from cdc_assets.identity import look as watch
 from cdc_assets.ledger.balance import hops
 from cdc_assets.ledger.count import count_events
 from cdc_assets.ledger.read import places, read_windows

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.errors import IncarnationError
 from cdc_assets.failover import opening
-from cdc_assets.failover.memory import Memory
+from cdc_assets.identity.memory import Memory
 from cdc_assets.registry.models import Source
 
 SOURCE = Source.model_validate(

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.failover.facts import Facts, IncarnationDatabase, forks, lsn_bytes
-from cdc_assets.failover.judge import judged
-from cdc_assets.failover.look import remember
-from cdc_assets.failover.memory import Known, Memory, Opening
-from cdc_assets.failover.starts import StartsTable
+from cdc_assets.identity.facts import Facts, IncarnationDatabase, forks, lsn_bytes
+from cdc_assets.identity.judge import judged
+from cdc_assets.identity.look import remember
+from cdc_assets.identity.memory import Known, Memory, Opening
+from cdc_assets.identity.starts import StartsTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database, Source
 from cdc_assets.stack.components.postgres import SUPERUSER

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.jobs.onboarding import build_onboarding_jobs
+from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.registry_file import add_tables, remove_tables

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.failover.purged_binlog import judged_binlog
+from cdc_assets.identity.purged_binlog import judged_binlog
 
 FILES = [("binlog.000009", 900), ("binlog.000010", 500)]
 

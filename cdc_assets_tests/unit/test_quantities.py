@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.quantity import quantity
-from spark.quantity import quantity as spark_quantity
+from spark.errors import quantity as spark_quantity
 
 ROOT = Path(__file__).parents[2]
 # `{count} rows`, `{count} closed windows`, `{count} row(s)`; of a word before the noun the text of a message has one at most.

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets import settings
 from cdc_assets.errors import MissingAddressError, MissingSecretError
-from cdc_assets.registry.references import EnvRef, SecretRef
+from cdc_assets.references import EnvRef, SecretRef
 from cdc_assets.resources.durable_file import replace_json
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
-from cdc_assets.failover.memory import Memory, Seen
-from cdc_assets.failover.starts import Start, answered, hole, place
+from cdc_assets.identity.memory import Memory, Seen
+from cdc_assets.identity.starts import Start, answered, hole, place
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import Record, TopicState
 

@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 from spark.delta.commits import Folded, fold_silver, surviving
 from spark.delta.failures import SPARK_FAILURES, described
 from spark.delta.identifiers import table_at
-from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError
-from spark.quantity import quantity
+from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError, quantity
 
 T = TypeVar("T")
 FIRST_LOOK = 20

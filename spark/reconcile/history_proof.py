@@ -23,7 +23,7 @@ from spark.canonical.registry import form
 from spark.delta import plans
 from spark.delta.conditions import any_of
 from spark.delta.identifiers import quoted
-from spark.quantity import quantity
+from spark.errors import quantity
 from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
 from spark.reconcile.row_text import RowText

@@ -18,9 +18,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.errors import SchemaMismatchError
+from spark.errors import SchemaMismatchError, quantity
 from spark.positions.layout import epoch_prefix, snapshot_of
-from spark.quantity import quantity
 from spark.schema.ledger import Change, Ledger, place_of
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChanges
 from spark.specs import SilverSpec

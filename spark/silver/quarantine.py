@@ -22,9 +22,8 @@ from spark.delta.commits import Folded, TopicState
 from spark.delta.identifiers import literal, table_at
 from spark.delta.log import history
 from spark.delta.statement import execute
-from spark.errors import QuarantineFullError
+from spark.errors import QuarantineFullError, quantity
 from spark.positions.layout import EPOCH_WIDTH
-from spark.quantity import quantity
 from spark.silver.changes import key_slots
 from spark.silver.fold import behind
 from spark.silver.problems import FOUND_NO_ROW, NO_ROW

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import dagster as dg
 
 from cdc_assets.connectors.apply import Applied
+from cdc_assets.defs.runbook import runbook
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectorStatus
-from cdc_assets.runbook import runbook
 
 
 def of_applied(source: BaseSource, applied: Applied) -> dict[str, Any]:

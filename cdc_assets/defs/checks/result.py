@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from cdc_assets.runbook import runbook
+from cdc_assets.defs.runbook import runbook
 
 
 def check_result(

@@ -16,7 +16,7 @@ from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decid
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
-from cdc_assets.failover.look import refuse_other
+from cdc_assets.identity.look import refuse_other
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient

@@ -10,11 +10,11 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.facts import Facts, IncarnationDatabase
-from cdc_assets.failover.judge import Verdict, judged
-from cdc_assets.failover.memory import Bounds, Known, Memory
-from cdc_assets.failover.purged_binlog import judged_binlog
-from cdc_assets.failover.starts import StartsTable, answered
+from cdc_assets.identity.facts import Facts, IncarnationDatabase
+from cdc_assets.identity.judge import Verdict, judged
+from cdc_assets.identity.memory import Bounds, Known, Memory
+from cdc_assets.identity.purged_binlog import judged_binlog
+from cdc_assets.identity.starts import StartsTable, answered
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, Database, Source
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase

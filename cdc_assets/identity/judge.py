@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cdc_assets.failover.facts import Facts, lsn_bytes, lsn_text
-from cdc_assets.failover.memory import Known
+from cdc_assets.identity.facts import Facts, lsn_bytes, lsn_text
+from cdc_assets.identity.memory import Known
 
 Kind = Literal["same", "continued", "other"]
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from cdc_assets import settings
+from cdc_assets.code_location.loaded_definitions import LoadedDefinitions, definitions_news, read_loaded
 from cdc_assets.errors import DefinitionsError
-from cdc_assets.loaded_definitions import LoadedDefinitions, definitions_news, read_loaded
 from cdc_assets.running_dagster.webserver import Webserver
 from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
@@ -31,8 +31,8 @@ def offer_definitions(url: str) -> None:
     if not _is_embedded(home, url) or not definitions_news(home.loaded):
         return
     if named := settings.user_definitions():
-        from cdc_assets.defs.code_location import build_code_location
-        from cdc_assets.defs.user_definitions import merge_user_definitions
+        from cdc_assets.code_location.chains import build_code_location
+        from cdc_assets.code_location.user_definitions import merge_user_definitions
         from cdc_assets.registry.loader import load_sources
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)

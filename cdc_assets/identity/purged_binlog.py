@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cdc_assets.failover.judge import Verdict
+from cdc_assets.identity.judge import Verdict
 from cdc_assets.resources.databases.binlog import BinlogPosition
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 
+from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.jobs.onboarding import build_onboarding_jobs
-from cdc_assets.defs.jobs.overall import build_overall_jobs
+from cdc_assets.defs.jobs import build_overall_jobs
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 

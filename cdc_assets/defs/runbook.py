@@ -15,7 +15,7 @@ import dagster as dg
 from cdc_assets import settings
 
 PAGE = "checks.md"
-_FOLDER = Path(__file__).parents[1] / "docs"
+_FOLDER = Path(__file__).parents[2] / "docs"
 
 
 def runbook(check: str) -> dg.MetadataValue:

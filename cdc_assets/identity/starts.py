@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_assets.failover.facts import lsn_bytes, lsn_text
-from cdc_assets.failover.memory import Bounds
+from cdc_assets.identity.facts import lsn_bytes, lsn_text
+from cdc_assets.identity.memory import Bounds
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.kafka import KafkaCluster

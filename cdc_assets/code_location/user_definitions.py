@@ -18,8 +18,8 @@ from typing import NoReturn
 import dagster as dg
 
 from cdc_assets import settings
+from cdc_assets.code_location.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
 from cdc_assets.errors import UserDefinitionsError
-from cdc_assets.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
 from cdc_assets.registry.kept import KEPT
 
 SENSOR = "user_definitions"

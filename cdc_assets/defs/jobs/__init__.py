@@ -1,1 +1,0 @@
-"""Jobs over all sources, and the onboarding as a job per route."""

@@ -1,0 +1,1 @@
+"""Which incarnation of its database a source is: a restored or promoted server is another one (docs/incarnations.md)."""
