@@ -76,7 +76,7 @@ class KeyDefinitionError(SchemaMismatchError):
 
 
 def quantity(count: int, noun: str, *, form: str = "") -> str:
-    """A number and its noun, in a message: `count` in Python's format `form` (`,` groups thousands), and the noun, in the plural unless the count is 1."""
+    """A number and its noun in a message: `1 row`, `2 rows`; `form` is Python's for the number (`,` groups thousands)."""
     if count == 1:
         return f"1 {noun}"
     # entry: entries; key: keys.
