@@ -109,8 +109,8 @@ def source(
     output: Output = Format.text,
 ) -> None:
     """Open a new epoch with every table read again: for a source whose server was restored, or lost its slot."""
-    from cdc_assets.failover.epochs import open_epoch
     from cdc_assets.errors import IncarnationError
+    from cdc_assets.failover.epochs import open_epoch
     from cdc_assets.failover.opening import STEPS
     from cdc_assets.identity.look import verdict
     from cdc_assets.registry.models import Source

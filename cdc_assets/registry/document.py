@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from cdc_assets.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
 from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.durations import format_duration
@@ -25,7 +26,6 @@ from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Tab
 from cdc_assets.registry.mongodb import MongoDb
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.registry.oracle import Oracle
-from cdc_assets.registry.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
