@@ -28,6 +28,10 @@ QUERIES = {
     # A user who may only read does not see table_constraints.
     "keys": "SELECT DISTINCT table_schema, table_name FROM information_schema.statistics "
     "WHERE index_name = 'PRIMARY' AND table_schema IN ({schemas})",
+    "xa": "SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'",
+    "cascades": "SELECT constraint_schema, table_name, constraint_name, delete_rule, update_rule "
+    "FROM information_schema.referential_constraints WHERE constraint_schema IN ({schemas}) "
+    "AND NOT (delete_rule IN ('RESTRICT', 'NO ACTION') AND update_rule IN ('RESTRICT', 'NO ACTION'))",
 }
 # Not asked of every server: what the one statement is called there.
 FILTERS = {"filters": "SHOW BINARY LOG STATUS", "filters_before_8_2": "SHOW MASTER STATUS"}
@@ -66,6 +70,13 @@ def findings(
         names = ", ".join(one if isinstance(one, str) else one[0] for one in missing)
         yield Finding("privileges", "fail", "server", f"lacks {names}", f"GRANT {names} ON *.* TO {role}")
     yield from _filters(tables, answers)
+    yield from _cascades(tables, answers, variables)
+    if prepared := sum(int(count) for _, count in answers.get("xa", ())):
+        message = (
+            f"applications prepare transactions ({prepared} XA PREPARE since the server started), which are in the binlog from "
+            "then on: Debezium sends their rows, and no XA ROLLBACK takes them back; cdc reconcile names such rows"
+        )
+        yield Finding("xa", "warn", "server", message, "commit what writes to captured tables without XA PREPARE")
     there = {TableId(schema, table): engine for schema, table, engine in answers["tables"]}
     known = {TableId(schema, table) for schema, table in answers["keys"]} | {*keyed}
     for table in tables:
@@ -121,6 +132,43 @@ def _filters(tables: Sequence[TableId], answers: Mapping[str, Rows]) -> Iterator
                 option = "binlog-ignore-db" if schema in left_out else "binlog-do-db"
                 message = f"its changes are not in the binlog ({option})"
                 yield Finding("binlog_filter", "fail", schema, message, f"correct {option} in my.cnf; then restart the server")
+
+
+_FOREIGN_KEY = re.compile(
+    r"^  CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .*?( ON DELETE (CASCADE|SET NULL))?( ON UPDATE (CASCADE|SET NULL))?,?$", re.M
+)
+
+
+def cascades_of(table: TableId, definition: str) -> list[tuple[str, str, str, str, str]]:
+    """The answer to `cascades` of one table, from its SHOW CREATE TABLE."""
+    found = (match.group(1, 3, 5) for match in _FOREIGN_KEY.finditer(definition))
+    return [(*table, name.replace("``", "`"), d or "RESTRICT", u or "RESTRICT") for name, d, u in found if d or u]
+
+
+def _cascades(tables: Sequence[TableId], answers: Mapping[str, Rows], variables: Mapping[str, str]) -> Iterator[Finding]:
+    """InnoDB changes the rows that a foreign key takes along beneath the binlog; MySQL 9.6 was the first to log them.
+
+    https://bugs.mysql.com/bug.php?id=32506, MDEV-38243
+    """
+    if _version(variables) >= (9, 6):
+        return
+    for schema, table, name, on_delete, on_update in answers.get("cascades", ()):
+        changed = TableId(schema, table)
+        if changed in tables:
+            rules = " ".join(
+                f"ON {act} {rule}"
+                for act, rule in (("DELETE", on_delete), ("UPDATE", on_update))
+                if rule not in ("RESTRICT", "NO ACTION")
+            )
+            message = (
+                f"foreign key {name} ({rules}) changes its rows without a word in the binlog: silver would keep the old ones"
+            )
+            key = "`" + str(name).replace("`", "``") + "`"
+            mend = (
+                f"ALTER TABLE {table_name(changed, '`')} DROP FOREIGN KEY {key}; then add it again with ON DELETE RESTRICT "
+                "ON UPDATE RESTRICT, and let the application change these rows"
+            )
+            yield Finding("cascades", "fail", str(changed), message, mend)
 
 
 def _variables(answers: Mapping[str, Rows]) -> dict[str, str]:

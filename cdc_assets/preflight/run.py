@@ -102,6 +102,8 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, a
 
     tables = [table.id for table in source.tables]
     answers = database.answers(mysql.QUERIES, sorted({table.schema for table in tables}))
+    # A user who may only read sees no referential_constraints there, but every table's definition.
+    answers["cascades"] = [row for table, text in database.definitions(tables).items() for row in mysql.cascades_of(table, text)]
     keyed = [table.id for table in source.tables if table.keys]
 
     def looked() -> tuple[Verdict, Finding]:

@@ -12,7 +12,7 @@ import pytest
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight import fix, preflight
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Source, Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
@@ -139,6 +139,29 @@ def test_preflight_of_a_server_that_allows_capture(source: Source) -> None:
     assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d"}
 
 
+def test_rows_that_a_foreign_key_takes_along_are_in_no_binlog(server: MariaDbServer, source: Source) -> None:
+    """The connector is not made then: silver would keep them for ever."""
+    server.execute(
+        "CREATE TABLE shop.parent (id int PRIMARY KEY)",
+        "CREATE TABLE shop.line (id int PRIMARY KEY)",
+        "ALTER TABLE shop.line ADD CONSTRAINT own FOREIGN KEY (id) REFERENCES shop.parent (id) ON DELETE CASCADE",
+        *("INSERT INTO shop.parent VALUES (1)", "INSERT INTO shop.line VALUES (1)", "FLUSH BINARY LOGS"),
+        "DELETE FROM shop.parent",
+    )
+    assert server.query("SELECT * FROM shop.line") == []
+    file = server.query("SHOW BINARY LOGS")[-1][0]
+    events = [(kind, info.partition(" flags")[0]) for _, _, kind, _, _, info in server.query(f"SHOW BINLOG EVENTS IN '{file}'")]
+    (deleted,) = [info for kind, info in events if kind.startswith("Delete_rows")]
+    assert ("Table_map", f"{deleted} (shop.parent)") in events
+    lines = source.model_copy(update={"tables": (Table(name="shop.line"), *source.tables)})
+    (finding,) = [f for f in preflight(Platform(), lines).failures if f.check != "reachable"]
+    assert (finding.check, finding.subject) == ("cascades", "shop.line")
+    assert "foreign key own (ON DELETE CASCADE) changes its rows without a word in the binlog" in finding.message
+    server.execute(str(finding.mend).partition(";")[0])
+    assert preflight(Platform(), lines).failures == ()
+    server.execute("DROP TABLE shop.line, shop.parent")
+
+
 class NothingRead:
     """Connect, without an offset of the connector."""
 
@@ -194,6 +217,18 @@ def test_a_source_of_kind_mysql_is_asked_by_its_own_driver(server: MariaDbServer
     assert [said for _, said in fix(Platform(), source, report)] == ["done"]
     assert {f.subject for f in preflight(Platform(), source).failures} == {"shop.none"}
     server.execute("REVOKE BINLOG ADMIN ON *.* FROM cdc")
+
+
+def test_rows_of_a_prepared_transaction_are_in_the_binlog_before_it_ends(server: MariaDbServer, source: Source) -> None:
+    xa = ("XA START 'x'", "INSERT INTO shop.orders (a, b) VALUES (-7, -7)", "XA END 'x'", "XA PREPARE 'x'")
+    server.execute("FLUSH BINARY LOGS", *xa)
+    file = server.query("SHOW BINARY LOGS")[-1][0]
+    assert [row for row in server.query(f"SHOW BINLOG EVENTS IN '{file}'") if row[2].startswith("Write_rows")] != []
+    server.execute("XA ROLLBACK 'x'")
+    assert server.query("SELECT * FROM shop.orders WHERE a = -7") == []
+    (warned,) = [f for f in preflight(Platform(), source).findings if f.check == "xa"]
+    assert warned.level == "warn"
+    assert "(1 XA PREPARE since the server started)" in warned.message
 
 
 def test_without_a_binlog_there_is_nothing_to_count_at(source: Source, tmp_path: Path) -> None:

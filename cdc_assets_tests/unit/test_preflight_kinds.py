@@ -61,6 +61,25 @@ def test_mysql() -> None:
     }
 
 
+def test_mysql_tells_of_rows_that_foreign_keys_change() -> None:
+    """They are not in its binlog before 9.6."""
+    cascades = [("shop", "orders", "of`c", "CASCADE", "RESTRICT"), ("shop", "other", "x", "CASCADE", "CASCADE")]
+    (finding,) = [f for f in mysql.findings([ORDERS], {**MYSQL, "cascades": cascades}) if f.level != "ok"]
+    assert (finding.level, finding.check, finding.subject) == ("fail", "cascades", "shop.orders")
+    assert "foreign key of`c (ON DELETE CASCADE) changes its rows without a word in the binlog" in finding.message
+    assert str(finding.mend).startswith("ALTER TABLE `shop`.`orders` DROP FOREIGN KEY `of``c`; ")
+    text = """CREATE TABLE `orders` (
+  `id` int(11) NOT NULL COMMENT ' ON DELETE CASCADE',
+  CONSTRAINT `a``b` FOREIGN KEY (`id`) REFERENCES `p` (`id`) ON DELETE CASCADE ON UPDATE SET NULL,
+  CONSTRAINT `b` FOREIGN KEY (`id`) REFERENCES `q` (`id`) ON DELETE NO ACTION,
+  CONSTRAINT `c` FOREIGN KEY (`id`) REFERENCES `r` (`id`) ON UPDATE CASCADE
+) ENGINE=InnoDB COMMENT='x'"""
+    found = mysql.cascades_of(ORDERS, text)
+    assert [row[2:] for row in found] == [("a`b", "CASCADE", "SET NULL"), ("c", "RESTRICT", "CASCADE")]
+    newer = [("version", "9.6.0"), *MYSQL["variables"]]
+    assert bad(mysql.findings([ORDERS], {**MYSQL, "variables": newer, "cascades": cascades})) == {}
+
+
 def test_mysql_from_8_on_keeps_what_it_is_told() -> None:
     variables = {**dict(MYSQL["variables"]), "version": "9.7.4-2", "binlog_row_image": "MINIMAL", "server_id": "0"}
     status = [("binlog.000007", 158, "", "other,shop", "")]

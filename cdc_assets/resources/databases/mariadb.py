@@ -13,6 +13,7 @@ from typing import Any
 
 from cdc_assets import settings
 from cdc_assets.errors import DatabaseError, DriverMissingError
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quoted
@@ -37,6 +38,19 @@ class MariaDbDatabase(BinlogDatabase):
         """A column of a type that Debezium's parser does not know stops the connector, whether it is wanted or not."""
         unknown = {c.name: _UNPARSED for c in table.columns if c.type in _UNKNOWN}
         return unknown | super().misread(table, columns, snapshot=snapshot)
+
+    def definitions(self, ids: Sequence[TableId]) -> dict[TableId, str]:
+        """SHOW CREATE TABLE of each table that exists, with names in backticks."""
+        with self.connection() as cursor:
+            cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
+            found = {}
+            for table in ids:
+                # Of a table that the role may not read, as of one that is not there, nothing is found.
+                cursor.execute("SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s", [*table])
+                if cursor.fetchone():
+                    cursor.execute(f"SHOW CREATE TABLE {quoted(*table)}")
+                    found[table] = str(cursor.fetchone()[1])
+        return found
 
     def settled_snapshot(self, cursor: Any) -> BinlogPosition:
         """Begin a read-only transaction; the place of the binlog that it sees."""
