@@ -115,13 +115,17 @@ def test_partitions_and_children(cdc: Cdc, database: psycopg.Connection) -> None
 
 
 def test_columns_keys_and_hidden_rows(cdc: Cdc, database: psycopg.Connection) -> None:
-    database.execute('CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, b int, _valid_from int)')
+    database.execute(
+        'CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, b int, _valid_from int)'
+    )
     database.execute("INSERT INTO odd.cols VALUES (1)")
     cdc.declare("odd.cols, keys: [b, nothing]")
     try:
         (report,) = json.loads(CliRunner().invoke(app, ["preflight", "flight", "-o", "json"]).stdout)
         told = [f"{f['level']} {f['check']}: {f['message']}" for f in report["findings"] if f["level"] != "ok"]
-        assert [text for text in told if text.startswith("fail columns: silver has columns of its own called _cdc_op, _valid_from")]
+        assert [
+            text for text in told if text.startswith("fail columns: silver has columns of its own called _cdc_op, _valid_from")
+        ]
         assert [text for text in told if text.startswith("fail columns: columns 'a' and 'A' differ only by case")]
         assert [text for text in told if text.startswith("fail keys: keys name nothing, and it has no such column")]
         # A deferrable key identifies no row; PostgreSQL says so once the table is published.
