@@ -194,7 +194,7 @@ def temporary_schema_history_topic(source: BaseSource) -> str:
     return f"{schema_history_topic(source)}-onboard"
 
 
-def mirrored_topic(source: BaseSource, table: Table) -> str:
+def lake_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
     if not is_mirrored(source) or source.topics.replication == "identity":
         return topic(source, table)

@@ -71,7 +71,9 @@ def backup_table(
             for before, state in zip([None, *epochs], epochs, strict=False):
                 if state.epoch < at.epoch:
                     continue
-                at = _continued(_opened(at, before, state), topic, state, f"{store.url}/{table_prefix(source, table)}")
+                at = _next_position(
+                    _position_in_epoch(at, before, state), topic, state, f"{store.url}/{table_prefix(source, table)}"
+                )
                 own = replace(bronze, epoch=state.epoch)
                 copy = _Copy(store, bronze_path, own, source, topic, state, newest, committed.version, max_records, max_bytes)
                 at = copy.all_batches(at, written)
@@ -122,7 +124,7 @@ class _Copy:
             )
             reached = at
             for batch in cuts:
-                plan = self._planned(batch, reached)
+                plan = self._write_plan(batch, reached)
                 reached = self._write(plan, reached, written)
                 if plan.ranges != batch:
                     break  # somebody had planned it otherwise: measure again from where that ended
@@ -144,7 +146,7 @@ class _Copy:
         ranges = {p: (at.positions.get(p, 0), end) for p, end in self.state.positions.items()}
         return ranges if any(end > start for start, end in ranges.values()) else None
 
-    def _planned(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> Plan:
+    def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> Plan:
         ends = self.newest.positions
         complete = self.state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
         plan = Plan(
@@ -239,7 +241,7 @@ def _epochs(newest: TopicState) -> list[TopicState]:
     return [*found, newest]
 
 
-def _opened(at: BackupPosition, before: TopicState | None, state: TopicState) -> BackupPosition:
+def _position_in_epoch(at: BackupPosition, before: TopicState | None, state: TopicState) -> BackupPosition:
     """In the epoch after the one that the backup has all of: behind it in the same topic, or at the begin of another."""
     if before is None or (at.epoch, at.topic_id) != (before.epoch, before.topic_id):
         return at
@@ -247,7 +249,7 @@ def _opened(at: BackupPosition, before: TopicState | None, state: TopicState) ->
     return replace(at, epoch=state.epoch, topic_id=state.topic_id, positions=positions, records=0)
 
 
-def _continued(at: BackupPosition, topic: str, state: TopicState, place: str) -> BackupPosition:
+def _next_position(at: BackupPosition, topic: str, state: TopicState, place: str) -> BackupPosition:
     """The position to go on from."""
     if at.epoch < 0:
         return BackupPosition(state.epoch, topic, state.topic_id)

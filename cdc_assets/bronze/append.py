@@ -57,7 +57,7 @@ class Look:
 
 def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Look:
     """Topics and log as they are now."""
-    topics = {names.mirrored_topic(source, table): table for table in tables}
+    topics = {names.lake_topic(source, table): table for table in tables}
     states = platform.lake_kafka().states(list(topics))
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     found = Look(committed.topics if committed else {})
@@ -70,7 +70,7 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
         try:
             positions, topic_id = (known.positions, known.topic_id) if known else (None, None)
             if opening is not None and (known is None or known.epoch < opening.epochs.get(topic, 0)):
-                state = _bounded(state, opening.bounds[topic])
+                state = _within_bounds(state, opening.bounds[topic])
             ours = source.is_captured and opening is None
             ranges = pending_ranges(state, positions=positions, topic_id=topic_id, from_zero=ours)
             found.slices[topic] = Slice(table, state, known.epoch if known else 0, ranges)
@@ -79,7 +79,7 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
     return found
 
 
-def _bounded(state: TopicState, bounds: Mapping[int, int]) -> TopicState:
+def _within_bounds(state: TopicState, bounds: Mapping[int, int]) -> TopicState:
     """What of the topic is of the epoch that ends; what its server has become is not to be read as its continuation."""
     return replace(state, ranges={p: (min(begin, bounds[p]), bounds[p]) for p, (begin, _) in state.ranges.items() if p in bounds})
 
@@ -103,7 +103,7 @@ def append_epochs(
     states = platform.lake_kafka().states(list(epochs))
     after = look(platform, source, source.tables)
     for table in source.tables:
-        topic = names.mirrored_topic(source, table)
+        topic = names.lake_topic(source, table)
         known = after.before.get(topic)
         if known is None or known.epoch < epochs[topic]:
             starts = bounds[topic]
@@ -112,7 +112,7 @@ def append_epochs(
     append(platform, source, after, "epoch", say)
 
 
-def reopened(
+def reload_table(
     platform: Platform, source: Source, table: Table, known: TopicCommitted | None, say: Say, *, whole_topic: bool = True
 ) -> Slice:
     """Read the table whole again, and wait until its rows are in the lake's topic: what bronze is to read of it then.
@@ -127,7 +127,7 @@ def reopened(
     onboarding.begin(source.name, [table.name], "incremental", again=True)
     onboarding.go_on(platform, source.name, say)
     carry_to_lake(platform, source.model_copy(update={"tables": (table,)}), deadline=_CARRY_DEADLINE_SECONDS)
-    topic = names.mirrored_topic(source, table)
+    topic = names.lake_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
     positions, topic_id = (None, None) if whole_topic or known is None else (known.positions, known.topic_id)
     return Slice(table, state, known.epoch + 1 if known else 0, pending_ranges(state, positions=positions, topic_id=topic_id))

@@ -98,7 +98,7 @@ def _tables(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
 def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
     rows = []
     for source in sources:
-        pairs = [("lake", platform.lake_kafka(), names.mirrored_topic)]
+        pairs = [("lake", platform.lake_kafka(), names.lake_topic)]
         pairs += [("core", platform.core_kafka(), names.topic)] if names.is_mirrored(source) else []
         for cluster, kafka, named in reversed(pairs):
             states = kafka.states([named(source, table) for table in source.tables])
@@ -138,7 +138,7 @@ def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, An
                 "copy": copy.state,
                 "lag": row["mirror_lag"],
                 "topic": names.topic(source, table),
-                "mirrored_topic": names.mirrored_topic(source, table),
+                "mirrored_topic": names.lake_topic(source, table),
                 "connector": names.mirror_connector_name(source),
                 "repair": copy.repair,
                 "findings": [finding.message for finding in copy.findings],

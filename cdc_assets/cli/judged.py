@@ -14,7 +14,7 @@ from cdc_assets.errors import CdcAssetsError
 
 
 @contextmanager
-def judged() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Whatever ends the block is told, and becomes exit code 2; a fault of ours with its stack trace.
 
     Raises:

@@ -13,11 +13,11 @@ from rich.table import Table as Grid
 
 from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.judged import judged
+from cdc_assets.cli.judged import report_errors
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
-from cdc_assets.ledger.read import WINDOWS, WindowCount, closed, places, read_windows, total
+from cdc_assets.ledger.read import WINDOWS, WindowCount, complete_windows, places, read_windows, total
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.registry.models import BaseSource, Table
@@ -58,7 +58,7 @@ def ledger(
     """Print a table's ledger. Exit 0 when every window balances, 1 when one does not, 2 when a hop could not be counted."""
     if again and not count:
         raise typer.BadParameter("--again counts anew, so it needs --count")
-    with judged():
+    with report_errors():
         source, table = _table(chosen)
         lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
         since = _since(last, window)
@@ -69,7 +69,7 @@ def ledger(
             raise LedgerEmptyError(named)
         found = read_windows(lake, source, table, window=window.value, since=since)
         if not source.ledger.early:
-            found = closed(found, place, window.value)
+            found = complete_windows(found, place, window.value)
         found_hops = hops(found, place, mirrored=names.is_mirrored(source))
         if plot:
             _draw(plot, found, named, window)
@@ -146,7 +146,7 @@ def _answer(named: str, window: Window, place: Counted, found: list[WindowCount]
         "silver_version": place.silver_version,
         "watermark": datetime.fromtimestamp(place.watermark / 1e6, timezone.utc).isoformat(),
         "balanced": all(hop.balanced for hop in judged),
-        "hops": {hop.name: {"balanced": hop.balanced, "text": hop.said()} for hop in judged},
+        "hops": {hop.name: {"balanced": hop.balanced, "text": hop.sentence()} for hop in judged},
         "total": total(found),
         "windows": [w.to_json() for w in found],
     }
@@ -164,4 +164,4 @@ def _print(found: list[WindowCount], judged: list[Hop]) -> None:
         grid.add_row(f"{w.start:%Y-%m-%d %H:%M}", w.op, *counts, str(late), f"{w.late_by:.0f} s" if late else "")
     console.print(grid)
     for hop in judged:
-        console.print(f"{'ok ' if hop.balanced else 'NOT'} {hop.name}: {hop.said()}")
+        console.print(f"{'ok ' if hop.balanced else 'NOT'} {hop.name}: {hop.sentence()}")

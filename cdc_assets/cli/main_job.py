@@ -37,7 +37,7 @@ def run(stands: Stands) -> None:
     # The counts are data: to stdout, and as wide as they are where no terminal sets a width.
     tables = Console(width=None if sys.stdout.isatty() else 120)
     passed = run_main_job(
-        console, status=status, tables=tables, burst=lambda: burst(examples), stands=lambda say: stands(_said(say))
+        console, status=status, tables=tables, burst=lambda: burst(examples), stands=lambda say: stands(_progress_report(say))
     )
     url = settings.address("CDC_DAGSTER_URL")
     # The webserver of the stack asks for its token, once a browser.
@@ -50,8 +50,8 @@ def run(stands: Stands) -> None:
         raise typer.Exit(1)
 
 
-def _said(say: Callable[[str], None]) -> Callable[[StackState], None]:
-    def seen(state: StackState) -> None:
+def _progress_report(say: Callable[[str], None]) -> Callable[[StackState], None]:
+    def report(state: StackState) -> None:
         say("waiting for " + ", ".join(c.name for c in state.components if c.health != HEALTHY))
 
-    return seen
+    return report

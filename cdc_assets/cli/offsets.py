@@ -45,7 +45,7 @@ def set_(
     if not dry_run:
         print(connect.patch_offsets(connector, wanted), file=sys.stderr)
     changed = [offset.to_json() for offset in wanted]
-    after = _merged(before, changed) if dry_run else connect.offsets(connector)
+    after = _merge_offsets(before, changed) if dry_run else connect.offsets(connector)
     print_document({"connector": connector, "dry_run": dry_run, "before": before, "after": after}, output)
 
 
@@ -91,6 +91,6 @@ def _read(file: Path) -> list[SourceOffset]:
         ) from None
 
 
-def _merged(before: list[dict[str, Any]], changed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_offsets(before: list[dict[str, Any]], changed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     by_partition = {json.dumps(entry["partition"], sort_keys=True): entry for entry in [*before, *changed]}
     return [entry for entry in by_partition.values() if entry["offset"] is not None]

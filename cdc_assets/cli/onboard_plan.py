@@ -38,17 +38,19 @@ def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, wait
     """
     from cdc_assets.cli.chosen_sources import chosen_sources
     from cdc_assets.render.commits import onboarding_commits
-    from cdc_assets.render.connector import renamed
+    from cdc_assets.render.connector import name_warnings
     from cdc_assets.render.deployment import load_deployment
-    from cdc_assets.render.tree import declared
+    from cdc_assets.render.tree import connectors_to_render
 
     if asked.route == "offboard":
         return []
     sources, platform = chosen_sources(), load_deployment(asked.deployment)
     folder = asked.out if asked.out is not None else platform.argocd.path if platform.argocd else ""
     out = "/".join(Path(folder).parts)
-    captures = (each for each in declared(sources, platform) if each.source.name == asked.source and each.role == "capture")
-    if waited and (told := renamed(captures)):
+    captures = (
+        each for each in connectors_to_render(sources, platform) if each.source.name == asked.source and each.role == "capture"
+    )
+    if waited and (told := name_warnings(captures)):
         raise RenderError(f"{told[0]}: apply the commits of --dry-run by hand, or give the source a name without underscores")
     return onboarding_commits(sources, platform, source=asked.source, tables=tables, route=asked.route, anchor=anchor, out=out)
 

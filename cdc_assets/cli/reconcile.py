@@ -18,7 +18,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from cdc_assets import names, settings
-from cdc_assets.cli.judged import judged
+from cdc_assets.cli.judged import report_errors
 from cdc_assets.cli.reconcile_histories import print_history, prove_histories
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
@@ -58,8 +58,8 @@ def reconcile(
     Histories are proven as well: against silver, by their intervals, and folded again from all of bronze.
     Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
     """
-    with judged():
-        picked = _picked(chosen or [])
+    with report_errors():
+        picked = _selection(chosen or [])
         part = _share(share)
         for source, _ in picked:
             if standby and not isinstance(source, Source):
@@ -69,10 +69,12 @@ def reconcile(
         results: list[TableResult] = []
         for source, tables in picked:
             slices = {names.table_name(t): part for t in tables}
-            compared = partial(_compared, platform, source, slices=slices, timeout=timeout, two_step=two_step, at_standby=standby)
+            compared = partial(
+                _compare_source, platform, source, slices=slices, timeout=timeout, two_step=two_step, at_standby=standby
+            )
             found = compared(tables)
             if mend and not dry_run:
-                found |= _healed(platform, source, tables, found, timeout, compared)
+                found |= _heal_and_compare(platform, source, tables, found, timeout, compared)
             proven = prove_histories(platform, source, tables, part=part, timeout=timeout, mend=mend and not dry_run)
             short = [names.table_name(t) for t in tables]
             results += [replace(found[name], history=proven.get(name)) for name in short]
@@ -84,7 +86,7 @@ def reconcile(
     raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
 
 
-def _compared(
+def _compare_source(
     platform: Platform,
     source: BaseSource,
     tables: Sequence[Table],
@@ -102,7 +104,7 @@ def _compared(
         return {name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error)) for name in short}
 
 
-def _healed(
+def _heal_and_compare(
     platform: Platform,
     source: BaseSource,
     tables: list[Table],
@@ -181,7 +183,7 @@ def _print_differences(console: Console, result: TableResult) -> None:
         console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
 
 
-def _picked(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
+def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
     """By source, in the order of the registry. `SOURCE/TABLE` is taken as well."""
     sources = {s.name: s for s in load_sources(settings.sources_folder())}
     picked: dict[str, list[Table]] = {}

@@ -14,9 +14,9 @@ from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.render.connector import renamed
+from cdc_assets.render.connector import name_warnings
 from cdc_assets.render.deployment import Deployment, load_deployment
-from cdc_assets.render.tree import TARGETS, Target, declared, render
+from cdc_assets.render.tree import TARGETS, Target, connectors_to_render, render
 from cdc_assets.render.written import apply, changes
 
 
@@ -33,7 +33,7 @@ def render_verb(
         raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(TARGETS)}")
     sources, platform = load_sources(settings.sources_folder()), load_deployment(deployment)
     files = render(cast(Target, target), sources, platform)
-    for told in [*_renamed(sources, platform), *_owner_notes(sources)] if target == "strimzi" else ():
+    for told in [*_name_warnings(sources, platform), *_owner_notes(sources)] if target == "strimzi" else ():
         print(told, file=sys.stderr)
     found = changes(out, target, files)
     if not (check or dry_run):
@@ -50,9 +50,9 @@ def render_verb(
         raise typer.Exit(1)
 
 
-def _renamed(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:
+def _name_warnings(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:
     own = ("capture", "sink") if platform.mirror == "mirrormaker2" else ("capture", "sink", "mirror", "checkpoints", "heartbeats")
-    return renamed(each for each in declared(sources, platform) if each.role in own)
+    return name_warnings(each for each in connectors_to_render(sources, platform) if each.role in own)
 
 
 def _owner_notes(sources: Sequence[BaseSource]) -> list[str]:

@@ -61,7 +61,7 @@ def bronze(
 ) -> None:
     """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read."""
     from cdc_assets import names
-    from cdc_assets.bronze.append import Look, append, look, reopened
+    from cdc_assets.bronze.append import Look, append, look, reload_table
     from cdc_assets.errors import TopicGapError
     from cdc_assets.registry.models import CapturedSource, Source
     from cdc_assets.resources.platform import Platform
@@ -72,7 +72,7 @@ def bronze(
         chosen = declared.table(table)
     except KeyError as error:
         raise typer.BadParameter(str(error.args[0])) from None
-    platform, topic, short = Platform(), names.mirrored_topic(declared, chosen), names.table_name(chosen)
+    platform, topic, short = Platform(), names.lake_topic(declared, chosen), names.table_name(chosen)
     found = look(platform, declared, [chosen])
     gap = {**found.gaps, **found.missing}.get(topic)
     epoch = found.before[topic].epoch if topic in found.before else 0
@@ -87,7 +87,7 @@ def bronze(
             found = look(platform, declared, [chosen])
             known, lost = found.before.get(topic), topic in found.gaps
             say = partial(print, file=sys.stderr)
-            part = reopened(platform, declared, chosen, known, say, whole_topic=lost)
+            part = reload_table(platform, declared, chosen, known, say, whole_topic=lost)
             append(platform, declared, Look(found.before, {topic: part}), "repair", say)
         epoch = part.epoch
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}

@@ -79,12 +79,12 @@ def _side_by_side(folders: ExitStack, results: Path) -> list[str]:
     own, *others = [_environment(folders) for _ in range(_AT_A_TIME)]
 
     def work(environment: Mapping[str, str]) -> list[tuple[str, int, Path]]:
-        return [(name, *_kept(command, folder / name, environment)) for name, command in _taken(waiting)]
+        return [(name, *_run_to_file(command, folder / name, environment)) for name, command in _drain(waiting)]
 
     with ThreadPoolExecutor(len(others)) as pool:
         beside = [pool.submit(work, environment) for environment in others]
         try:
-            failed = _one_by_one(chain([first], _taken(waiting)), own)
+            failed = _one_by_one(chain([first], _drain(waiting)), own)
         finally:
             # Ctrl-C reaches the processes by themselves, and they stop what they have started; none may begin any more.
             waiting.clear()
@@ -103,13 +103,13 @@ def _steps(results: Path) -> Iterator[Step]:
     yield "mypy", [_PYTHON, "-m", "mypy"]
 
 
-def _taken(waiting: deque[Step]) -> Iterator[Step]:
+def _drain(waiting: deque[Step]) -> Iterator[Step]:
     with suppress(IndexError):
         while True:
             yield waiting.popleft()
 
 
-def _kept(command: list[str], output: Path, environment: Mapping[str, str]) -> tuple[int, Path]:
+def _run_to_file(command: list[str], output: Path, environment: Mapping[str, str]) -> tuple[int, Path]:
     """Its exit code, and the file with its output."""
     with output.open("wb") as file:
         return subprocess.run(command, cwd=_ROOT, env=environment, stdout=file, stderr=file, check=False).returncode, output

@@ -70,12 +70,12 @@ def _show_start(home: Home, loader: _Examples | None, *, whole: bool) -> None:
     """Until all stands, or what the main job begins with: that needs neither Spark, which takes longest, nor the daemon."""
     with Components() as view:
 
-        def seen(state: StackState) -> None:
+        def refresh(state: StackState) -> None:
             view.show(state)
             if loader:
                 loader.look(state)
 
-        start.wait_healthy(home, seen=seen, without=() if whole else (SPARK, WEBSERVER, DAEMON))
+        start.wait_healthy(home, seen=refresh, without=() if whole else (SPARK, WEBSERVER, DAEMON))
     if loader:
         loader.result()
 

@@ -24,7 +24,7 @@ def sink_config(source: BaseSource, sink: Sink) -> dict[str, str]:
     return {
         "name": names.sink_connector_name(source),
         "tasks.max": "1",
-        "topics": ",".join(sorted(names.mirrored_topic(source, table) for table in source.tables)),
+        "topics": ",".join(sorted(names.lake_topic(source, table) for table in source.tables)),
         "file.name.template": _FILE if sink.kind == "gcs" else prefix + _FILE,
         "file.compression.type": "gzip",
         "format.output.type": "jsonl",

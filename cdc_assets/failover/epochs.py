@@ -7,8 +7,8 @@ from functools import partial
 
 from cdc_assets.bronze.append import append_epochs
 from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.opening import opened
-from cdc_assets.identity.look import refusal, stopped, verdict
+from cdc_assets.failover.opening import begin_epoch
+from cdc_assets.identity.look import refusal, stop_connector, verdict
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 
@@ -24,7 +24,7 @@ def as_declared(platform: Platform, source: Source, say: Say) -> Mapping[str, in
     found = verdict(platform, source)
     if found.kind != "other":
         return {}
-    stopped(platform, source)
+    stop_connector(platform, source)
     if source.topics.on_gap == "fail":
         raise IncarnationError(refusal(source, found))
     say(refusal(source, found))
@@ -33,4 +33,4 @@ def as_declared(platform: Platform, source: Source, say: Say) -> Mapping[str, in
 
 def open_epoch(platform: Platform, source: Source, reason: str, say: Say) -> Mapping[str, int]:
     """Open it, with bronze in it."""
-    return opened(platform, source, reason, partial(append_epochs, say=say), say)
+    return begin_epoch(platform, source, reason, partial(append_epochs, say=say), say)

@@ -50,7 +50,7 @@ _DEADLINE_SECONDS = 24 * 3600.0
 _SLOT_DEADLINE_SECONDS = 60.0
 
 
-def opened(platform: Platform, source: Source, reason: str, append: Append, say: Say) -> dict[str, int]:
+def begin_epoch(platform: Platform, source: Source, reason: str, append: Append, say: Say) -> dict[str, int]:
     """The new epoch of each topic. `append(platform, source, epochs, bounds)` brings bronze there.
 
     Raises:
@@ -79,7 +79,7 @@ def opened(platform: Platform, source: Source, reason: str, append: Append, say:
                 memory.save()
         say(STEPS["append"])
         append(platform, source, memory.opening.epochs, memory.opening.bounds)
-        return _adopted(platform, source, memory)
+        return _adopt_server(platform, source, memory)
 
 
 def _stop(platform: Platform, source: Source, opening: Opening) -> None:
@@ -88,7 +88,7 @@ def _stop(platform: Platform, source: Source, opening: Opening) -> None:
         connect.stop(name)
 
 
-def _bound(platform: Platform, source: Source, opening: Opening) -> None:
+def _record_bounds(platform: Platform, source: Source, opening: Opening) -> None:
     ends = topics_to_lake(platform, source, time.monotonic() + _DEADLINE_SECONDS)
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     known = committed.topics if committed else {}
@@ -131,7 +131,7 @@ def _read(platform: Platform, source: Source, opening: Opening) -> None:
     carry_to_lake(platform, source, deadline=_DEADLINE_SECONDS)
 
 
-def _adopted(platform: Platform, source: Source, memory: Memory) -> dict[str, int]:
+def _adopt_server(platform: Platform, source: Source, memory: Memory) -> dict[str, int]:
     assert memory.opening is not None
     epochs = memory.opening.epochs
     if not isinstance(source.database, Database):
@@ -151,7 +151,7 @@ def _adopted(platform: Platform, source: Source, memory: Memory) -> dict[str, in
 
 _RUN: Mapping[str, Callable[[Platform, Source, Opening], None]] = {
     "stop": _stop,
-    "bound": _bound,
+    "bound": _record_bounds,
     "forget": _forget,
     "read": _read,
 }

@@ -58,12 +58,12 @@ class IncarnationDatabase(PostgresDatabase):
         """
         with self.connection() as connection:
             try:
-                system, timeline, wal, forks = self._identified()
+                system, timeline, wal, forks = self._identify()
             except DatabaseError:
                 (system, timeline, wal), forks = connection.execute(_BY_SQL).fetchone(), {}
             found = connection.execute(_SLOT, [slot]).fetchone()
             standby = connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]
-            told = _told(connection, witness)
+            told = _token(connection, witness)
         return Facts(system, timeline, wal, forks, found[0] if found else None, told, writable=not standby)
 
     def write_witness(self, table: TableId, token: str) -> bool:
@@ -83,7 +83,7 @@ class IncarnationDatabase(PostgresDatabase):
             connection.execute(sql.SQL(statement).format(name), [token])
         return True
 
-    def _identified(self) -> tuple[str, int, int, dict[int, int]]:
+    def _identify(self) -> tuple[str, int, int, dict[int, int]]:
         import psycopg
         from psycopg import pq
 
@@ -107,7 +107,7 @@ class IncarnationDatabase(PostgresDatabase):
             raw.finish()
 
 
-def _told(connection: Any, table: TableId) -> str | None:
+def _token(connection: Any, table: TableId) -> str | None:
     from psycopg import sql
 
     if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is None:

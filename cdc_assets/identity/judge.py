@@ -19,7 +19,7 @@ class Verdict:
     reason: str = ""
 
 
-def judged(known: Known | None, facts: Facts, *, reached: int, captured: bool, stored: int | None = None) -> Verdict:
+def server_verdict(known: Known | None, facts: Facts, *, reached: int, captured: bool, stored: int | None = None) -> Verdict:
     """`reached` is the highest log position that the connector, or bronze, has read; `captured`: the connector has an offset.
     `stored` is the same as `reached`, asked for behind `facts`: not before its slot was looked at.
 
@@ -33,14 +33,14 @@ def judged(known: Known | None, facts: Facts, *, reached: int, captured: bool, s
     if facts.system != known.system:
         return Verdict("other", f"its identifier is {facts.system}, what was read is of {known.system}")
     if facts.timeline != known.timeline:
-        return _promoted(known, facts, reached=reached, captured=captured, stored=stored)
+        return _promotion_verdict(known, facts, reached=reached, captured=captured, stored=stored)
     if known.tokens and facts.witness not in known.tokens:
         was = "is gone" if facts.witness is None else "is an older one"
         return Verdict("other", f"the witness written at the last look ({known.at}) {was}: it was restored to a moment before")
     return _slot(facts, captured=captured, stored=stored)
 
 
-def _promoted(known: Known, facts: Facts, *, reached: int, captured: bool, stored: int | None) -> Verdict:
+def _promotion_verdict(known: Known, facts: Facts, *, reached: int, captured: bool, stored: int | None) -> Verdict:
     fork = facts.forks.get(known.timeline)
     what = f"it is on timeline {facts.timeline}, what was read is of timeline {known.timeline}"
     if fork is None:

@@ -11,10 +11,10 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.errors import IncarnationError
 from cdc_assets.identity.facts import Facts, IncarnationDatabase
-from cdc_assets.identity.judge import Verdict, judged
+from cdc_assets.identity.judge import Verdict, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory
-from cdc_assets.identity.purged_binlog import judged_binlog
-from cdc_assets.identity.starts import StartsTable, answered
+from cdc_assets.identity.purged_binlog import binlog_verdict
+from cdc_assets.identity.starts import StartsTable, find_loss
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, Database, Source
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
@@ -55,7 +55,7 @@ def _look(platform: Platform, source: Source) -> Look:
     at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
     stored = max(at, _position(platform.core_connect().offsets(names.connector_name(source))))
-    verdict = judged(memory.known, facts, reached=at, captured=bool(offsets), stored=stored)
+    verdict = server_verdict(memory.known, facts, reached=at, captured=bool(offsets), stored=stored)
     if verdict.kind != "other" and offsets:
         lost = _lost(platform, source, memory, _position(offsets))
         verdict = Verdict("other", lost) if lost else verdict
@@ -79,7 +79,7 @@ def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
     passed = tuple(start for start in noted if start.slot <= seen.stored)
     open_ = tuple(start for start in noted if start.slot > seen.stored)
     if open_:
-        seen.hole, done = answered(platform.core_kafka(), _topics(source), seen.ends, open_)
+        seen.hole, done = find_loss(platform.core_kafka(), _topics(source), seen.ends, open_)
         passed, open_ = passed + done, tuple(start for start in open_ if start not in done)
     if not open_:
         seen.ends, seen.stored = ends, max(seen.stored, read)
@@ -128,7 +128,7 @@ def verdict(platform: Platform, source: Source) -> Verdict:
         return Verdict("other", opening.reason)
     connect, name = platform.core_connect(), names.connector_name(source)
     offsets = connect.offsets(name)
-    found = judged_binlog(MariaDbDatabase(source.database).binlog(), offsets)
+    found = binlog_verdict(MariaDbDatabase(source.database).binlog(), offsets)
     if found.kind == "other" and (status := connect.status(name)) is not None and status.running:
         # What reads has its file open, wherever the offset was stored last.
         return Verdict("same")
@@ -146,11 +146,11 @@ def refuse_other(platform: Platform, source: BaseSource) -> None:
     found = verdict(platform, source)
     if found.kind != "other":
         return
-    stopped(platform, source)
+    stop_connector(platform, source)
     raise IncarnationError(refusal(source, found))
 
 
-def stopped(platform: Platform, source: Source) -> None:
+def stop_connector(platform: Platform, source: Source) -> None:
     """Its connector reads nothing more; one that git owns is git's to stop (`refusal` says so)."""
     if source.managed_by == "gitops":
         return
@@ -180,6 +180,6 @@ def _position(offsets: Sequence[Mapping[str, Any]]) -> int:
 def _in_bronze(source: Source, committed: Committed | None) -> int:
     """The highest log position among bronze's events; `epoch.anchor.kind.lsn.offset`, see spark.positions.postgresql."""
     topics = committed.topics if committed else {}
-    states = [topics[topic] for table in source.tables if (topic := names.mirrored_topic(source, table)) in topics]
+    states = [topics[topic] for table in source.tables if (topic := names.lake_topic(source, table)) in topics]
     parts = [position.split(".") for state in states for position in state.max_position.values()]
     return max((int(part, 16) for _, anchor, _, lsn, _ in parts for part in (anchor, lsn)), default=0)

@@ -72,8 +72,8 @@ class Memory:
         return cls(
             path,
             Known(**{**known, "tokens": tuple(known["tokens"])}) if known else None,
-            Opening(**{**opening, "bounds": _numbered(opening["bounds"])}) if opening else None,
-            Seen(**{**seen, "ends": _numbered(seen["ends"])}) if seen else Seen(),
+            Opening(**{**opening, "bounds": _with_numbers(opening["bounds"])}) if opening else None,
+            Seen(**{**seen, "ends": _with_numbers(seen["ends"])}) if seen else Seen(),
         )
 
     def save(self) -> None:
@@ -86,5 +86,5 @@ class Memory:
         replace_json(self.path, data)
 
 
-def _numbered(bounds: dict[str, dict[str, Any]]) -> Bounds:
+def _with_numbers(bounds: dict[str, dict[str, Any]]) -> Bounds:
     return {topic: {int(p): end for p, end in ends.items()} for topic, ends in bounds.items()}

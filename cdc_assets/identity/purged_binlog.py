@@ -14,7 +14,7 @@ from cdc_assets.identity.judge import Verdict
 from cdc_assets.resources.databases.binlog import BinlogPosition
 
 
-def judged_binlog(files: Sequence[tuple[str, int]], offsets: Sequence[Mapping[str, Any]]) -> Verdict:
+def binlog_verdict(files: Sequence[tuple[str, int]], offsets: Sequence[Mapping[str, Any]]) -> Verdict:
     """`files`: name and bytes, oldest first. `offsets` as Connect tells them: without one, or within a first snapshot, nothing
     has been read yet.
     """

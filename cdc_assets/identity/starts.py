@@ -93,7 +93,7 @@ def hole(start: Start, places: Iterable[tuple[int, int]]) -> int | None:
     return min((commit for commit, lsn in places if commit < start.slot <= lsn), default=None)
 
 
-def told(start: Start, lost_from: int) -> str:
+def loss_text(start: Start, lost_from: int) -> str:
     """The lost range, for people."""
     return (
         f"when its connector started at {start.at}, its replication slot was at {lsn_text(start.slot)}, and "
@@ -102,7 +102,9 @@ def told(start: Start, lost_from: int) -> str:
     )
 
 
-def answered(kafka: KafkaCluster, topics: Sequence[str], since: Bounds, starts: Sequence[Start]) -> tuple[str, tuple[Start, ...]]:
+def find_loss(
+    kafka: KafkaCluster, topics: Sequence[str], since: Bounds, starts: Sequence[Start]
+) -> tuple[str, tuple[Start, ...]]:
     """What is lost ("": nothing that is known), and the starts behind which an event has come that says so.
 
     `since`: {topic: {partition: offset}} from when nothing of these starts was in a topic.
@@ -126,5 +128,5 @@ def answered(kafka: KafkaCluster, topics: Sequence[str], since: Bounds, starts: 
     for start in starts:
         lost_from = hole(start, places)
         if lost_from is not None:
-            return told(start, lost_from), ()
+            return loss_text(start, lost_from), ()
     return "", tuple(start for start in starts if start.slot <= reached)

@@ -29,7 +29,7 @@ class Hop:
         """Every window is equal on both sides, and all of them could be counted."""
         return not self.differing and not self.uncounted
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         """In one sentence."""
         here, there = self.name.split("_")
         if self.differing:

@@ -42,15 +42,18 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
         path = names.silver_path(platform.lake, source, table)
         if table.id not in catalogue and (gone := last_known(path, table.id, keyed=False)):
             catalogue[table.id] = gone
-    here = lake.states([names.mirrored_topic(source, table) for table in tables])
+    here = lake.states([names.lake_topic(source, table) for table in tables])
     there = platform.core_kafka().states([names.topic(source, table) for table in tables]) if mirrored else {}
-    thinned = compacted(lake, here), compacted(platform.core_kafka(), there) if mirrored else frozenset()
+    thinned = (
+        topics_with_compaction(lake, here),
+        topics_with_compaction(platform.core_kafka(), there) if mirrored else frozenset(),
+    )
     parts = [
         LedgerTable(
             silver=silver_spec(platform.lake, source, table, catalogue[table.id]),
             topic=_range(source, table, names.topic(source, table), there) if mirrored else None,
-            mirror=_range(source, table, names.mirrored_topic(source, table), here),
-            compacted=_of(thinned, names.mirrored_topic(source, table), names.topic(source, table)),
+            mirror=_range(source, table, names.lake_topic(source, table), here),
+            compacted=_of(thinned, names.lake_topic(source, table), names.topic(source, table)),
             upto=cut.version,
         )
         for table in tables
@@ -70,7 +73,7 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
     )
 
 
-def compacted(cluster: KafkaCluster, topics: Collection[str]) -> frozenset[str]:
+def topics_with_compaction(cluster: KafkaCluster, topics: Collection[str]) -> frozenset[str]:
     """Those of these topics that compaction may take records out of."""
     return frozenset(name for name, config in cluster.topic_configs(topics).items() if "compact" in config["cleanup.policy"])
 

@@ -58,7 +58,7 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
 
     from cdc_assets.definitions import defs
 
-    with dg.DagsterInstance.get() as instance, _kept(console):
+    with dg.DagsterInstance.get() as instance, _keep_console(console):
         quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
         keys = {dg.AssetCheckKey(dg.AssetKey(asset), name) for asset, name in checks}
         asked = defs.resolve_job_def(job).get_subset(asset_check_selection=keys)
@@ -97,7 +97,7 @@ def root_message(error: SerializableErrorInfo | None) -> str:
 
 
 @contextmanager
-def _kept(console: Console) -> Iterator[None]:
+def _keep_console(console: Console) -> Iterator[None]:
     """Dagster takes standard output and error for the run's logs; progress still goes where it went."""
     before = console.file
     with os.fdopen(os.dup(before.fileno()), "w", encoding="utf-8") as own:

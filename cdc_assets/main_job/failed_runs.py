@@ -42,7 +42,7 @@ class FailedRuns:
         if time.monotonic() < self._asked + _ASK_SECONDS:
             return
         self._asked = time.monotonic()
-        for run_id, failures in self._ended():
+        for run_id, failures in self._new_ends():
             for step, reason in failures:
                 self._in_a_row[step] += 1
                 page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{run_id}"
@@ -50,7 +50,7 @@ class FailedRuns:
                     raise RunFailedError(f"{step} failed {_IN_A_ROW} times in a row: {reason}; see {page} and ./cdc status")
                 self._tell(f"{step} failed, the sensor asks again: {reason}; see {page}")
 
-    def _ended(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    def _new_ends(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         """Runs that have ended meanwhile, oldest first, each with its failed steps; successes end a step's row."""
         import dagster as dg
 

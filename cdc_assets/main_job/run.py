@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from cdc_assets import settings
-from cdc_assets.defs.checks.ledger import uncounted_keys
+from cdc_assets.defs.checks.ledger import keys_without_ledger
 from cdc_assets.defs.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
 from cdc_assets.main_job.dagster_runs import Outcomes, all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
@@ -98,7 +98,7 @@ class _LinkCounts:
 
 def _count_links(console: Console, platform: Platform, sources: Sequence[BaseSource]) -> _LinkCounts:
     """Run every check but those of ledgers before their first count: they would warn until their schedule's next run."""
-    uncounted = {key for source in sources for key in uncounted_keys(platform.lake, source)}
+    uncounted = {key for source in sources for key in keys_without_ledger(platform.lake, source)}
     asked = set(all_checks()) - {(tuple(key.asset_key.path), key.name) for key in uncounted}
     outcomes = run_job(VOLUMETRY_JOB, console=console, must_succeed=False, checks=asked)
     return _LinkCounts(outcomes, verdicts_of(outcomes, asked), uncounted)

@@ -88,7 +88,7 @@ def expiring(topic: str, partition: int, *, oldest_ms: int, records: int, retent
     return Finding("expiring", partition, None, message)
 
 
-def held_back(topics: Mapping[str, TopicState], written: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+def transaction_holds(topics: Mapping[str, TopicState], written: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """`"<topic> <partition>"` to the offset at which an open transaction holds readers back; `written` was asked for before."""
     return {
         f"{name} {partition}": end
@@ -115,7 +115,7 @@ def still_open(held: Mapping[str, int], seen: Seen | None) -> list[Finding]:
     return found
 
 
-def halted(connector: str, state: str) -> Finding:
+def halt_finding(connector: str, state: str) -> Finding:
     """Nothing is copied meanwhile, and nothing is lost yet."""
     then = f"cdc restart {connector}" if state == "FAILED" else f"cdc resume {connector}"
     return Finding(

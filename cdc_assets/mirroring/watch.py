@@ -16,12 +16,12 @@ from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.findings import Finding, expiring, halted, held_back, losses, still_open
+from cdc_assets.mirroring.findings import Finding, expiring, halt_finding, losses, still_open, transaction_holds
 from cdc_assets.mirroring.memory import Seen
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import mirrored_up_to
+from cdc_assets.volumetry.log_position import mirror_offsets
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
     core, lake = platform.core_kafka(), platform.lake_kafka()
     status = platform.lake_connect().status(name := names.mirror_connector_name(source))
     stands = status is not None and (status.failed or status.state in HELD)
-    halt = (halted(name, status.worst),) if status is not None and stands else ()
-    at = mirrored_up_to(platform.lake_connect(), name)
-    copies = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
+    halt = (halt_finding(name, status.worst),) if status is not None and stands else ()
+    at = mirror_offsets(platform.lake_connect(), name)
+    copies = {names.topic(source, table): names.lake_topic(source, table) for table in source.tables}
     # Ends before stable ends: what lies between was there, and is not committed.
     ahead = {**lake.high_watermarks(list(copies.values())), **core.high_watermarks(list(copies))}
     # The core last: what it holds now was not there when MirrorMaker's offsets were read, never the other way round.
@@ -105,7 +105,7 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
         copy = written.get(copies[topic])
         state, now = _look(source, table, core, lake, states.get(topic), copied, copy, seen.get(topic))
         both = {name: there for name, there in ((topic, states.get(topic)), (copies[topic], copy)) if there}
-        held = held_back(both, ahead)
+        held = transaction_holds(both, ahead)
         state = replace(state, findings=(*state.findings, *still_open(held, seen.get(topic)), *halt))
         found.append(state)
         if now is not None:
@@ -125,12 +125,12 @@ def _look(
     seen: Seen | None,
 ) -> tuple[MirrorState, Seen | None]:
     topic = names.topic(source, table)
-    about = (source.name, names.table_name(table), topic, names.mirrored_topic(source, table))
+    about = (source.name, names.table_name(table), topic, names.lake_topic(source, table))
     if state is None:
         gone = Finding("absent", None, None, f"topic {topic} is not on the core cluster any more; it was mirrored before")
         return MirrorState(*about, None, copied, {}, (gone,) if seen else ()), seen
 
-    def copied_of(partition: int, before: int, begin: int) -> int:
+    def copy_count(partition: int, before: int, begin: int) -> int:
         """Records of the removed range that are in the copy: those written since, less those of what is still there."""
         if seen is None:
             # A topic that others fill begins where they have left it.
@@ -141,7 +141,7 @@ def _look(
         there = {partition: (begin, copied[partition] + 1)}
         return sum(1 for _ in lake.records(about[3], new)) - sum(1 for _ in core.records(topic, there))
 
-    wrong = losses(state, copied, seen, copied_of)
+    wrong = losses(state, copied, seen, copy_count)
     kept = [Finding.of(each) for each in (seen.losses if seen else [])]
     wrong = kept + [each for each in wrong if not any(k.kind == each.kind and k.partition == each.partition for k in kept)]
     upto, soon = _waiting(core, state, copied)

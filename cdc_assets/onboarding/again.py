@@ -14,7 +14,7 @@ from cdc_assets.connectors.capture import not_listed
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, only_one
 from cdc_assets.onboarding.steps import capture, preflight, snapshot
-from cdc_assets.onboarding.work import Step, Work, declared_source
+from cdc_assets.onboarding.work import Step, Work, find_source
 from cdc_assets.resources.platform import Platform
 
 Way = Literal["incremental", "blocking"]
@@ -26,7 +26,7 @@ def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable
     Raises:
         OnboardingError: no table of that source can be read again that way, or an onboarding of it is not done.
     """
-    declared = declared_source(source)
+    declared = find_source(source)
     if running := Journal.of(source).running:
         raise OnboardingError(f"{running.id} is not done: cdc onboard {source} --resume, or --rollback, then this command again")
     command = f"cdc snapshot {source} {table}" + (" --blocking" if way == "blocking" else "")
@@ -53,7 +53,7 @@ def judge(work: Work) -> Facts:
 
 def publish(work: Work) -> Facts:
     """The running connector's publication has the table, which a DROP has taken out, and the signal table."""
-    work.kind.listed(work, work.after)
+    work.kind.extend_capture(work, work.after)
     return {"tables": [table.name for table in work.tables]}
 
 

@@ -23,7 +23,7 @@ def remove_beside(work: Work) -> Facts:
         connect.stop(name)
         connect.reset_offsets(name)
         connect.delete(name)
-    return {"connector": name, **work.kind.cleared(work)}
+    return {"connector": name, **work.kind.clear_leftovers(work)}
 
 
 def _is_there(connect: ConnectClient, name: str) -> bool:

@@ -12,7 +12,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
 from cdc_assets.onboarding.steps.leave import KNOWN
-from cdc_assets.onboarding.work import Step, TakeIn, Work, declared_source
+from cdc_assets.onboarding.work import Step, TakeIn, Work, find_source
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -43,14 +43,14 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
         OnboardingError: while another one is not done, or a name is no table's.
     """
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
-    declared = {table.name for table in declared_source(source, route, watched=watched).tables}
+    declared = {table.name for table in find_source(source, route, watched=watched).tables}
     # Two people who begin in the same moment: the second one is told of the first.
     with table_lock("onboarding", source, "begin", deadline=_BEGIN_SECONDS):
         journal = Journal.of(source)
         running = journal.running
         if running is not None:
             if (running.tables, running.route, running.watched) != (names, route, watched):
-                raise _unfinished(running)
+                raise _not_done_error(running)
             return running
         in_already = all(name in journal.finished and name in declared for name in names)
         if not again and route != "offboard" and names and in_already:
@@ -69,7 +69,7 @@ def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = Fa
     Raises:
         OnboardingError: when the source or a table's name is not one.
     """
-    declared_source(source, route, watched=watched)
+    find_source(source, route, watched=watched)
     for name in tables:
         _table(name)
     return steps_of(route, watched=watched)
@@ -84,7 +84,7 @@ def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) 
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     at = dt.datetime.now(dt.timezone.utc).isoformat()
     asked = Onboarding(f"judge-{source}", source, route, names, at)
-    steps_of(route)[0].run(Work(platform, asked, declared_source(source, route), lambda _: None))
+    steps_of(route)[0].run(Work(platform, asked, find_source(source, route), lambda _: None))
 
 
 def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None, *, take_in: TakeIn | None = None) -> Outcome:
@@ -105,7 +105,7 @@ def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: Non
 def run_step(platform: Platform, source: str, name: str, say: Say, *, take_in: TakeIn | None = None) -> Facts:
     """One step; it is marked as begun before, and as done behind it."""
     journal = Journal.of(source)
-    running = _required(journal, source)
+    running = _require_running(journal, source)
     if name in running.done:
         return running.done[name]
     step = next(step for step in _steps(running) if step.name == name)
@@ -113,7 +113,7 @@ def run_step(platform: Platform, source: str, name: str, say: Say, *, take_in: T
     journal.save()
     say(f"{name}: {step.what}")
     began = time.monotonic()
-    declared = declared_source(source, running.route, watched=running.watched)
+    declared = find_source(source, running.route, watched=running.watched)
     facts = step.run(Work(platform, running, declared, say, take_in=take_in))
     running.done[name] = {**facts, "step_seconds": round(time.monotonic() - began, 3)}
     running.current = None
@@ -124,7 +124,7 @@ def run_step(platform: Platform, source: str, name: str, say: Say, *, take_in: T
 def finish(source: str) -> Outcome:
     """Every step is done: the tables are in (or, offboarded, out)."""
     journal = Journal.of(source)
-    running = _required(journal, source)
+    running = _require_running(journal, source)
     at = dt.datetime.now(dt.timezone.utc).isoformat()
     for table in running.tables:
         if running.route == "offboard":
@@ -144,14 +144,14 @@ def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
     """
     with only_one(source):
         journal = Journal.of(source)
-        running = _required(journal, source)
+        running = _require_running(journal, source)
         if running.route == "offboard" and {*running.done, running.current or KNOWN.name} != {KNOWN.name}:
             listed = " ".join(running.tables)
             raise OnboardingError(
                 f"{source}: {listed} are taken out, and what changes in them is in no event any more: that cannot be taken back. "
                 f"cdc offboard {source} --resume, then cdc onboard {source} {listed}, which reads them whole"
             )
-        work = Work(platform, running, declared_source(source, running.route, watched=running.watched), say)
+        work = Work(platform, running, find_source(source, running.route, watched=running.watched), say)
         taken: dict[str, Facts] = {}
         for step in reversed(_steps(running)):
             if step.undo is not None and (step.name in running.done or step.name == running.current):
@@ -167,16 +167,16 @@ def _steps(running: Onboarding) -> list[Step]:
 
 
 def _running(source: str) -> Onboarding:
-    return _required(Journal.of(source), source)
+    return _require_running(Journal.of(source), source)
 
 
-def _required(journal: Journal, source: str) -> Onboarding:
+def _require_running(journal: Journal, source: str) -> Onboarding:
     if journal.running is None:
         raise OnboardingError(f"{source}: no onboarding was begun that is not done; cdc onboard {source} TABLE…")
     return journal.running
 
 
-def _unfinished(running: Onboarding) -> OnboardingError:
+def _not_done_error(running: Onboarding) -> OnboardingError:
     at = running.current or "between steps"
     ways = f"cdc onboard {running.source} --resume, or --rollback"
     if running.route == "offboard":

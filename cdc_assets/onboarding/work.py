@@ -110,7 +110,7 @@ def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
     return f"cdc onboard {source.name}", f"cdc onboard {source.name} TABLE… --watch prints each commit and waits for it"
 
 
-def declared_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:
+def find_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:
     """The source of that name in the registry.
 
     Raises:

@@ -30,7 +30,7 @@ def put_in(text: str, key: str, entries: Sequence[str]) -> str:
         lines = newline.join(f"{' ' * listed.start_mark.column}- {entry}" for entry in entries)
         at = _line_end(text, end)
         edited = f"{text[:at]}{lines}{newline}{text[at:]}" if text[:at].endswith("\n") else f"{text}{newline}{lines}{newline}"
-    return _checked(edited, key, [*_values(text, key), *(_load(entry) for entry in entries)])
+    return _check_edit(edited, key, [*_values(text, key), *(_load(entry) for entry in entries)])
 
 
 def take_out(text: str, key: str, places: Collection[int]) -> str:
@@ -43,7 +43,7 @@ def take_out(text: str, key: str, places: Collection[int]) -> str:
     for place in sorted(places, reverse=True):
         start, end = _span(text, listed, place)
         edited = edited[:start] + edited[end:]
-    return _checked(edited, key, [value for place, value in enumerate(_values(text, key)) if place not in places])
+    return _check_edit(edited, key, [value for place, value in enumerate(_values(text, key)) if place not in places])
 
 
 def _span(text: str, listed: SequenceNode, place: int) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def _line_end(text: str, index: int) -> int:
     return len(text) if at < 0 else at + 1
 
 
-def _checked(edited: str, key: str, wanted: list[Any]) -> str:
+def _check_edit(edited: str, key: str, wanted: list[Any]) -> str:
     try:
         if _values(edited, key) == wanted:
             return edited

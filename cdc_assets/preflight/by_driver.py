@@ -46,7 +46,7 @@ def place(source: UnaskedSource) -> str:
 
 def findings(source: UnaskedSource) -> Iterator[Finding]:
     """Every rule of its kind; a server that cannot be reached, or a driver that is not there, is one."""
-    database, tables = source.database, _captured(source)
+    database, tables = source.database, _capture_tables(source)
     try:
         user = settings.resolve(database.user)
         if isinstance(database, MongoDb):
@@ -72,36 +72,36 @@ def _of_sql(source: UnaskedSource, server: Connection, tables: list[TableId], us
                 cursor.execute(placed, *([schemas] if placed != query else ()))
                 answers[name] = [*cursor.fetchall()]
         except DatabaseError as error:
-            yield _refused(name, error, rules.allowing(name, user), needed=name in rules.needed)
+            yield _refusal(name, error, rules.allowing(name, user), needed=name in rules.needed)
     if rules.needed <= answers.keys():
         yield from rules.findings(source, tables, answers, user)
 
 
 def _of_mongodb(database: MongoDb, tables: list[TableId], user: str) -> Iterator[Finding]:
-    def asked(where: str, command: dict[str, Any]) -> Any:
+    def ask(where: str, command: dict[str, Any]) -> Any:
         with opened(database) as client:
             return client[where].command(command)
 
-    answers = Answers(hello=asked(*mongodb.COMMANDS["hello"]), collections={})
+    answers = Answers(hello=ask(*mongodb.COMMANDS["hello"]), collections={})
     for name in ("oplog_first", "oplog_last", "server") if answers["hello"].get("setName") else ():
         try:
-            answers[name] = asked(*mongodb.COMMANDS[name])
+            answers[name] = ask(*mongodb.COMMANDS[name])
         except DatabaseError as error:
             if name == "oplog_first":
-                yield _refused("oplog", error, mongodb.allowing(name, user))
+                yield _refusal("oplog", error, mongodb.allowing(name, user))
     for name in sorted({table.schema for table in tables}):
         try:
-            answers["collections"][name] = asked(name, mongodb.collections_command(tables, name))
+            answers["collections"][name] = ask(name, mongodb.collections_command(tables, name))
         except DatabaseError as error:
-            yield _refused(f"collections of {name}", error, mongodb.allowing(name, user), needed=True)
+            yield _refusal(f"collections of {name}", error, mongodb.allowing(name, user), needed=True)
     yield from mongodb.findings(tables, answers, pre_images=database.images == "with_pre_image")
 
 
-def _refused(name: str, error: DatabaseError, mend: str, *, needed: bool = False) -> Finding:
+def _refusal(name: str, error: DatabaseError, mend: str, *, needed: bool = False) -> Finding:
     return Finding("refused", "fail" if needed else "warn", name, f"cannot be looked at: {error}", mend)
 
 
-def _captured(source: UnaskedSource) -> list[TableId]:
+def _capture_tables(source: UnaskedSource) -> list[TableId]:
     """The declared tables, and those of ours that are captured like them."""
     ours = (source.reconciliation.marker, source.reconciliation.signals)
     return [*(table.id for table in source.tables), *(parse_table(name) for name in ours if name)]
@@ -125,9 +125,11 @@ def _oracle(_: UnaskedSource, tables: list[TableId], answers: Answers, user: str
 
 
 _RULES = {
-    "mysql": _Rules({**mysql.QUERIES, **mysql.FILTERS}, frozenset(mysql.QUERIES), _mysql, mysql.allowing, asked=mysql.asked),
+    "mysql": _Rules(
+        {**mysql.QUERIES, **mysql.FILTERS}, frozenset(mysql.QUERIES), _mysql, mysql.allowing, asked=mysql.is_answerable
+    ),
     "sqlserver": _Rules(
-        sqlserver.QUERIES, frozenset({"database", "tables"}), _sqlserver, sqlserver.allowing, asked=sqlserver.asked
+        sqlserver.QUERIES, frozenset({"database", "tables"}), _sqlserver, sqlserver.allowing, asked=sqlserver.is_answerable
     ),
     "oracle": _Rules(oracle.QUERIES, frozenset({"tables", "log_groups"}), _oracle, oracle.allowing),
 }

@@ -73,7 +73,7 @@ def findings(cluster: str, connect: Connect, kafka: Cluster) -> Iterator[Finding
     declared = settings.lookup(setting)
     if declared == "none":
         return
-    topics = _declared(declared) if declared else names.connect_topics(cluster)
+    topics = _topics_by_role(declared) if declared else names.connect_topics(cluster)
     # Before the topics: a connector that is created in between is in them.
     held = {"configs": bool(connect.connectors())}
     found = kafka.states([*topics.values()])
@@ -87,7 +87,7 @@ def findings(cluster: str, connect: Connect, kafka: Cluster) -> Iterator[Finding
         yield _one(use, name, found.get(name), kafka, written=held.get(use, False))
 
 
-def _declared(text: str) -> dict[str, str]:
+def _topics_by_role(text: str) -> dict[str, str]:
     return dict(zip(names.connect_topics(""), (part.strip() for part in text.split(",")), strict=False))
 
 

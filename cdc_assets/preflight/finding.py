@@ -61,6 +61,6 @@ class Report:
         }
 
 
-def sorted_findings(findings: list[Finding]) -> tuple[Finding, ...]:
+def sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     """Failures, warnings, the rest."""
     return tuple(sorted(findings, key=lambda f: ("fail", "warn", "ok").index(f.level)))

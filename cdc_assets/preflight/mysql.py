@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
-from cdc_assets.preflight.mysql_grants import account, granted, may
+from cdc_assets.preflight.mysql_grants import account, may, parse_grants
 from cdc_assets.preflight.sql_text import table_name
 from cdc_assets.registry.identifiers import TableId
 
@@ -40,7 +40,7 @@ LEAST_RETENTION_SECONDS = 3 * 86400
 _FOR_ALL = ("RELOAD", "REPLICATION SLAVE", ("REPLICATION CLIENT", "BINLOG MONITOR"))
 
 
-def asked(name: str, answers: Mapping[str, Rows]) -> bool:
+def is_answerable(name: str, answers: Mapping[str, Rows]) -> bool:
     """Whether this server knows the query."""
     return name not in FILTERS or ("variables" in answers and (name == "filters") == (_version(_variables(answers)) >= (8, 2)))
 
@@ -64,7 +64,7 @@ def findings(
     """
     variables, role = _variables(answers), account(answers.get("account"), user)
     yield from _settings(variables)
-    rights = granted(answers["grants"])
+    rights = parse_grants(answers["grants"])
     missing = [one for one in _FOR_ALL if not may(rights, one)]
     if missing:
         names = ", ".join(one if isinstance(one, str) else one[0] for one in missing)

@@ -16,7 +16,7 @@ _LINE = re.compile(r"^(GRANT|REVOKE) (.+?) ON (?:TABLE )?(\S.*?) (?:TO|FROM) ", 
 _NAME = re.compile(r"`((?:[^`]|``)+)`|(\*)")
 
 
-def granted(rows: Sequence[Sequence[Any]]) -> Grants:
+def parse_grants(rows: Sequence[Sequence[Any]]) -> Grants:
     """Of the role and of the roles that are active; privileges of single columns are none of a table."""
     found: dict[str, dict[str, frozenset[str]]] = {"GRANT": defaultdict(frozenset), "REVOKE": defaultdict(frozenset)}
     for row in rows:

@@ -65,7 +65,7 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         if facts.server["create"] and not unowned:
             yield Finding("publication", "ok", name, "does not exist yet; the connector makes it at its first start")
         elif listed:
-            by_root = " WITH (publish_via_partition_root = true)" if _partitioned(wanted, facts) else ""
+            by_root = " WITH (publish_via_partition_root = true)" if _partition_parents(wanted, facts) else ""
             why = f"does not own {', '.join(unowned)}" if unowned else f"may not create in database {facts.server['database']}"
             yield Finding(
                 "publication",
@@ -92,7 +92,7 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         )
     else:
         yield Finding("publication", "ok", name, f"has all {quantity(len(wanted), 'table')}")
-    if not found["pubviaroot"] and (roots := _partitioned(wanted, facts)):
+    if not found["pubviaroot"] and (roots := _partition_parents(wanted, facts)):
         yield Finding(
             "publication_root",
             "fail",
@@ -120,7 +120,7 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("publication_operations", "fail", name, f"leaves out {', '.join(lost)}", mend, safe=found["owned"])
 
 
-def _partitioned(tables: Sequence[TableId], facts: PostgresFacts) -> list[TableId]:
+def _partition_parents(tables: Sequence[TableId], facts: PostgresFacts) -> list[TableId]:
     return [table for table in tables if facts.tables[table]["partitioned"]]
 
 

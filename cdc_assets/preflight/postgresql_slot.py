@@ -42,7 +42,7 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("slot", "fail", name, message, again if facts.captured else f"SELECT pg_drop_replication_slot('{name}')")
         return
     yield _health(name, slot, facts)
-    yield from _retained(name, slot)
+    yield from _retention_findings(name, slot)
     yield from _failover(name, facts, failover=bool(slot.get("failover")))
 
 
@@ -71,7 +71,7 @@ def _health(name: str, slot: dict[str, object], facts: PostgresFacts) -> Finding
     return Finding("slot", "ok", name, f"{state}, {slot.get('wal_status') or 'reserved'}, at {slot.get('confirmed_flush_lsn')}")
 
 
-def _retained(name: str, slot: dict[str, object]) -> Iterator[Finding]:
+def _retention_findings(name: str, slot: dict[str, object]) -> Iterator[Finding]:
     retained = int(float(str(slot.get("retained_bytes") or 0)))
     if retained > WARN_RETAINED_BYTES:
         message = f"holds back {retained / 2**30:.1f} GB of the source's log" + (

@@ -10,7 +10,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.look import Look, look, refusal, verdict
 from cdc_assets.preflight import by_driver, topics
-from cdc_assets.preflight.finding import Finding, Report, sorted_findings
+from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.models import CapturedSource, Database, Source
@@ -33,7 +33,7 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
     """
     if isinstance(source, UnaskedSource):
         found = [*by_driver.findings(source), *topics.of_platform(platform, source)]
-        return Report(source.name, _told(lambda: by_driver.place(source)), sorted_findings(found))
+        return Report(source.name, _place_or_unknown(lambda: by_driver.place(source)), sort_findings(found))
     if not isinstance(source, Source):
         raise DatabaseError(f"source {source.name}: kind {source.database.kind} is not known here")
     database = platform.database(source)
@@ -44,10 +44,10 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
         return _of_postgresql(platform, database, source, offsets, away)
     except CdcAssetsError as error:
         found = [Finding("reachable", "fail", "server", f"cannot be asked: {error}", "mend that first")]
-        return Report(source.name, _told(lambda: database.place), tuple(found))
+        return Report(source.name, _place_or_unknown(lambda: database.place), tuple(found))
 
 
-def _told(place: Callable[[], str]) -> str:
+def _place_or_unknown(place: Callable[[], str]) -> str:
     """Where the server is, as far as that is known: an address that is not set is in the findings."""
     try:
         return place()
@@ -87,14 +87,14 @@ def _of_postgresql(
     if facts.slot and facts.slot.get("safe_wal_size") is not None:
         figures["slot_safe_wal_bytes"] = int(facts.slot["safe_wal_size"])
 
-    def looked() -> tuple[Verdict, Finding]:
+    def examine() -> tuple[Verdict, Finding]:
         found = look(platform, source)
-        return found.verdict, _witnessed(source, found)
+        return found.verdict, _witness_finding(source, found)
 
-    running = away or [_incarnation(source, looked), *topics.of_platform(platform, source)]
+    running = away or [_incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=bool(facts.server["create"]))
     found = [*postgresql.findings(source, facts), signals, *running]
-    return Report(source.name, database.place, sorted_findings(found), figures)
+    return Report(source.name, database.place, sort_findings(found), figures)
 
 
 def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, away: list[Finding]) -> Report:
@@ -106,14 +106,14 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, a
     answers["cascades"] = [row for table, text in database.definitions(tables).items() for row in mysql.cascades_of(table, text)]
     keyed = [table.id for table in source.tables if table.keys]
 
-    def looked() -> tuple[Verdict, Finding]:
+    def examine() -> tuple[Verdict, Finding]:
         held = Finding("incarnation", "ok", "server", "its binlog holds what has not been read")
         return verdict(platform, source), held
 
-    running = away or [_incarnation(source, looked), *topics.of_platform(platform, source)]
+    running = away or [_incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=None)
     found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), signals, *running]
-    return Report(source.name, database.place, sorted_findings(found))
+    return Report(source.name, database.place, sort_findings(found))
 
 
 def _incarnation(source: Source, looked: Callable[[], tuple[Verdict, Finding]]) -> Finding:
@@ -127,7 +127,7 @@ def _incarnation(source: Source, looked: Callable[[], tuple[Verdict, Finding]]) 
     return finding
 
 
-def _witnessed(source: Source, found: Look) -> Finding:
+def _witness_finding(source: Source, found: Look) -> Finding:
     if not found.witnessed:
         message = "takes no witness from us: once restored and written to for long enough, it cannot be told from what it was"
         database = source.database.dbname if isinstance(source.database, Database) else ""

@@ -34,7 +34,7 @@ _START_AGENT = (
 )
 
 
-def asked(name: str, answers: Mapping[str, Rows]) -> bool:
+def is_answerable(name: str, answers: Mapping[str, Rows]) -> bool:
     """Whether the query has anything to ask: a database without CDC has no schema `cdc`, and maybe no job in msdb."""
     return name not in ("instances", "jobs") or bool("database" in answers and answers["database"][0][1])
 

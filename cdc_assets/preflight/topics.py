@@ -50,7 +50,7 @@ def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
 def findings(source: CapturedSource, core: Cluster, lake: Cluster) -> Iterator[Finding]:
     """Of the topics that there are; those that are not are made as they must be."""
     captured = [names.topic(source, table) for table in source.tables]
-    mirrored = [names.mirrored_topic(source, table) for table in source.tables]
+    mirrored = [names.lake_topic(source, table) for table in source.tables]
     for cluster, topics in ((core, captured), (lake, mirrored)):
         for name, config in cluster.topic_configs(cluster.states(topics)).items():
             yield _whole(cluster, name, config["cleanup.policy"])

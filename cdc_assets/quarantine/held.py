@@ -57,7 +57,7 @@ class Held:
         return shown
 
 
-def held(
+def quarantine_records(
     lake: str,
     source: BaseSource,
     table: Table,

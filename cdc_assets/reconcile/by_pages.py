@@ -24,7 +24,7 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowReader
-from cdc_assets.tables.record_form import declared
+from cdc_assets.tables.record_form import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def compare(
                 topics_to_lake(platform, source, until),
             )
 
-        catalogue = {table.id: declared(table) for table in tables if isinstance(table, DeclaredTable)}
+        catalogue = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
         return two_step.compare(platform, source, tables, now=PagedRows(reader), carry=carry, catalogue=catalogue, slices=slices)
     except CdcAssetsError as error:
         return {

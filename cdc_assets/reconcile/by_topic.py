@@ -20,7 +20,7 @@ from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.topic_rows.fold import TopicRows
 from cdc_assets.resources.topic_rows.messages import READERS
-from cdc_assets.tables.record_form import declared
+from cdc_assets.tables.record_form import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def compare(
     kept = [t for t in asked if names.table_name(t) not in refused]
     found: dict[str, TableResult] = {}
     try:
-        found = _compared(platform, source, kept, slices, timeout) if kept else {}
+        found = _compare(platform, source, kept, slices, timeout) if kept else {}
     except CdcAssetsError as error:
         refused |= {names.table_name(t): str(error) for t in kept}
     for name, why in refused.items():
@@ -49,7 +49,7 @@ def compare(
     return found
 
 
-def _compared(
+def _compare(
     platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Mapping[str, Slice] | None, timeout: float
 ) -> dict[str, TableResult]:
     cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
@@ -60,7 +60,7 @@ def _compared(
         places = [f"{topic} {p}:{end}" for topic, ends in sorted(position.offsets.items()) for p, end in sorted(ends.items())]
         return replace(position, lsn=", ".join(places))
 
-    catalogue = {t.id: declared(t) for t in kept}
+    catalogue = {t.id: catalogue_table(t) for t in kept}
     return two_step.compare(platform, source, kept, now=rows, carry=carry, catalogue=catalogue, slices=slices)
 
 

@@ -44,7 +44,7 @@ def down(
     lake = sessions.run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
     settled = len(looked_at) == len(differing)
     if not text.keys:
-        return _told(result, _whole_rows(source, lake), Veil(table.sensitive), tuple(text.forms), settled=settled)
+        return _with_differences(result, _whole_rows(source, lake), Veil(table.sensitive), tuple(text.forms), settled=settled)
     return of_keys(sessions, task, cut, table, text, result, source, lake, settled=settled)
 
 
@@ -73,7 +73,7 @@ def of_keys(
     told = [_difference(key, hashes.get(key), rows.get(key), answers[key], duplicates[key]) for key in shown]
     found = [difference for difference in told if difference is not None]
     more = len(keys) - len(shown)
-    return _told(result, found, Veil(table.sensitive), text.keys, settled=settled and not more, more=more)
+    return _with_differences(result, found, Veil(table.sensitive), text.keys, settled=settled and not more, more=more)
 
 
 def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> Difference | None:
@@ -95,7 +95,7 @@ def _whole_rows(source: KeyHashes, lake: KeyHashes) -> list[Difference]:
     return found
 
 
-def _told(
+def _with_differences(
     result: TableResult, found: Sequence[Difference], veil: Veil, keys: tuple[str, ...], *, settled: bool, more: int = 0
 ) -> TableResult:
     if not found and settled:

@@ -69,7 +69,7 @@ def task(
 
     state, committed = existing(source, table, silver, bronze)
     assert state.folded is not None
-    topic = names.mirrored_topic(source, table)
+    topic = names.lake_topic(source, table)
     held = committed.topics.get(topic)
     if held is None:
         raise DatabaseError(f"bronze/{source.name}/{names.table_name(table)} holds nothing yet; materialize it first")

@@ -61,7 +61,7 @@ def slices_now(platform: Platform, source: Source, tables: Sequence[Table]) -> d
     }
 
 
-def compared(source: Source, slices: Mapping[str, Slice | TwoRanges], results: Mapping[str, TableResult]) -> None:
+def advance_cursors(source: Source, slices: Mapping[str, Slice | TwoRanges], results: Mapping[str, TableResult]) -> None:
     """The ranges of these results need not be read again in this round."""
     from spark.reconcile.key_order import KeyRange
     from spark.reconcile.own_order import TwoRanges

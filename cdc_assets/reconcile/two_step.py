@@ -93,7 +93,7 @@ def compare(
                 raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
             part = (slices or {}).get(names.table_name(table), WHOLE)
             one = _Table(platform, source, table, now, carry, catalogue[table.id], part)
-            found[names.table_name(table)] = one.compared(rounds)
+            found[names.table_name(table)] = one.compare(rounds)
         except (CdcAssetsError, SparkJobError) as error:
             found[names.table_name(table)] = TableResult(
                 f"{source.name}/{names.table_name(table)}", NOT_COMPARED, reason=str(error), method="two-step"
@@ -130,7 +130,7 @@ class _Table:
     places: list[str] = field(default_factory=list)
     """Up to where the lake was brought, newest last."""
 
-    def compared(self, rounds: int) -> TableResult:
+    def compare(self, rounds: int) -> TableResult:
         from spark.reconcile.row_text import slice_text
 
         text = lake.row_text(self.platform, self.source, self.table, self.catalogue, self.now.unwritten(self.catalogue))

@@ -116,7 +116,7 @@ def _topics(source: BaseSource, table: Table, *, by_connector: bool) -> Iterator
         name = names.topic(source, table)
         yield "topic", name, f"core {_of_metrics(name)}"
     if names.is_mirrored(source):
-        copy = names.mirrored_topic(source, table)
+        copy = names.lake_topic(source, table)
         yield "mirrored topic", copy, f"lake {_of_metrics(copy)}"
 
 

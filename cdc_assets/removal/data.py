@@ -49,7 +49,7 @@ def core_topics(source: Any) -> list[str]:
 
 def lake_topics(source: BaseSource) -> list[str]:
     """The copies on the lake's cluster; none where the lake reads the topics that others fill."""
-    return [names.mirrored_topic(source, table) for table in source.tables] if names.is_mirrored(source) else []
+    return [names.lake_topic(source, table) for table in source.tables] if names.is_mirrored(source) else []
 
 
 def remove_topics(platform: Platform, source: BaseSource) -> list[str]:

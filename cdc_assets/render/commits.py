@@ -17,8 +17,8 @@ from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.render.connector import kafka_connector
 from cdc_assets.render.deployment import STAND_IN, Deployment
 from cdc_assets.render.manifest import to_yaml
-from cdc_assets.render.tree import declared, render
-from cdc_assets.render.written import unified, with_list
+from cdc_assets.render.tree import connectors_to_render, render
+from cdc_assets.render.written import file_diff, with_list
 
 Files = Mapping[str, str]
 _CONNECTORS = "strimzi/connectors/"
@@ -67,7 +67,7 @@ def onboarding_commits(
     Raises:
         RenderError: when the source or one of the tables is not in the registry.
     """
-    after = _captured(sources, source)
+    after = _capture_source(sources, source)
     new = tuple(_table(after, name) for name in tables)
     old = tuple(table for table in after.tables if table not in new)
     if not old:
@@ -98,7 +98,7 @@ def onboarding_commits(
 def patch(before: Files, after: Files, out: str = "") -> str:
     """What `git apply` makes of one tree the other, in the repository's root; `out` is their folder there."""
     paths = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
-    return "".join(unified(path, before.get(path), after.get(path), out) for path in paths)
+    return "".join(file_diff(path, before.get(path), after.get(path), out) for path in paths)
 
 
 def _files(sources: Sequence[BaseSource], deployment: Deployment) -> Files:
@@ -118,7 +118,7 @@ def _temporary(
     with settings.only(deployment.variables(secrets_folder=STAND_IN)):
         config = temporary_config(source, new, anchor=anchor)
     alone = DeclaredConnector(source, "capture", "core", config["name"], config)
-    running = next(c for c in declared(before, deployment) if c.role == "capture" and c.source.name == source.name)
+    running = next(c for c in connectors_to_render(before, deployment) if c.role == "capture" and c.source.name == source.name)
     of, what = running.name, ", ".join(table.name for table in new)
     stopped = _with(files, running, deployment, state="stopped")
     reading = _with(both[1], alone, deployment)
@@ -137,7 +137,7 @@ def _with(files: Files, connector: DeclaredConnector, deployment: Deployment, *,
     return with_list("strimzi", {path: text for path, text in tree.items() if not path.endswith("/.cdc-render")})
 
 
-def _captured(sources: Sequence[BaseSource], name: str) -> Source:
+def _capture_source(sources: Sequence[BaseSource], name: str) -> Source:
     found = next((s for s in sources if s.name == name), None)
     if not isinstance(found, Source):
         raise RenderError(f"no captured source {name}; there are: {', '.join(s.name for s in sources if isinstance(s, Source))}")

@@ -30,7 +30,7 @@ def kafka_connector(connector: DeclaredConnector, deployment: Deployment, *, sta
     return manifest("KafkaConnector", connector.name, deployment, spec, cluster=cluster.connect)
 
 
-def renamed(connectors: Iterable[DeclaredConnector]) -> list[str]:
+def name_warnings(connectors: Iterable[DeclaredConnector]) -> list[str]:
     """Of those that Strimzi would call otherwise than we do, what that means: a KafkaConnector's name is its connector's."""
     return [
         f"{each.name}: Kubernetes takes no such name, Strimzi calls this connector {called}; checks, assets and "

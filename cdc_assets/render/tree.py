@@ -29,7 +29,7 @@ def render(target: Target, sources: Sequence[BaseSource], deployment: Deployment
         RenderError: when the registry refers to a variable that the deployment does not give.
     """
     if target == "connect":
-        return _connect(declared(sources, deployment, secrets_folder=deployment.secrets_folder))
+        return _connect(connectors_to_render(sources, deployment, secrets_folder=deployment.secrets_folder))
     strimzi = _strimzi(sources, deployment)
     if target == "strimzi":
         return strimzi
@@ -39,7 +39,9 @@ def render(target: Target, sources: Sequence[BaseSource], deployment: Deployment
     }
 
 
-def declared(sources: Sequence[BaseSource], deployment: Deployment, *, secrets_folder: str = STAND_IN) -> list[DeclaredConnector]:
+def connectors_to_render(
+    sources: Sequence[BaseSource], deployment: Deployment, *, secrets_folder: str = STAND_IN
+) -> list[DeclaredConnector]:
     """The connectors as `cdc apply` has them, with the deployment's addresses and nothing of this machine's."""
     try:
         with settings.only(deployment.variables(secrets_folder=secrets_folder)):
@@ -51,7 +53,7 @@ def declared(sources: Sequence[BaseSource], deployment: Deployment, *, secrets_f
 
 
 def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str, str]:
-    connectors = declared(sources, deployment)
+    connectors = connectors_to_render(sources, deployment)
     files: dict[str, str] = {}
     for source in sources:
         if isinstance(source, CapturedSource):

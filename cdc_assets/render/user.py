@@ -28,8 +28,8 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     mirrored = [source for source in sources if names.is_mirrored(source)]
     captured = [source for source in sources if isinstance(source, CapturedSource)]
     core = [names.topic(source, table) for source in mirrored for table in source.tables]
-    lake = [names.mirrored_topic(source, table) for source in sources for table in source.tables]
-    copies = [names.mirrored_topic(source, table) for source in mirrored for table in source.tables]
+    lake = [names.lake_topic(source, table) for source in sources for table in source.tables]
+    copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
     written = [names.topic(source, table) for source in captured for table in source.tables]
     marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
     histories = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
@@ -72,7 +72,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     }
     sinks = [source for source in sources if source.sink is not None]
     if sinks:
-        read = [names.mirrored_topic(source, table) for source in sinks for table in source.tables]
+        read = [names.lake_topic(source, table) for source in sinks for table in source.tables]
         groups = [_acl("group", f"connect-{names.sink_connector_name(source)}", ("Read", "Describe")) for source in sinks]
         # Beside a KafkaMirrorMaker2 the lake's KafkaConnect runs sinks alone, and is this user too.
         worker = _worker(deployment.lake.connect, f"_{deployment.lake.connect}") if deployment.mirror == "mirrormaker2" else []

@@ -35,10 +35,10 @@ class FileChange:
 
     def diff(self) -> str:
         """As `git apply` takes it."""
-        return unified(self.path, self.before, self.after)
+        return file_diff(self.path, self.before, self.after)
 
 
-def unified(path: str, before: str | None, after: str | None, out: str = "") -> str:
+def file_diff(path: str, before: str | None, after: str | None, out: str = "") -> str:
     """A unified diff of one file, in the folder `out`."""
     path = f"{out}/{path}" if out else path
     lines = difflib.unified_diff(

@@ -83,11 +83,11 @@ class Home:
 
     def secret(self, name: str) -> str:
         """A source's password, generated on first use."""
-        return _generated(self.secrets / name)
+        return _generate_once(self.secrets / name)
 
     def private(self, name: str) -> str:
         """A password of the stack itself, generated on first use."""
-        return _generated(self.private_file(name))
+        return _generate_once(self.private_file(name))
 
     def private_file(self, name: str) -> Path:
         """Where that password is, once it was generated."""
@@ -150,7 +150,7 @@ def _flush(stream: TextIO) -> None:
     os.fsync(stream.fileno())
 
 
-def _generated(file: Path) -> str:
+def _generate_once(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -34,7 +34,7 @@ def wrap(command: list[str], identity: Identity | None = None, *, parent: int | 
 
 
 @cache
-def unprivileged(component: str, program: str = "/") -> Identity:
+def pick_identity(component: str, program: str = "/") -> Identity:
     """Ourselves when we are not root, else the first other way that works here and may run the program.
 
     Raises:

@@ -34,7 +34,7 @@ def assign(names: Iterable[str], remembered: Mapping[str, int], *, environment: 
     """
     ports: dict[str, int] = {}
     for name in names:
-        port = _given(name, environment) or remembered.get(name)
+        port = _port_from_environment(name, environment) or remembered.get(name)
         if port is None:
             port = _free(set(ports.values()) | set(remembered.values()))
         elif not is_free(port):
@@ -87,7 +87,7 @@ def owner(port: int) -> str:
     return "a process of another user"
 
 
-def _given(name: str, environment: Mapping[str, str]) -> int | None:
+def _port_from_environment(name: str, environment: Mapping[str, str]) -> int | None:
     value = environment.get(variable(name))
     if not value:
         return None

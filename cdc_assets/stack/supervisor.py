@@ -34,13 +34,13 @@ class Supervisor:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.watched = {c.name: Watched(c, self._changed) for c in plan.components(site)}
+        self.watched = {c.name: Watched(c, self._mark_dirty) for c in plan.components(site)}
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._dirty = asyncio.Event()
         self._discard = False
         self._settling: set[asyncio.Task[None]] = set()
 
-    def _changed(self) -> None:
+    def _mark_dirty(self) -> None:
         self._dirty.set()
 
     async def run(self) -> None:

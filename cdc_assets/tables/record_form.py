@@ -41,10 +41,10 @@ def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]
         if not names.has_schema_history(source):
             return found
         return with_generations(platform.core_kafka(), names.schema_history_topic(source), found)
-    return {table.id: declared(table) for table in tables if isinstance(table, DeclaredTable)}
+    return {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
 
 
-def declared(table: DeclaredTable) -> CatalogueTable:
+def catalogue_table(table: DeclaredTable) -> CatalogueTable:
     """A table as its declaration describes it."""
     columns = []
     for name, text in table.columns.items():

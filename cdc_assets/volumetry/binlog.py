@@ -30,7 +30,7 @@ def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, conn
     target = BinlogPosition.of(*first.rsplit(":", 1))
     marked = time.monotonic()
     name = names.connector_name(source)
-    while not ((at := stored_position(connect, name)) and at >= target):
+    while not ((at := connector_position(connect, name)) and at >= target):
         if time.monotonic() > until:
             where = at.text if at else "nowhere"
             raise CaughtUpTimeoutError(f"{source.name}: connector {name} is at {where}, not yet at {first}; ./cdc status")
@@ -41,7 +41,7 @@ def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, conn
     return first
 
 
-def stored_position(connect: ConnectClient, name: str) -> BinlogPosition | None:
+def connector_position(connect: ConnectClient, name: str) -> BinlogPosition | None:
     """How far the connector has got; None before its snapshot is complete."""
     for entry in connect.offsets(name):
         offset = entry.get("offset") or {}

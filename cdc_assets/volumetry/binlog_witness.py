@@ -49,7 +49,7 @@ class BinlogWitness:
         told = {name: f"{quantity(n, 'row event')} in the binlog since the last check" for name, n in counts.items() if n}
         return Changes(counts, told, unread)
 
-    def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
+    def tables_outside_log(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """None: a binlog carries all tables."""
         return {}
 

@@ -94,7 +94,7 @@ def _behind_source(
         source, unheard[source.name], _topics(platform, source, [each.table for each in unheard[source.name]])
     )
     for each in unheard[source.name]:
-        say(f"{source.name}: {each.table.name} has {each.told(source)}")
+        say(f"{source.name}: {each.table.name} has {each.message(source)}")
     return [Behind(source.name, names.table_name(each.table), "topic") for each in unheard[source.name]]
 
 
@@ -112,7 +112,7 @@ def behind_position(
     for table in source.tables:
         if only is not None and (source.name, names.table_name(table)) not in only:
             continue
-        topic = names.mirrored_topic(source, table)
+        topic = names.lake_topic(source, table)
         target = position.offsets.get(topic, {})
         state = committed.topics.get(topic) if committed else None
         layer = _layer_behind(platform, source, table, topic, target, state, with_backup=with_backup)

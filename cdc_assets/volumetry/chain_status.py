@@ -12,7 +12,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_rows
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
-from cdc_assets.volumetry.log_position import mirrored_up_to
+from cdc_assets.volumetry.log_position import mirror_offsets
 from spark.delta.commits import Committed
 
 
@@ -54,8 +54,8 @@ def chain_status(platform: PlatformClients | None = None) -> list[TableChain]:
 def _of_source(platform: PlatformClients, source: BaseSource) -> list[TableChain]:
     mirrored = names.is_mirrored(source)
     core = platform.core_kafka().states([names.topic(source, table) for table in source.tables]) if mirrored else {}
-    lake = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
-    copied = mirrored_up_to(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
+    lake = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
+    copied = mirror_offsets(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     return [_of_table(platform, source, table, core, lake, copied, committed) for table in source.tables]
 
@@ -69,7 +69,7 @@ def _of_table(
     copied: dict[tuple[str, int], int],
     committed: Committed | None,
 ) -> TableChain:
-    topic, mirrored = names.topic(source, table), names.mirrored_topic(source, table)
+    topic, mirrored = names.topic(source, table), names.lake_topic(source, table)
     bronze = committed.topics.get(mirrored) if committed else None
     records = bronze.records if bronze else 0
     path = names.silver_path(platform.lake, source, table)

@@ -62,7 +62,7 @@ class Witness(Protocol):
     def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:
         """What has changed between the two; `quiet` are the tables without events."""
 
-    def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
+    def tables_outside_log(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that the log does not carry, with the reason."""
 
 
@@ -98,8 +98,8 @@ def measure_flow(
     now = witness.now(source.tables)
     await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
     after = core.states(list(topics.values()))
-    silent = {each.table.name: each.told(source) for each in still_unheard(source, unheard, after)}
-    silent |= _uncaptured(source, witness, connect.config(names.connector_name(source)))
+    silent = {each.table.name: each.message(source) for each in still_unheard(source, unheard, after)}
+    silent |= _silent_tables(source, witness, connect.config(names.connector_name(source)))
     ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}
     baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}
     if previous is None or not witness.follows(previous, now):
@@ -145,14 +145,14 @@ def _behind(record: Record, witness: Witness, previous: Baseline) -> bool:
         return True
 
 
-def _uncaptured(source: CapturedSource, witness: Witness, config: Mapping[str, str] | None) -> dict[str, str]:
+def _silent_tables(source: CapturedSource, witness: Witness, config: Mapping[str, str] | None) -> dict[str, str]:
     name = names.connector_name(source)
     if config is None:
         return {table.name: f"connector {name} does not exist" for table in source.tables}
     # The names that run may differ from those declared now: the connector's own config is what holds.
     listed = config.get("table.include.list", capture_config(source)["table.include.list"])
     patterns = [re.compile(part, re.IGNORECASE) for part in listed.split(",")]
-    silent = witness.uncarried(source, config)
+    silent = witness.tables_outside_log(source, config)
     for table in source.tables:
         if not any(pattern.fullmatch(f"{table.id.schema}.{table.id.table}") for pattern in patterns):
             silent[table.name] = f"not in table.include.list of the running connector {name}: materialize the connector asset"

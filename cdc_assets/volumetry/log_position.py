@@ -79,7 +79,7 @@ def topics_to_lake(platform: PlatformClients, source: BaseSource, until: float, 
         CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic).
     """
     lake = platform.lake_kafka()
-    topics = {names.topic(source, table): names.mirrored_topic(source, table) for table in source.tables}
+    topics = {names.topic(source, table): names.lake_topic(source, table) for table in source.tables}
     if names.is_mirrored(source):
         core = platform.core_kafka()
         bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
@@ -140,7 +140,7 @@ def _await_marker(
     topic = names.marker_topic(source)
     read = dict(before)
 
-    def seen() -> bool:
+    def has_marker() -> bool:
         ends = _ends(core, topic)
         ranges = {p: (read.get(p, 0), end) for p, end in ends.items()}
         found = any(_holds(record.value, marker) for record in core.records(topic, ranges))
@@ -148,7 +148,7 @@ def _await_marker(
         return found
 
     _await(
-        seen,
+        has_marker,
         until,
         f"{source.name}: the marker written to its log did not arrive in topic {topic}; ./cdc status",
         look,
@@ -160,8 +160,8 @@ def _await_mirror(
 ) -> None:
     name = names.mirror_connector_name(source)
 
-    def passed() -> bool:
-        at = mirrored_up_to(connect, name)
+    def has_passed() -> bool:
+        at = mirror_offsets(connect, name)
         for topic, ends in bounds.items():
             ranges = {p: (at.get((topic, p), -1) + 1, end) for p, end in ends.items()}
             if next(core.records(topic, {p: r for p, r in ranges.items() if r[0] < r[1]}), None) is not None:
@@ -169,14 +169,14 @@ def _await_mirror(
         return True
 
     _await(
-        passed,
+        has_passed,
         until,
         f"{source.name}: the mirror connector {name} did not follow; ./cdc status",
         _connector_look(say, connect, name),
     )
 
 
-def mirrored_up_to(connect: ConnectClient, name: str) -> dict[tuple[str, int], int]:
+def mirror_offsets(connect: ConnectClient, name: str) -> dict[tuple[str, int], int]:
     """MirrorMaker 2's committed source offsets: (core topic, partition) → offset of the last record copied."""
     return {
         (entry["partition"]["topic"], int(entry["partition"]["partition"])): int(entry["offset"]["offset"])

@@ -26,10 +26,10 @@ def measure_transport(
     lake = platform.lake_kafka()
     core = platform.core_kafka() if names.is_mirrored(source) else lake
     core_states = core.states([names.topic(source, table) for table in tables])
-    lake_states = lake.states([names.mirrored_topic(source, table) for table in tables])
+    lake_states = lake.states([names.lake_topic(source, table) for table in tables])
     results: dict[str, TransportCount | CdcAssetsError] = {}
     for table in tables:
-        topic, mirrored = names.topic(source, table), names.mirrored_topic(source, table)
+        topic, mirrored = names.topic(source, table), names.lake_topic(source, table)
         short = names.table_name(table)
         try:
             for name, states, cluster in ((topic, core_states, core), (mirrored, lake_states, lake)):

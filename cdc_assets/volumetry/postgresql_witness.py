@@ -43,11 +43,11 @@ class PostgresWitness:
                 continue
             was, is_ = Counters(**before["tables"][table.name]), Counters(**now["tables"][table.name])
             counts[table.name] = is_.changes - was.changes
-            if table in quiet and counts[table.name] > 0 and self._committed(table, was, is_, before, now):
+            if table in quiet and counts[table.name] > 0 and self._has_committed(table, was, is_, before, now):
                 committed[table.name] = f"{quantity(counts[table.name], 'row change')} at the source since the last check"
         return Changes(counts, committed)
 
-    def uncarried(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
+    def tables_outside_log(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that are not in the publication, or by their partitions only."""
         publication = config.get("publication.name", names.publication_name(source))
         published = self.database.published(publication)
@@ -65,7 +65,7 @@ class PostgresWitness:
             if table.id not in published and table.name not in by_partitions
         }
 
-    def _committed(self, table: Table, was: Counters, now: Counters, before: Baseline, after: Baseline) -> bool:
+    def _has_committed(self, table: Table, was: Counters, now: Counters, before: Baseline, after: Baseline) -> bool:
         if after["rollbacks"] == before["rollbacks"]:
             return True
         if now.kept == was.kept and now.live != was.live:

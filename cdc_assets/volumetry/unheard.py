@@ -29,7 +29,7 @@ class Unheard:
     table: Table
     rows: int
 
-    def told(self, source: BaseSource) -> str:
+    def message(self, source: BaseSource) -> str:
         """What is wrong, and the command that reads the table."""
         return (
             f"{quantity(self.rows, 'row')} at the source and no record in topic {names.topic(source, self.table)}: "

@@ -86,7 +86,7 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
         return Slice(table, lake_kafka.states([ORDERS])[ORDERS], known.epoch + 1, {0: (0, 9)})
 
-    monkeypatch.setattr(bronze, "reopened", reopened)
+    monkeypatch.setattr(bronze, "reload_table", reopened)
     wanted = source.model_copy(update={"topics": source.topics.model_copy(update={"on_gap": "resnapshot"})})
     run = materialize(wanted, whole, instance)
     assert run.success

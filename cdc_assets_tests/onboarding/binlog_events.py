@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cdc_assets import names
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.onboarding.ground import Ground
 
@@ -35,6 +35,6 @@ def held(own: Ground, table: str) -> dict[int, str]:
 def nothing_is_left(own: Ground) -> None:
     """Of the connector that worked beside."""
     name = own.live.name
-    topic = names.temporary_schema_history_topic(declared_source(name))
+    topic = names.temporary_schema_history_topic(find_source(name))
     assert f"{name}-capture-onboard" not in own.live.connect.connectors()
     assert topic not in Platform().core_kafka().states([topic])

@@ -25,7 +25,7 @@ from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.onboarding.registry_file import remove_tables
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_binlog import LiveBinlog
 from cdc_assets_tests.live_mariadb import LiveMariaDb
@@ -65,7 +65,7 @@ class Ground:
 
     def start(self) -> None:
         """The connector and its mirror run on what the registry declares."""
-        source = declared_source(self.live.name)
+        source = find_source(self.live.name)
         apply_connector(self.live.connect, capture_config(source))
         apply_connector(self.live.connect, mirror_config(source))
 

@@ -20,7 +20,7 @@ from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.steps import snapshot
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
@@ -51,7 +51,7 @@ def last_values(own: Ground, table: str, *, rows_first: bool = False) -> dict[in
 
 
 def published(source: str) -> set[str]:
-    return {table.table for table in PostgresCapture(declared_source(source).database).published(f"cdc_{source}")}
+    return {table.table for table in PostgresCapture(find_source(source).database).published(f"cdc_{source}")}
 
 
 def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_table_that_was_in_stays_in_when_its_second_reading_is_taken_back(depo
     run.begin(SOURCE, ["public.depot_kept", "public.depot_old"], "incremental", again=True)
     for step in ("preflight", "registry", "topics", "mirror", "signal-table", "connector", "writers"):
         run.run_step(Platform(), SOURCE, step, lambda _: None)
-    PostgresCapture(declared_source(SOURCE).database).send_signal(TableId("cdc_assets", f"signal_{SOURCE}"), "x", "log", "{}")
+    PostgresCapture(find_source(SOURCE).database).send_signal(TableId("cdc_assets", f"signal_{SOURCE}"), "x", "log", "{}")
     run.roll_back(Platform(), SOURCE, lambda _: None)
     assert (depot.file.read_text(), [connect.config(f"{SOURCE}-{role}") for role in ("capture", "mirror")]) == (text, configs)
     assert {"depot_kept", "depot_old"} <= published(SOURCE)
@@ -219,7 +219,7 @@ def test_offboarded_by_the_job(depot: Ground) -> None:
     (output,) = done.filter_events(lambda event: event.is_successful_output and event.node_name == "registry")
     assert output.step_output_data.metadata["cdc/removed"].value == "['public.depot_gone']"
     assert "depot_gone" not in depot.file.read_text()
-    assert depot.live.connect.config(f"{SOURCE}-capture") == capture_config(declared_source(SOURCE))
+    assert depot.live.connect.config(f"{SOURCE}-capture") == capture_config(find_source(SOURCE))
     assert "depot_gone" not in published(SOURCE)
     assert "public.depot_gone" not in Journal.of(SOURCE).finished
 
@@ -239,7 +239,7 @@ def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
     depot.create("depot_git", 20)
     depot.file.write_text(depot.file.read_text() + "  - {name: public.depot_git}\n")
     command = ("onboard", SOURCE, "public.depot_git", "--watch", "--deployment", written_deployment(tmp_path))
-    process, source, connect = cdc(*command), declared_source(SOURCE), depot.live.connect
+    process, source, connect = cdc(*command), find_source(SOURCE), depot.live.connect
     with depot.live.connection(autocommit=False) as early:
         early.execute("INSERT INTO depot_git VALUES (1001, 'before the table was published')")
         wait_for(process, "topics")
@@ -265,7 +265,7 @@ def test_what_git_applies_of_the_temporary_route_is_watched(depot: Ground, tmp_p
     depot.file.write_text(depot.file.read_text() + "  - {name: public.depot_patch}\n")
     deployment = written_deployment(tmp_path)
     process = cdc("onboard", SOURCE, "public.depot_patch", "--route", "temporary", "--watch", "--deployment", deployment)
-    source, connect, capture = declared_source(SOURCE), depot.live.connect, f"{SOURCE}-capture"
+    source, connect, capture = find_source(SOURCE), depot.live.connect, f"{SOURCE}-capture"
     with Writers(depot.live, ["depot_patch"], keys=60):
         wait_for(process, "topics")
         topic = f"{SOURCE}.public.depot_patch"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mirroring.clusters import until
@@ -25,7 +25,7 @@ def twice(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def published() -> bool:
-    tables = PostgresCapture(declared_source(SOURCE).database).published(f"cdc_{SOURCE}")
+    tables = PostgresCapture(find_source(SOURCE).database).published(f"cdc_{SOURCE}")
     return TABLE in {table.table for table in tables}
 
 

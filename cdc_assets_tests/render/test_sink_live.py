@@ -92,7 +92,7 @@ def test_every_record_is_in_the_bucket(
     )
     assert isinstance(source, Source)
     assert source.sink is not None
-    topics = sorted(names.mirrored_topic(source, table) for table in source.tables)
+    topics = sorted(names.lake_topic(source, table) for table in source.tables)
     sent = send(site.bootstrap("core"), topics)
     config = sink_config(source, source.sink)
     assert connect.validate(config) == {}

@@ -126,7 +126,7 @@ class SmallChain:
             self.live.delivered()
         self._copier.copy()
         cluster = KafkaCluster(self.live.bootstrap)
-        mirrored = {names.mirrored_topic(self.source, t): t for t in self.source.tables}
+        mirrored = {names.lake_topic(self.source, t): t for t in self.source.tables}
         ranges = tuple(
             TopicRange(
                 names.table_name(mirrored[topic]),

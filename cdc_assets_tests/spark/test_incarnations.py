@@ -87,7 +87,7 @@ class Chain:
     def everything_balances(self, epochs: int) -> None:
         """Topic = mirror = bronze, the backup of all epochs, the ledger, and rows at a cut."""
         platform, source = self.small.platform, self.small.source
-        topic, bronze = names.mirrored_topic(source, source.tables[0]), names.bronze_path(platform.lake, source)
+        topic, bronze = names.lake_topic(source, source.tables[0]), names.bronze_path(platform.lake, source)
         committed = bronze_committed(bronze)
         assert committed is not None
         assert [past.epoch for past in committed.topics[topic].earlier] == list(range(epochs))
@@ -103,7 +103,7 @@ class Chain:
         assert place is not None
         # By day: the chain's copier does not keep the records' times, by which tombstones are placed.
         for hop in hops(read_windows(platform.lake, source, source.tables[0], window="1d"), place):
-            assert hop.balanced, hop.said()
+            assert hop.balanced, hop.sentence()
         result = self.small.compare()["account"]
         assert result.equal, result.sentence()
 

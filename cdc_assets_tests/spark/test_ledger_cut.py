@@ -88,7 +88,7 @@ class Chain:
         """What does not balance, by minute; and the sums of the links, read from the table itself by delta-rs."""
         windows = read_windows(self.lake, self.source, self.source.tables[0])
         judged = hops(windows, places(self.lake, self.source)["t"])
-        said = [hop.said() for hop in judged if not hop.balanced]
+        said = [hop.sentence() for hop in judged if not hop.balanced]
         panes = rows(self.ledger)
         return said, {link: sum(row[link] or 0 for row in panes) for link in ("topic", "mirror", "bronze")}
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cdc_assets import names
 from cdc_assets.bronze.append import append, look
 from cdc_assets.cli import app
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.record_form import catalogue_of
@@ -65,9 +65,9 @@ def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
     monkeypatch.setenv("CDC_SPARK_REMOTE", remote)
     monkeypatch.setenv("CDC_LAKE", str(tmp_path / "lake"))
     with ground(live, tmp_path / "sources", "gap") as own:
-        platform, source = Platform(), declared_source("gap")
+        platform, source = Platform(), find_source("gap")
         (table,) = source.tables
-        topic, lake = names.mirrored_topic(source, table), platform.lake_kafka()
+        topic, lake = names.lake_topic(source, table), platform.lake_kafka()
 
         def caught_up() -> dict[int, tuple[int, int]]:
             own.live.delivered()

@@ -228,7 +228,7 @@ def ranges(chain: SmallChain, name: str, place: str) -> Iterator[TableResult]:
     while True:
         parts = slices.slices_now(chain.platform, chain.source, [table])
         results = compare(chain.platform, chain.source, [table], slices=parts)
-        slices.compared(chain.source, parts, results)
+        slices.advance_cursors(chain.source, parts, results)
         yield results[name]
         if cursors.after(chain.source.name, place, columns) is None:
             return

@@ -24,7 +24,7 @@ from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import declared, record_form
+from cdc_assets.tables.record_form import catalogue_table, record_form
 from cdc_assets_tests.spark.damage import PLANTED, plant
 from cdc_assets_tests.spark.topics import Broker
 from cdc_assets_tests.writers import at_work
@@ -89,7 +89,7 @@ class Ground:
         ranges = TopicRange("t", self.topic, state.topic_id, 0, dict(state.ranges), **form)
         path = names.bronze_path(self.platform.lake, self.source)
         bronze.run(self.session, BronzeSpec(path, self.kafka, (ranges,), uuid.uuid4().hex))
-        silver.run(self.session, silver_spec(self.platform.lake, self.source, self.table, declared(self.table)))
+        silver.run(self.session, silver_spec(self.platform.lake, self.source, self.table, catalogue_table(self.table)))
 
     def compare(self) -> TableResult:
         return compare_rows(self.platform, self.source, [self.table], timeout=180)["t"]

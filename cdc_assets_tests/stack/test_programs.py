@@ -15,7 +15,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from cdc_assets.stack.identity import Identity, unprivileged, wrap
+from cdc_assets.stack.identity import Identity, pick_identity, wrap
 from cdc_assets_tests.programs.wanted import MARIADB, ProgramMissingError
 from cdc_assets_tests.spark.jvm import free_port
 
@@ -52,7 +52,7 @@ def output(command: list[str], environment: dict[str, str]) -> str:
 
 def somebody(folder: Path) -> Identity:
     """Who is not root, and owns this new folder."""
-    identity = unprivileged("tests")
+    identity = pick_identity("tests")
     folder.mkdir()
     if identity.uid is not None:
         os.chown(folder, identity.uid, identity.gid or 0)

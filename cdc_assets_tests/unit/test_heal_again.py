@@ -48,7 +48,7 @@ def test_asked_again_while_it_differs(monkeypatch: pytest.MonkeyPatch, verdicts:
     monkeypatch.setattr(reconcile.time, "monotonic", lambda: float(next(clock)))
     found = {"a": TableResult("shop/a", DIFFERENT), "b": TableResult("shop/b", EQUAL)}
     timeout = len(verdicts) - 0.5
-    results = reconcile._healed(None, SOURCE, list(SOURCE.tables), found, timeout, compared)  # type: ignore[arg-type]
+    results = reconcile._heal_and_compare(None, SOURCE, list(SOURCE.tables), found, timeout, compared)  # type: ignore[arg-type]
     assert calls == ["public.a"] * asked
     assert (results["a"].verdict, results["a"].healed) == (verdicts[-1], 1)
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_healed_is_not_compared_again(
 
     monkeypatch.setattr(reconcile, "heal", heal)
     found = {"a": TableResult("shop/a", DIFFERENT), "b": TableResult("shop/b", EQUAL)}
-    results = reconcile._healed(None, SOURCE, list(SOURCE.tables), found, 300, lambda _: {}[""])  # type: ignore[arg-type]
+    results = reconcile._heal_and_compare(None, SOURCE, list(SOURCE.tables), found, 300, lambda _: {}[""])  # type: ignore[arg-type]
     assert (results["a"].verdict, results["a"].healed) == (DIFFERENT, 0)
     assert (why or "no event can be read again") in capsys.readouterr().err
 
@@ -80,7 +80,7 @@ def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatc
         ways.append(how)
         return {t.id.table: TableResult("shop/a", verdicts[len(ways) - 1], source_rows=1, silver_rows=1) for t in tables}
 
-    monkeypatch.setattr(reconcile, "_picked", lambda _: [(SOURCE, list(SOURCE.tables[:1]))])
+    monkeypatch.setattr(reconcile, "_selection", lambda _: [(SOURCE, list(SOURCE.tables[:1]))])
     monkeypatch.setattr(reconcile.settings, "export_stack_environment", lambda: None)
     monkeypatch.setattr(reconcile, "heal", lambda *_: (1, 0))
     monkeypatch.setattr(reconcile, "compare_rows", compared)

@@ -47,11 +47,11 @@ def test_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str) -
         return {"topic": 1}
 
     monkeypatch.setattr(opening, "_RUN", {name: step(name) for name in STEPS[:-1]})
-    monkeypatch.setattr(opening, "_adopted", adopted)
+    monkeypatch.setattr(opening, "_adopt_server", adopted)
     with pytest.raises(KilledError):
-        opening.opened(None, SOURCE, "restored", step("append"), print)  # type: ignore[arg-type]
+        opening.begin_epoch(None, SOURCE, "restored", step("append"), print)  # type: ignore[arg-type]
     assert Memory.of("shop").opening is not None
-    assert opening.opened(None, SOURCE, "another word", step("append"), print) == {"topic": 1}  # type: ignore[arg-type]
+    assert opening.begin_epoch(None, SOURCE, "another word", step("append"), print) == {"topic": 1}  # type: ignore[arg-type]
     before = STEPS[: STEPS.index(killed)]
     assert done == [*before, *(["append"] if killed == "append" else STEPS)]
     assert Memory.of("shop").opening is None
@@ -61,4 +61,4 @@ def test_a_source_without_a_reading_of_its_tables(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
     never = SOURCE.model_copy(update={"capture": SOURCE.capture.model_copy(update={"snapshot": "no_data"})})
     with pytest.raises(IncarnationError, match="no_data"):
-        opening.opened(None, never, "restored", lambda *_: None, print)  # type: ignore[arg-type]
+        opening.begin_epoch(None, never, "restored", lambda *_: None, print)  # type: ignore[arg-type]

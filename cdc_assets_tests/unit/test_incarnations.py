@@ -12,7 +12,7 @@ import pytest
 
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.identity.facts import Facts, IncarnationDatabase, forks, lsn_bytes
-from cdc_assets.identity.judge import judged
+from cdc_assets.identity.judge import server_verdict
 from cdc_assets.identity.look import remember
 from cdc_assets.identity.memory import Known, Memory, Opening
 from cdc_assets.identity.starts import StartsTable
@@ -58,7 +58,7 @@ class Asked:
         return facts.wal
 
     def verdict(self, reached: int) -> tuple[str, str]:
-        found = judged(Memory.of("shop").known, self.facts(), reached=reached, captured=True)
+        found = server_verdict(Memory.of("shop").known, self.facts(), reached=reached, captured=True)
         return found.kind, found.reason
 
 
@@ -177,18 +177,18 @@ KNOWN = Known("7", 1, ("token",), "2026-01-01")
     ],
 )
 def test_rules(facts: Facts, known: Known | None, reached: int, expected: str) -> None:
-    assert judged(known, facts, reached=reached, captured=True).kind == expected
+    assert server_verdict(known, facts, reached=reached, captured=True).kind == expected
 
 
 @pytest.mark.parametrize(("stored", "expected"), [(None, "same"), (0x300, "same"), (0x301, "same"), (0x2FF, "other")])
 def test_a_slot_ahead_of_all_that_was_read(stored: int | None, expected: str) -> None:
     facts = replace(FACTS, slot={**(FACTS.slot or {}), "confirmed_flush_lsn": "0/300"})
     for known in (KNOWN, None):
-        assert judged(known, facts, reached=0x100, captured=True, stored=stored).kind == expected
-    found = judged(KNOWN, facts, reached=0x100, captured=True, stored=0x2FF)
+        assert server_verdict(known, facts, reached=0x100, captured=True, stored=stored).kind == expected
+    found = server_verdict(KNOWN, facts, reached=0x100, captured=True, stored=0x2FF)
     assert found.kind == "other"
     assert "its replication slot is at 0/300, and 0/2FF is the last that was read" in found.reason
-    assert judged(KNOWN, facts, reached=0x100, captured=False, stored=0).kind == "same"
+    assert server_verdict(KNOWN, facts, reached=0x100, captured=False, stored=0).kind == "same"
 
 
 def test_the_history_of_timelines() -> None:

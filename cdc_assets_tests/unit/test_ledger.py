@@ -23,7 +23,7 @@ from cdc_assets.defs.assets.ledger import metadata_of
 from cdc_assets.defs.checks import ledger as checks
 from cdc_assets.defs.checks.ledger import ledger_keys, results
 from cdc_assets.ledger import count
-from cdc_assets.ledger.count import compacted
+from cdc_assets.ledger.count import topics_with_compaction
 from cdc_assets.ledger.plot import png
 from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.registry.loader import load_source
@@ -122,9 +122,9 @@ def test_a_ledger_that_was_never_counted_is_not_green(shop: Source, tmp_path: Pa
     monkeypatch.setattr(checks, "silver_committed", lambda _: object())
     told = [(r.passed, r.severity.value) for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), None)]
     assert told == [(False, "WARN")] * 4
-    assert checks.uncounted_keys(str(tmp_path / "lake"), shop) == set(ledger_keys(shop, table))
+    assert checks.keys_without_ledger(str(tmp_path / "lake"), shop) == set(ledger_keys(shop, table))
     write(tmp_path / "lake", [pane(0, "c", 5)])
-    assert checks.uncounted_keys(str(tmp_path / "lake"), shop) == set()
+    assert checks.keys_without_ledger(str(tmp_path / "lake"), shop) == set()
 
 
 def test_what_was_not_counted_is_neither_equal_nor_different(shop: Source, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_events_of_a_table_that_is_gone_are_counted(
     monkeypatch.setattr(count, "silver_committed", lambda _: Folded(3, {}, version=7))
     monkeypatch.setattr(count, "catalogue_of", lambda *_: {})
     table, delete = shop.tables[0], {"cleanup.policy": "delete"}
-    topics = (names.topic(shop, table), names.mirrored_topic(shop, table))
+    topics = (names.topic(shop, table), names.lake_topic(shop, table))
     cluster: Any = FakeKafka({name: FakeTopic("id", {0: [(b"k", b"v")]}, config=delete) for name in topics})
 
     class Lake(Platform):
@@ -229,9 +229,9 @@ def test_events_of_a_table_that_is_gone_are_counted(
 def test_a_compacted_topic_is_named() -> None:
     policies = {"a": "delete", "b": "compact", "c": "compact,delete"}
     cluster: Any = FakeKafka({n: FakeTopic("id", {}, config={"cleanup.policy": policy}) for n, policy in policies.items()})
-    assert compacted(cluster, [*policies]) == {"b", "c"}
+    assert topics_with_compaction(cluster, [*policies]) == {"b", "c"}
     assert cluster.asked_configs == 1
-    assert compacted(cluster, []) == frozenset()
+    assert topics_with_compaction(cluster, []) == frozenset()
 
 
 def test_the_picture(shop: Source, tmp_path: Path) -> None:

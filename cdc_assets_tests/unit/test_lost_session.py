@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Onboarding
-from cdc_assets.onboarding.steps.snapshot import followed
+from cdc_assets.onboarding.steps.snapshot import follow_snapshot
 from cdc_assets.onboarding.work import Work
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import CapturedSource
@@ -69,12 +69,12 @@ def work_of(folder: Path, platform: Any) -> Work:
 
 def test_it_is_restarted_and_asked_again(tmp_path: Path) -> None:
     connector = Connector(lost=True)
-    facts = followed(work_of(tmp_path, connector), CONNECTOR, {}, connector.asked)
+    facts = follow_snapshot(work_of(tmp_path, connector), CONNECTOR, {}, connector.asked)
     assert (facts["rows_scanned"], connector.signals, connector.restarts) == ({TABLE: 3}, 2, 1)
 
 
 def test_once_only(tmp_path: Path) -> None:
     connector = Connector(lost=True, broken=True)
     with pytest.raises(OnboardingError, match=f"the snapshot of {TABLE} ended with SQL_EXCEPTION"):
-        followed(work_of(tmp_path, connector), CONNECTOR, {}, connector.asked)
+        follow_snapshot(work_of(tmp_path, connector), CONNECTOR, {}, connector.asked)
     assert (connector.signals, connector.restarts) == (2, 1)

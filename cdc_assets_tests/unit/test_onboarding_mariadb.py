@@ -12,7 +12,7 @@ from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source, Table
@@ -69,7 +69,7 @@ def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(
 
 
 def test_what_it_cannot_take_is_refused_before_anything_is_begun(shop: Source) -> None:
-    assert declared_source("shop", "temporary") == shop
+    assert find_source("shop", "temporary") == shop
     with pytest.raises(OnboardingError, match="take route incremental or temporary"):
         run.plan("shop", ["shop.lines"], "blocking")
     with pytest.raises(OnboardingError, match="without --watch"):

@@ -11,11 +11,11 @@ from cdc_assets.connectors.binlog import definitions_config, temporary_config
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
-from cdc_assets.onboarding.kinds.mysql import MySqlKind, _undeclared
+from cdc_assets.onboarding.kinds.mysql import MySqlKind, _declaration_problems
 from cdc_assets.onboarding.state import Onboarding, Route
 from cdc_assets.onboarding.steps import verify
 from cdc_assets.onboarding.steps.verify import _exact
-from cdc_assets.onboarding.work import Work, declared_source
+from cdc_assets.onboarding.work import Work, find_source
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
@@ -68,8 +68,11 @@ def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(
 def test_the_signal_table_is_the_declared_one_and_its_definition_is_written_too(shop: UnaskedSource) -> None:
     assert names.signal_table(shop) == TableId("ours", "signals")
     assert capture_config(shop)["signal.data.collection"] == "ours.signals"
-    assert [t.name for t in MySqlKind().defined(work(shop, "incremental", "shop.lines"))] == ["shop.lines", "ours.signals"]
-    assert [t.name for t in MySqlKind().defined(work(shop, "temporary", "shop.lines"))] == ["shop.lines"]
+    assert [t.name for t in MySqlKind().tables_to_define(work(shop, "incremental", "shop.lines"))] == [
+        "shop.lines",
+        "ours.signals",
+    ]
+    assert [t.name for t in MySqlKind().tables_to_define(work(shop, "temporary", "shop.lines"))] == ["shop.lines"]
 
 
 def test_before_it_the_connector_has_the_other_tables_only(shop: UnaskedSource) -> None:
@@ -90,11 +93,11 @@ def test_what_is_declared_is_held_against_the_catalogue(shop: UnaskedSource, tab
     columns = tuple(CatalogueColumn(name, "bigint", True) for name in ("id", "n"))
     found = CatalogueTable(TableId("shop", "lines"), columns, ())
     one = shop.table(table) if isinstance(table, str) else table
-    assert [each for each in _undeclared(one, found) if each.startswith(told)]
+    assert [each for each in _declaration_problems(one, found) if each.startswith(told)]
 
 
 def test_what_it_cannot_take_is_refused_before_anything_is_begun(shop: UnaskedSource) -> None:
-    assert declared_source("shop", "temporary") == shop
+    assert find_source("shop", "temporary") == shop
     with pytest.raises(OnboardingError, match="take route incremental or temporary"):
         run.plan("shop", ["shop.lines"], "blocking")
     with pytest.raises(OnboardingError, match="without --watch"):
@@ -120,7 +123,7 @@ def test_a_row_of_a_snapshot_says_the_same_in_its_own_words() -> None:
 def test_rows_that_no_event_deletes_are_told_with_no_command_that_would_refuse(
     shop: UnaskedSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "_counted", lambda _: verify._Counted({}, {}, {"shop.orders": 2}))
+    monkeypatch.setattr(verify, "_count_rows", lambda _: verify._Counted({}, {}, {"shop.orders": 2}))
     said: list[str] = []
     verify.run(Work(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append))
     assert said == [

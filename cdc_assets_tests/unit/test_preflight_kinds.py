@@ -84,7 +84,7 @@ def test_mysql_from_8_on_keeps_what_it_is_told() -> None:
     variables = {**dict(MYSQL["variables"]), "version": "9.7.4-2", "binlog_row_image": "MINIMAL", "server_id": "0"}
     status = [("binlog.000007", 158, "", "other,shop", "")]
     answers = {**MYSQL, "variables": [*variables.items()], "account": [("cdc@10.%",)], "grants": [], "filters": status}
-    assert (mysql.asked("filters", answers), mysql.asked("filters_before_8_2", answers)) == (True, False)
+    assert (mysql.is_answerable("filters", answers), mysql.is_answerable("filters_before_8_2", answers)) == (True, False)
     assert bad(mysql.findings([ORDERS], answers)) == {
         "fail binlog_row_image server": "SET PERSIST binlog_row_image = 'FULL'",
         "fail server_id server": "SET PERSIST server_id = 1",
@@ -93,7 +93,7 @@ def test_mysql_from_8_on_keeps_what_it_is_told() -> None:
         "fail privileges shop.orders": "GRANT SELECT ON `shop`.`orders` TO 'cdc'@'10.%'",
     }
     only = {**MYSQL, "filters_before_8_2": [("binlog.000007", 158, "other", "")]}
-    assert (mysql.asked("filters", only), mysql.asked("filters_before_8_2", only)) == (False, True)
+    assert (mysql.is_answerable("filters", only), mysql.is_answerable("filters_before_8_2", only)) == (False, True)
     assert [*bad(mysql.findings([ORDERS], only))] == ["fail binlog_filter shop"]
 
 

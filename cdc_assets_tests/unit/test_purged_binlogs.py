@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.identity.purged_binlog import judged_binlog
+from cdc_assets.identity.purged_binlog import binlog_verdict
 
 FILES = [("binlog.000009", 900), ("binlog.000010", 500)]
 
@@ -31,6 +31,6 @@ def offset(file: str, pos: int, **more: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_what_may_go_on(offsets: list[dict[str, Any]], files: list[tuple[str, int]], expected: str) -> None:
-    found = judged_binlog(files, offsets)
+    found = binlog_verdict(files, offsets)
     assert found.kind == ("other" if expected else "same"), found.reason
     assert expected in found.reason

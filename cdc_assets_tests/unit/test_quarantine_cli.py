@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.defs.checks.quarantine import evidence
-from cdc_assets.quarantine.held import held
+from cdc_assets.quarantine.held import quarantine_records
 from cdc_assets.registry.loader import load_sources
 
 SOURCE = """
@@ -90,8 +90,8 @@ def test_dry_runs_do_nothing() -> None:
 def test_the_check_counts_what_is_open(lake: Path) -> None:
     (source,) = load_sources(lake.parent / "sources")
     orders, lines = source.tables
-    passed, text, figures = evidence(source, orders, held(str(lake), source, orders))
+    passed, text, figures = evidence(source, orders, quarantine_records(str(lake), source, orders))
     assert not passed
     assert text == "3 records in quarantine since 2026-11-21 09:00, 1 row in doubt: cdc quarantine list shop/orders"
     assert (figures["cdc/quarantined"], figures["cdc/records_of_unknown_rows"]) == (3, 1)
-    assert evidence(source, lines, held(str(lake), source, lines))[0]
+    assert evidence(source, lines, quarantine_records(str(lake), source, lines))[0]

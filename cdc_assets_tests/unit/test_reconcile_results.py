@@ -17,7 +17,7 @@ from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
-from cdc_assets.reconcile.slices import compared, share_at
+from cdc_assets.reconcile.slices import advance_cursors, share_at
 from cdc_assets.reconcile.unmended import MOST, with_earlier
 from cdc_assets.registry.models import Source
 from spark.reconcile.key_order import KeyRange
@@ -101,14 +101,14 @@ def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.
     assert (cursors.after("s", "t", ("id",)), cursors.after("s", "u", ("a", "b"))) == (None, ("ü;'", -1))
     ranges = {"v": TwoRanges(KeyRange(("id",), None, ("ß",)), KeyRange(("id",), ("1:a;",), ("2:b;",)))}
     results = {"v": TableResult("s/v", EQUAL)}
-    compared(Source.model_construct(source="s"), ranges, results)
+    advance_cursors(Source.model_construct(source="s"), ranges, results)
     assert cursors.after("s", cursors.of_source("v"), ("id",)) == ("ß",)
     assert cursors.after("s", cursors.of_silver("v"), ("id",)) == ("2:b;",)
     # The one has come to its end, the other goes on; and neither where nothing could be compared.
     ranges = {"v": TwoRanges(KeyRange(("id",), ("ß",)), KeyRange(("id",), ("2:b;",), ("2:c;",)))}
-    compared(Source.model_construct(source="s"), ranges, {"v": TableResult("s/v", NOT_COMPARED)})
+    advance_cursors(Source.model_construct(source="s"), ranges, {"v": TableResult("s/v", NOT_COMPARED)})
     assert cursors.after("s", cursors.of_source("v"), ("id",)) == ("ß",)
-    compared(Source.model_construct(source="s"), ranges, results)
+    advance_cursors(Source.model_construct(source="s"), ranges, results)
     assert (cursors.after("s", cursors.of_source("v"), ("id",)), cursors.after("s", cursors.of_silver("v"), ("id",))) == (
         None,
         ("2:c;",),

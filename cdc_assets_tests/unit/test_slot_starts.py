@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.identity.memory import Memory, Seen
-from cdc_assets.identity.starts import Start, answered, hole, place
+from cdc_assets.identity.starts import Start, find_loss, hole, place
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import Record, TopicState
 
@@ -88,16 +88,16 @@ class Topics:
 def test_answers_come_with_events() -> None:
     first, second = Start(200, "then"), Start(300, "now")
     topics = Topics({"t": [event(100, 110), event(200, 220)], "other": []})
-    found = answered(topics, ["t", "other", "gone"], {"t": {0: 1}}, [first, second])  # type: ignore[arg-type]
+    found = find_loss(topics, ["t", "other", "gone"], {"t": {0: 1}}, [first, second])  # type: ignore[arg-type]
     assert found == ("", (first,))
-    assert answered(Topics({"t": []}), ["t"], {}, [first]) == ("", ())  # type: ignore[arg-type]
+    assert find_loss(Topics({"t": []}), ["t"], {}, [first]) == ("", ())  # type: ignore[arg-type]
 
 
 def test_what_was_there_before_says_nothing() -> None:
     """A restored server gives positions out again: what an earlier epoch has sent is not looked at."""
     topics = Topics({"t": [event(100, 990), event(300, 310)]})
-    assert answered(topics, ["t"], {"t": {0: 1}}, [Start(200, "")]) == ("", (Start(200, ""),))  # type: ignore[arg-type]
-    lost, _ = answered(topics, ["t"], {}, [Start(200, "")])  # type: ignore[arg-type]
+    assert find_loss(topics, ["t"], {"t": {0: 1}}, [Start(200, "")]) == ("", (Start(200, ""),))  # type: ignore[arg-type]
+    lost, _ = find_loss(topics, ["t"], {}, [Start(200, "")])  # type: ignore[arg-type]
     assert lost.endswith(
         "its replication slot was at 0/C8, and 0/64 was the last commit that it had read: the slot had been moved, and what "
         "was committed between the two is in no topic"
@@ -107,12 +107,12 @@ def test_what_was_there_before_says_nothing() -> None:
 def test_the_first_event_may_be_seen_last() -> None:
     """Ends of topics are not taken at one moment: what one shows is only believed when the others have been read until then."""
     topics = Topics({"t": [event(220, 230)], "other": []}, later={"other": [event(100, 210)]})
-    lost, done = answered(topics, ["t", "other"], {}, [Start(200, "")])  # type: ignore[arg-type]
+    lost, done = find_loss(topics, ["t", "other"], {}, [Start(200, "")])  # type: ignore[arg-type]
     assert ("0/64 was the last" in lost, done) == (True, ())
 
 
 def test_a_topic_made_again_is_read_from_its_begin() -> None:
-    lost, _ = answered(Topics({"t": [event(100, 210)]}), ["t"], {"t": {0: 9}}, [Start(200, "")])  # type: ignore[arg-type]
+    lost, _ = find_loss(Topics({"t": [event(100, 210)]}), ["t"], {"t": {0: 9}}, [Start(200, "")])  # type: ignore[arg-type]
     assert lost
 
 

@@ -44,7 +44,7 @@ def test_a_key_without_an_event_of_this_onboarding_has_no_row() -> None:
         if own:
             keys.came(op, key, visible=True)
         keys.see(op, key, anchored=False, own=own)
-    assert (keys.live(), keys.stranded()) == ({b"1"}, {b"2"})
+    assert (keys.live(), keys.keys_without_row()) == ({b"1"}, {b"2"})
 
 
 def test_what_came_after_the_count_tells_whether_there_was_a_row() -> None:
@@ -59,4 +59,4 @@ def test_what_came_after_the_count_tells_whether_there_was_a_row() -> None:
     ):
         keys.came(op, key, visible=False)
     assert keys.live() == {b"updated later", b"deleted later"}
-    assert keys.stranded() == {b"deleted, made again later", b"never again"}
+    assert keys.keys_without_row() == {b"deleted, made again later", b"never again"}

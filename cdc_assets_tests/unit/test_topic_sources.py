@@ -12,7 +12,7 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import declared, record_form
+from cdc_assets.tables.record_form import catalogue_table, record_form
 from spark.specs import Column
 
 GOOD = """\
@@ -47,8 +47,8 @@ def source_of(folder: Path, text: str = GOOD) -> TopicSource:
 def test_what_the_jobs_are_told(tmp_path: Path) -> None:
     source = source_of(tmp_path)
     city, readings = source.tables
-    assert [names.mirrored_topic(source, table) for table in source.tables] == ["core.replicate.world.city", "core.iot.readings"]
-    spec = silver_spec("/lake", source, city, declared(city))
+    assert [names.lake_topic(source, table) for table in source.tables] == ["core.replicate.world.city", "core.iot.readings"]
+    spec = silver_spec("/lake", source, city, catalogue_table(city))
     assert spec.columns == (
         Column("ID", "integer", False),
         Column("Name", "character varying(35)", False),
@@ -56,12 +56,12 @@ def test_what_the_jobs_are_told(tmp_path: Path) -> None:
     )
     assert (spec.keys, spec.envelope, spec.connector) == (("ID",), "attunity-json", "attunity")
     assert record_form(source, readings) == {"envelope": "json", "connector": "topic", "schema_registry": None}
-    assert silver_spec("/lake", source, readings, declared(readings)).keys == ()
+    assert silver_spec("/lake", source, readings, catalogue_table(readings)).keys == ()
 
 
 def test_topics_on_the_lake_are_not_mirrored(tmp_path: Path) -> None:
     source = source_of(tmp_path, GOOD.replace("kind: topics", "kind: topics\ncluster: lake"))
-    assert [names.mirrored_topic(source, table) for table in source.tables] == ["replicate.world.city", "iot.readings"]
+    assert [names.lake_topic(source, table) for table in source.tables] == ["replicate.world.city", "iot.readings"]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def of_parts(**more: object) -> TopicSource:
 def test_parts_of_rows() -> None:
     source = of_parts(ignore_null_updates=True, columns_to_update="said")
     (table,) = source.tables
-    spec = silver_spec("/lake", source, table, declared(table))
+    spec = silver_spec("/lake", source, table, catalogue_table(table))
     assert (spec.ignore_null_updates, spec.columns_to_update) == (("n",), "said")
     but = of_parts(ignore_null_updates_except_column_list=["n"])
-    assert silver_spec("/lake", but, but.tables[0], declared(but.tables[0])).ignore_null_updates == ("said",)
+    assert silver_spec("/lake", but, but.tables[0], catalogue_table(but.tables[0])).ignore_null_updates == ("said",)
 
 
 @pytest.mark.parametrize(

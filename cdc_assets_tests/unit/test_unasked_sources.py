@@ -11,7 +11,7 @@ from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.flow import has_flow_check, severity_of
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
-from cdc_assets.onboarding.work import declared_source
+from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -109,7 +109,7 @@ def test_onboarding_says_that_it_knows_postgresql_only(tmp_path: Path, monkeypat
     source = source_of(tmp_path, ORACLE)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     with pytest.raises(OnboardingError, match="erp is of kind oracle"):
-        declared_source(source.name)
+        find_source(source.name)
 
 
 def test_the_embedded_worker_has_a_plugin_when_its_kind_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.bronze.append import Look, Slice, append, look, reopened
+from cdc_assets.bronze.append import Look, Slice, append, look, reload_table
 from cdc_assets.bronze.ranges import width
 from cdc_assets.defs.assets.each_table import selected_tables
 from cdc_assets.defs.assets.specs import table_spec
@@ -48,7 +48,7 @@ def append_news(
     failures = {_short(source, tables, topic): text for topic, text in found.missing.items()}
     for topic, text in found.gaps.items():
         try:
-            found.slices[topic] = _closed(context, platform, source, tables, found, topic)
+            found.slices[topic] = _close_gap(context, platform, source, tables, found, topic)
         except CdcAssetsError as error:
             failures[_short(source, tables, topic)] = str(error) if str(error) == text else f"{text}; {error}"
     seconds, batches = append(platform, source, found, context.run.run_id, context.log.info)
@@ -75,16 +75,16 @@ def append_news(
         raise TableFailuresError("bronze", failures)
 
 
-def _closed(
+def _close_gap(
     context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table], found: Look, topic: str
 ) -> Slice:
     """The gap, as the source declares to treat it."""
     if source.topics.on_gap == "fail" or not isinstance(source, Source):
         raise TopicGapError(found.gaps[topic])
     context.log.warning("%s", found.gaps[topic])
-    table = next(table for table in tables if names.mirrored_topic(source, table) == topic)
-    return reopened(platform, source, table, found.before.get(topic), context.log.info)
+    table = next(table for table in tables if names.lake_topic(source, table) == topic)
+    return reload_table(platform, source, table, found.before.get(topic), context.log.info)
 
 
 def _short(source: BaseSource, tables: list[Table], topic: str) -> str:
-    return next(names.table_name(table) for table in tables if names.mirrored_topic(source, table) == topic)
+    return next(names.table_name(table) for table in tables if names.lake_topic(source, table) == topic)

@@ -22,7 +22,7 @@ from cdc_assets.errors import MirrorError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import carry_to_lake, mirrored_up_to
+from cdc_assets.volumetry.log_position import carry_to_lake, mirror_offsets
 
 _TOPIC_DEADLINE_SECONDS = 120.0
 # An initial snapshot of large tables goes through here as well.
@@ -46,12 +46,12 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         context.log.info("%s: %s (managed_by: %s)", applied.name, applied.summary, source.managed_by)
 
         def appear(table: Table) -> TopicState:
-            return lake.await_state(names.mirrored_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
+            return lake.await_state(names.lake_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
 
         started = time.monotonic()
         reached = carry_to_lake(platform, source, deadline=_CARRY_DEADLINE_SECONDS)
         seconds = time.monotonic() - started
-        at = mirrored_up_to(connect, applied.name)
+        at = mirror_offsets(connect, applied.name)
         shared = {
             "cdc/connector": applied.name,
             **of_applied(source, applied),

@@ -91,7 +91,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
     if layer == "topic":
         return {"dagster/storage_kind": "kafka", "cdc/topic": names.topic(source, table)}
     if layer == "mirror":
-        return {"dagster/storage_kind": "kafka", "cdc/topic": names.mirrored_topic(source, table)}
+        return {"dagster/storage_kind": "kafka", "cdc/topic": names.lake_topic(source, table)}
     if layer == "bronze":
         return {
             "dagster/table_name": f"lake.bronze.{source.name}",

@@ -97,23 +97,23 @@ def of_reconciliation(result: TableResult, *, values: bool = False) -> Evidence:
 def _record(difference: Difference, *, values: bool) -> dg.TableRecord:
     columns = difference.columns
 
-    def shown(row: Row | None) -> str:
+    def row_json(row: Row | None) -> str:
         if row is None:
             return "no row"
-        return json.dumps({k: v and shortened(v) for k, v in row.items() if k in columns or not columns})
+        return json.dumps({k: v and shorten(v) for k, v in row.items() if k in columns or not columns})
 
     return dg.TableRecord(
         {
-            "key": shortened(difference.key),
+            "key": shorten(difference.key),
             "kind": difference.kind,
             "damaged": difference.where,
             "columns": ", ".join(columns),
-            **({"source": shown(difference.source), "silver": shown(difference.silver)} if values else {}),
+            **({"source": row_json(difference.source), "silver": row_json(difference.silver)} if values else {}),
         }
     )
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A text of at most a few hundred characters; of a longer one its begin, and what tells it from another with the same."""
     if len(text) <= _LONGEST:
         return text

@@ -44,7 +44,7 @@ def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
         description="Every table that changes at the source is captured and has events. The source says itself what changes.",
     )
     def events_flow(context: dg.AssetCheckExecutionContext, platform: Platform) -> dg.AssetCheckResult:
-        found = _measured(context, platform, source)
+        found = _measurement(context, platform, source)
         return check_result(key, *of_flow(found), severity=severity_of(source, found))
 
     return events_flow
@@ -56,7 +56,7 @@ def severity_of(source: CapturedSource, found: Flow | CdcAssetsError) -> dg.Asse
     return dg.AssetCheckSeverity.WARN if unasked else dg.AssetCheckSeverity.ERROR
 
 
-def _measured(context: dg.AssetCheckExecutionContext, platform: Platform, source: CapturedSource) -> Flow | CdcAssetsError:
+def _measurement(context: dg.AssetCheckExecutionContext, platform: Platform, source: CapturedSource) -> Flow | CdcAssetsError:
     try:
         return measure_flow(
             source,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.defs.checks.evidence import Evidence, shortened
+from cdc_assets.defs.checks.evidence import Evidence, shorten
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.reconcile import histories, unmended
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
@@ -87,10 +87,10 @@ def of_history(result: HistoryResult) -> Evidence:
 def _record(difference: HistoryDifference) -> dg.TableRecord:
     return dg.TableRecord(
         {
-            "key": shortened(difference.key),
+            "key": shorten(difference.key),
             "kind": ", ".join(difference.kinds),
             "damaged": difference.where,
-            "versions": shortened(", ".join(difference.versions)),
+            "versions": shorten(", ".join(difference.versions)),
             "columns": ", ".join(difference.columns),
             "seen_by": ", ".join(difference.proofs),
         }

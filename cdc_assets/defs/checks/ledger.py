@@ -40,7 +40,7 @@ def ledger_keys(source: BaseSource, table: Table) -> list[dg.AssetCheckKey]:
     return [dg.AssetCheckKey(asset, name) for name in (*kept, LATE)]
 
 
-def uncounted_keys(lake: str, source: BaseSource) -> set[dg.AssetCheckKey]:
+def keys_without_ledger(lake: str, source: BaseSource) -> set[dg.AssetCheckKey]:
     """The checks of tables that have no ledger yet: they have nothing to judge until the source's ledger job has run."""
     found = places(lake, source)
     return {key for table in source.tables if names.table_name(table) not in found for key in ledger_keys(source, table)}
@@ -85,7 +85,9 @@ def results(
         shown = {"cdc/differing_windows": dg.MetadataValue.md(markdown(list(hop.differing[:SHOWN])))} if hop.differing else {}
         # What could not be counted is no difference, and stays so until the ledger is started anew: a warning.
         severity = WARN if hop.uncounted and not hop.differing else dg.AssetCheckSeverity.ERROR
-        yield check_result(key, hop.balanced, hop.said(), {**metadata, **shown, "cdc/windows": len(windows)}, severity=severity)
+        yield check_result(
+            key, hop.balanced, hop.sentence(), {**metadata, **shown, "cdc/windows": len(windows)}, severity=severity
+        )
 
 
 def _late(key: dg.AssetCheckKey, source: BaseSource, windows: list[WindowCount]) -> dg.AssetCheckResult:

@@ -44,34 +44,34 @@ def build_mirror_checks(source: BaseSource) -> dg.AssetChecksDefinition:
             if key not in context.selected_asset_check_keys:
                 continue
             if state.repair and source.topics.on_gap == "resnapshot":
-                yield _repaired(key, platform, source, state, context.log.info)
+                yield _repair(key, platform, source, state, context.log.info)
             else:
                 yield _result(key, state)
 
     return mirrors
 
 
-def _repaired(
+def _repair(
     key: dg.AssetCheckKey, platform: Platform, source: BaseSource, state: MirrorState, say: Callable[[str], None]
 ) -> dg.AssetCheckResult:
     """As `cdc repair mirror` does it; what was found is told, also where all is well again."""
     try:
         after = repair(platform, plan(platform, [source], state.topic), say)
     except CdcAssetsError as error:
-        return check_result(key, False, f"{_told(state)}. Not repaired: {error}", _metadata(state))
+        return check_result(key, False, f"{_summary(state)}. Not repaired: {error}", _metadata(state))
     if after.repair:
         return _result(key, after)
-    return check_result(key, True, f"Was, until the table was read again: {_told(state)}", _metadata(state))
+    return check_result(key, True, f"Was, until the table was read again: {_summary(state)}", _metadata(state))
 
 
 def _result(key: dg.AssetCheckKey, state: MirrorState) -> dg.AssetCheckResult:
     red = any(finding.red for finding in state.findings)
-    description = f"{_told(state)}. Repair: {state.repair}" if state.repair else _told(state)
+    description = f"{_summary(state)}. Repair: {state.repair}" if state.repair else _summary(state)
     severity = dg.AssetCheckSeverity.ERROR if red else dg.AssetCheckSeverity.WARN
     return check_result(key, not state.findings, description, _metadata(state), severity=severity)
 
 
-def _told(state: MirrorState) -> str:
+def _summary(state: MirrorState) -> str:
     return "; ".join(finding.message for finding in state.findings) or "All that the topic held is copied, or waits to be."
 
 

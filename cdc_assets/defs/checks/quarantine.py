@@ -13,7 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.quantity import quantity
-from cdc_assets.quarantine.held import Held, held
+from cdc_assets.quarantine.held import Held, quarantine_records
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
@@ -43,7 +43,7 @@ def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
             key = quarantine_key(source, table)
             if key not in context.selected_asset_check_keys:
                 continue
-            yield check_result(key, *evidence(source, table, held(platform.lake, source, table)))
+            yield check_result(key, *evidence(source, table, quarantine_records(platform.lake, source, table)))
 
     return quarantine
 

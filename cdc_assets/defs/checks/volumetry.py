@@ -187,7 +187,7 @@ def _silver(
         return []
     parts = slices.slices_now(platform, source, tables)
     results = as_declared(platform, source, tables, slices=parts)
-    slices.compared(source, parts, results)
+    slices.advance_cursors(source, parts, results)
     by_name = {names.table_name(table): table for table in tables}
     results = unmended.with_earlier(
         source.name,

@@ -110,14 +110,14 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
 
     A table whose topic contradicts bronze is reported as news, so that a run is asked for and fails by name.
     """
-    states = platform.lake_kafka().states([names.mirrored_topic(source, table) for table in source.tables])
+    states = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     topics = committed.topics if committed else {}
     backups = [_backup_key(source, table) for table in source.tables] if source.backup else []
     copied = last_materializations(instance, backups)
     news, problems = [], []
     for table in source.tables:
-        topic = names.mirrored_topic(source, table)
+        topic = names.lake_topic(source, table)
         state, known = states.get(topic), topics.get(topic)
         if state is None:
             problems.append(f"topic {topic} does not exist yet on the lake's cluster")
@@ -153,7 +153,7 @@ def _silver_behind(platform: Platform, source: BaseSource, table: Table, records
     """
     paths = [names.silver_path(platform.lake, source, table)]
     paths += [names.history_path(platform.lake, source, table)] if table.history == "scd2" else []
-    topic = names.mirrored_topic(source, table)
+    topic = names.lake_topic(source, table)
     folded = [committed.topics.get(topic) if (committed := silver_committed(path)) else None for path in paths]
     return any((state.records if state else 0) < records for state in folded)
 

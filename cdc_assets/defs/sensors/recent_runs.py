@@ -43,7 +43,7 @@ def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: flo
             continue
         tables = set(record.dagster_run.tags.get("cdc/tables", "").split(",")) - {""}
         failed = record.dagster_run.status == DagsterRunStatus.FAILURE and tables - settled
-        missed = failed - _carried(instance, record.dagster_run.run_id) if failed else set()
+        missed = failed - _silver_tables(instance, record.dagster_run.run_id) if failed else set()
         for table in missed - settled:
             failures[table] += 1
             ended.setdefault(table, record.end_time or now)
@@ -52,7 +52,7 @@ def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: flo
     return {table: max(0.0, ended[table] + pause - now) for table, pause in pauses.items()}
 
 
-def _carried(instance: dg.DagsterInstance, run_id: str) -> set[str]:
+def _silver_tables(instance: dg.DagsterInstance, run_id: str) -> set[str]:
     """Tables whose silver the run has materialized."""
     records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
     keys = [record.asset_key for record in records]

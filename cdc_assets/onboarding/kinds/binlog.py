@@ -74,11 +74,11 @@ class BinlogKind(ABC):
         """As the catalogue has them."""
         return found
 
-    def counted(self, work: Work) -> str:
+    def why_uncountable(self, work: Work) -> str:
         """Always."""
         return ""
 
-    def defined(self, work: Work) -> tuple[Table, ...]:
+    def tables_to_define(self, work: Work) -> tuple[Table, ...]:
         """The tables whose definitions the connector's history must have."""
         return work.tables
 
@@ -94,7 +94,7 @@ class BinlogKind(ABC):
             began = time.monotonic()
             connect.stop(name)
             return began
-        database, tables = self.database(source), self.defined(work)
+        database, tables = self.database(source), self.tables_to_define(work)
         ids = [table.id for table in tables]
         for _ in range(_ROUNDS):
             since = database.place_now()
@@ -115,7 +115,7 @@ class BinlogKind(ABC):
             f"last by {changed[-1][:200]}; nothing was changed; when that has ended: cdc onboard {source.name} --resume"
         )
 
-    def listed(self, work: Work, source: CapturedSource) -> None:
+    def extend_capture(self, work: Work, source: CapturedSource) -> None:
         """Nothing more: the connector picks its tables from the binlog."""
         return
 
@@ -135,7 +135,7 @@ class BinlogKind(ABC):
         """See `kind.Kind`."""
         return temporary_config(work.after, work.tables)
 
-    def cleared(self, work: Work) -> Facts:
+    def clear_leftovers(self, work: Work) -> Facts:
         """Its schema history is gone."""
         kafka, topic = work.platform.core_kafka(), names.temporary_schema_history_topic(work.after)
         there = topic in kafka.states([topic])

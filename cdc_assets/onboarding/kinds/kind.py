@@ -59,13 +59,13 @@ class Kind(Protocol):
     def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """The columns that silver will have; `found`: the catalogue's."""
 
-    def counted(self, work: Work) -> str:
+    def why_uncountable(self, work: Work) -> str:
         """Why rows cannot be counted at one place of the log; empty where they can."""
 
     def halt(self, work: Work, source: CapturedSource) -> float:
         """Stop the running connector, ready for the tables of `source`; when it was stopped (time.monotonic)."""
 
-    def listed(self, work: Work, source: CapturedSource) -> None:
+    def extend_capture(self, work: Work, source: CapturedSource) -> None:
         """The stopped connector's config has the tables of `source`: what else must have them."""
 
     def reader(self, work: Work) -> str:
@@ -83,7 +83,7 @@ class Kind(Protocol):
     def temporary_config(self, work: Work) -> dict[str, str]:
         """The connector that reads the new tables beside the running one."""
 
-    def cleared(self, work: Work) -> Facts:
+    def clear_leftovers(self, work: Work) -> Facts:
         """The temporary connector is gone: so is whatever it has left."""
 
     def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
-from cdc_assets.tables.record_form import declared
+from cdc_assets.tables.record_form import catalogue_table
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import Work
@@ -30,13 +30,13 @@ class MySqlKind(BinlogKind):
 
     def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As they are declared."""
-        return {table.id: declared(table) for table in work.after.tables if isinstance(table, DeclaredTable)}
+        return {table.id: catalogue_table(table) for table in work.after.tables if isinstance(table, DeclaredTable)}
 
-    def counted(self, work: Work) -> str:
+    def why_uncountable(self, work: Work) -> str:
         """Not where the server must not be locked: then no place of the binlog is that of a count."""
         return "" if self.database(work.declared).locks else "snapshot_locking is none, and without a lock no count has a place"
 
-    def defined(self, work: Work) -> tuple[Table, ...]:
+    def tables_to_define(self, work: Work) -> tuple[Table, ...]:
         """The signal table's as well, which the running connector may not have had."""
         signals = work.after.reconciliation.signals
         return (*work.tables, Table(name=signals)) if signals and work.state.route == "incremental" else work.tables
@@ -45,7 +45,7 @@ class MySqlKind(BinlogKind):
         """What must be declared before, and what the role must be granted besides what capture needs."""
         database = self.database(work.declared)
         found = database.tables(ids)
-        findings = [each for table in work.tables for each in _undeclared(table, found.get(table.id))]
+        findings = [each for table in work.tables for each in _declaration_problems(table, found.get(table.id))]
         if work.state.route == "incremental" and work.declared.reconciliation.signals is None:
             table = names.signal_table(work.declared)
             findings.append(f"no signal table is declared; declare one: reconciliation: {{signals: {table}}}; it is made then")
@@ -63,7 +63,7 @@ class MySqlKind(BinlogKind):
         return findings
 
 
-def _undeclared(table: Table, found: CatalogueTable | None) -> Iterator[str]:
+def _declaration_problems(table: Table, found: CatalogueTable | None) -> Iterator[str]:
     if not isinstance(table, DeclaredTable):
         yield f"{table.name} is not declared: declare it first with its keys and columns, for which kind mysql is not asked"
         return

@@ -54,7 +54,7 @@ class PostgresKind:
         """As the catalogue has them."""
         return found
 
-    def counted(self, work: Work) -> str:
+    def why_uncountable(self, work: Work) -> str:
         """Always."""
         return ""
 
@@ -64,7 +64,7 @@ class PostgresKind:
         work.platform.core_connect().stop(names.connector_name(source))
         return began
 
-    def listed(self, work: Work, source: CapturedSource) -> None:
+    def extend_capture(self, work: Work, source: CapturedSource) -> None:
         """The publication gets the tables, or loses them; without the signal table no signal would be in the log."""
         database, publication, signals = capture_of(work.declared), names.publication_name(source), names.signal_table(source)
         if source is work.after:
@@ -87,13 +87,13 @@ class PostgresKind:
         """The running connector has no task any more; the commit that it has streamed last."""
         began = time.time()
         work.platform.core_connect().stop(names.connector_name(work.after))
-        return stopped_at(work, began)
+        return last_streamed_commit(work, began)
 
     def temporary_config(self, work: Work) -> dict[str, str]:
         """Its rows carry the commit of the stop in a header."""
         return temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
 
-    def cleared(self, work: Work) -> Facts:
+    def clear_leftovers(self, work: Work) -> Facts:
         """Publication and slot are gone."""
         database = capture_of(work.declared)
         slot = database.drop_slot(names.temporary(names.slot_name(work.after)))
@@ -111,7 +111,7 @@ def capture_of(source: CapturedSource) -> PostgresCapture:
     return PostgresCapture(source.database)
 
 
-def stopped_at(work: Work, began: float) -> Facts:
+def last_streamed_commit(work: Work, began: float) -> Facts:
     """The commit that the stopped connector has streamed last.
 
     Raises:

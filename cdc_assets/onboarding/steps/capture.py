@@ -27,7 +27,7 @@ def signal_table(work: Work) -> Facts:
 
 def connector(work: Work) -> Facts:
     """The connector has old and new tables and runs; the publication has them too."""
-    return reconfigured(work, work.after)
+    return reconfigure(work, work.after)
 
 
 def without_tables(work: Work) -> Facts:
@@ -36,9 +36,9 @@ def without_tables(work: Work) -> Facts:
     if work.platform.core_connect().config(name) is None:
         # Somebody has deleted it: it has no list that could be given back.
         remove_beside(work)
-        work.kind.listed(work, work.before)
+        work.kind.extend_capture(work, work.before)
         return {"connector": f"{name} does not exist"}
-    return reconfigured(work, work.before)
+    return reconfigure(work, work.before)
 
 
 def without_signals(work: Work) -> Facts:
@@ -47,7 +47,7 @@ def without_signals(work: Work) -> Facts:
     return {"signal_rows_cleared": work.database.clear_signals(table) if table in work.database.tables([table]) else 0}
 
 
-def reconfigured(work: Work, source: CapturedSource) -> Facts:
+def reconfigure(work: Work, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
     connect, config = work.platform.core_connect(), capture_config(source)
     if connect.config(config["name"]) is None:
@@ -60,7 +60,7 @@ def reconfigured(work: Work, source: CapturedSource) -> Facts:
         raise OnboardingError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")
     began = work.kind.halt(work, source)
     connect.put_config(config["name"], config)
-    work.kind.listed(work, source)
+    work.kind.extend_capture(work, source)
     connect.resume(config["name"])
     connect.wait_running(config["name"])
     return {"connector": config["name"], "tables": len(source.tables), "stopped_seconds": round(time.monotonic() - began, 3)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_assets import settings
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work, declared_source
+from cdc_assets.onboarding.work import Step, Work, find_source
 
 
 def run(work: Work) -> Facts:
@@ -21,7 +21,7 @@ def run(work: Work) -> Facts:
     if work.take_in is None:
         return {"verified": False, "why": "the tables were declared before: nothing is new to Dagster"}
     # As the file declares it now: an earlier step has edited it.
-    return {"verified": True, **work.take_in(url, [declared_source(work.declared.name)], work.say)}
+    return {"verified": True, **work.take_in(url, [find_source(work.declared.name)], work.say)}
 
 
 STEP = Step("definitions", "Dagster has the definitions: the webserver is asked to reload, then what it has is compared", run)

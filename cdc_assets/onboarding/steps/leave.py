@@ -11,7 +11,7 @@ from cdc_assets.onboarding.steps.transport import without_mirror
 from cdc_assets.onboarding.work import Step, Work
 
 
-def known(work: Work) -> Facts:
+def check_tables(work: Work) -> Facts:
     """The tables are the source's, and not all of them."""
     declared = {table.name for table in work.declared.tables}
     unknown = [name for name in work.state.tables if name not in declared]
@@ -30,7 +30,7 @@ def registry(work: Work) -> Facts:
     return {"file": str(file), "removed": remove_tables(file, work.state.tables)}
 
 
-KNOWN = Step("known", "the tables are declared, and others stay", known)
+KNOWN = Step("known", "the tables are declared, and others stay", check_tables)
 CONNECTOR = Step("connector", "the connector and its publication are without them (stopped for a moment)", without_tables)
 MIRROR = Step("mirror", "the mirror connector no longer carries their topics", without_mirror)
 REGISTRY = Step("registry", "the tables are taken out of the source's registry file", registry)

@@ -53,13 +53,13 @@ class LiveKeys:
 
     def live(self) -> set[bytes]:
         """The keys that have a row."""
-        return self._left() & self.fresh
+        return self._remaining_keys() & self.fresh
 
-    def stranded(self) -> set[bytes]:
+    def keys_without_row(self) -> set[bytes]:
         """The keys whose row was deleted while nobody captured the table."""
-        return self._left() - self.fresh
+        return self._remaining_keys() - self.fresh
 
-    def _left(self) -> set[bytes]:
+    def _remaining_keys(self) -> set[bytes]:
         return self.alive if self.truncated else self.alive | (self.anchored - self.gone)
 
 
@@ -84,11 +84,11 @@ class StaleRows:
             stale = key in self.said and not _same(self.said[key], after)
             (self.keys.add if stale else self.keys.discard)(key)
         elif op in "cud":
-            self.said[key] = _kept(after)
+            self.said[key] = _digest_if_whole(after)
             self.keys.discard(key)
 
 
-def _kept(after: Mapping[str, Any] | None) -> Mapping[str, Any] | bytes | None:
+def _digest_if_whole(after: Mapping[str, Any] | None) -> Mapping[str, Any] | bytes | None:
     """A digest, where every column is there."""
     return after if after is None or UNAVAILABLE_VALUE in map(str, after.values()) else _digest(after)
 

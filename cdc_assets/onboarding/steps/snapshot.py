@@ -74,7 +74,7 @@ def by_signal(kind: str) -> Step:
     """The step that asks for an `incremental` or a `blocking` snapshot and waits until every table is read."""
 
     def run(work: Work) -> Facts:
-        return signalled(work, kind)
+        return signal_snapshot(work, kind)
 
     return Step("snapshot", f"{kind} snapshot of the tables, asked for by signal; their rows are in the topics", run, stop)
 
@@ -89,7 +89,7 @@ def stop(work: Work) -> Facts:
     return {"asked": "stop-snapshot"}
 
 
-def signalled(work: Work, kind: str) -> Facts:
+def signal_snapshot(work: Work, kind: str) -> Facts:
     """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
     collections = [collection(t.id) for t in work.tables]
@@ -106,11 +106,11 @@ def signalled(work: Work, kind: str) -> Facts:
         sent.append(f"{work.state.id}-{uuid.uuid4().hex[:8]}")
         work.database.send_signal(table, sent[-1], "execute-snapshot", data)
 
-    facts = followed(work, names.connector_name(work.after), notification_ends(work), ask)
+    facts = follow_snapshot(work, names.connector_name(work.after), notification_ends(work), ask)
     return {"kind": kind, **facts, "signals": len(sent), "signal_rows_cleared": work.database.clear_signals(table)}
 
 
-def followed(work: Work, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:
+def follow_snapshot(work: Work, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:
     """Wait until the connector has said of every table that it is read, asking again when it keeps silent.
 
     A connector that outlives the session in which it reads tables (`Kind.outlives_session`) cannot read until it is restarted:

@@ -20,8 +20,8 @@ import time
 from cdc_assets.connectors.beginning import begin_anew
 from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.steps.capture import reconfigured, without_tables
-from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
+from cdc_assets.onboarding.steps.capture import reconfigure, without_tables
+from cdc_assets.onboarding.steps.snapshot import follow_snapshot, notification_ends
 from cdc_assets.onboarding.work import Step, Work
 
 
@@ -32,7 +32,7 @@ def stop(work: Work) -> Facts:
 
 def go_on(work: Work) -> Facts:
     """The connector runs again, from where it was, with old and new tables."""
-    facts, stopped_at = reconfigured(work, work.after), work.state.fact("stop", "stopped_at")
+    facts, stopped_at = reconfigure(work, work.after), work.state.fact("stop", "stopped_at")
     return {"stopped_seconds": facts["stopped_seconds"] if stopped_at is None else round(time.time() - stopped_at, 3)}
 
 
@@ -42,7 +42,7 @@ def snapshot(work: Work) -> Facts:
     remove_beside(work)
     start = notification_ends(work)
     begin_anew(work.platform.core_connect(), config)
-    return {"connector": config["name"], **followed(work, config["name"], start)}
+    return {"connector": config["name"], **follow_snapshot(work, config["name"], start)}
 
 
 STOP = Step("stop", "the running connector is stopped, its offsets are kept", stop, without_tables)

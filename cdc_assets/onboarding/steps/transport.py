@@ -37,7 +37,7 @@ def mirror(work: Work) -> Facts:
     applied = bring_connector(work.platform.lake_connect(), work.after, mirror_config(work.after))
     lake = work.platform.lake_kafka()
     for table in work.tables:
-        lake.await_state(names.mirrored_topic(work.after, table), deadline=_TOPIC_DEADLINE_SECONDS)
+        lake.await_state(names.lake_topic(work.after, table), deadline=_TOPIC_DEADLINE_SECONDS)
     return {"connector": applied.name, "change": applied.summary, "seconds": round(time.monotonic() - began, 3)}
 
 

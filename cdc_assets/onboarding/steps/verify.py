@@ -18,7 +18,7 @@ from cdc_assets import names
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
-from cdc_assets.onboarding.steps.snapshot import signalled
+from cdc_assets.onboarding.steps.snapshot import signal_snapshot
 from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.declared_table import DeclaredTable
@@ -40,7 +40,7 @@ def run(work: Work) -> Facts:
         OnboardingError: naming what differs and by how much.
     """
     began, again = time.monotonic(), 0
-    found = _counted(work)
+    found = _count_rows(work)
     while stale := {name: rows for name, rows in found.stale.items() if rows}:
         told = ", ".join(f"{rows} of {name}" for name, rows in stale.items())
         if again == _ROUNDS or work.state.route not in ("incremental", "blocking"):
@@ -49,8 +49,8 @@ def run(work: Work) -> Facts:
                 f"synchronous standby; when it is not any more: cdc onboard {work.after.name} --resume"
             )
         work.say(f"rows read while a commit was written but not visible yet: {told}; reading again")
-        signalled(work, work.state.route)
-        found, again = _counted(work), again + 1
+        signal_snapshot(work, work.state.route)
+        found, again = _count_rows(work), again + 1
     if found.wrong:
         lines = "; ".join(
             f"{name}: rows: {rows} in the source, {keys} in the topic" for name, (rows, keys) in found.wrong.items()
@@ -70,7 +70,7 @@ def run(work: Work) -> Facts:
 
 def _countable(work: Work) -> list[Table]:
     """The tables of which each row has a key of its own, where a count has a place in the log."""
-    if why := work.kind.counted(work):
+    if why := work.kind.why_uncountable(work):
         work.say(f"not counted: {why}; cdc reconcile {work.after.name} compares them")
         return []
     found = work.database.tables([table.id for table in work.tables])
@@ -93,7 +93,7 @@ class _Counted:
         return {name: (source, topic) for name, (source, topic) in pairs.items() if topic not in (None, source)}
 
 
-def _counted(work: Work) -> _Counted:
+def _count_rows(work: Work) -> _Counted:
     tables = _countable(work)
     snapshot, counts = work.database.counts([table.id for table in tables]) if tables else (None, {})
     await_in_core(
@@ -132,7 +132,7 @@ def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int
             stale.see(event["op"], key, _exact(table, event.get("after")))
         if visible:
             keys.see(event["op"], key, anchored=anchored, own=own)
-    return len(keys.live()), len(stale.keys), len(keys.stranded())
+    return len(keys.live()), len(stale.keys), len(keys.keys_without_row())
 
 
 def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -17,9 +17,9 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.kinds.postgresql import capture_of, stopped_at
+from cdc_assets.onboarding.kinds.postgresql import capture_of, last_streamed_commit
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.steps.snapshot import followed, notification_ends
+from cdc_assets.onboarding.steps.snapshot import follow_snapshot, notification_ends
 from cdc_assets.onboarding.work import Step, Work
 
 _DEADLINE_SECONDS = 24 * 3600.0
@@ -40,7 +40,7 @@ def topics(work: Work) -> Facts:
 
 def mirror(work: Work) -> Facts:
     """Each table's copy is on the lake's cluster."""
-    wanted, lake = [names.mirrored_topic(work.after, table) for table in work.tables], work.platform.lake_kafka()
+    wanted, lake = [names.lake_topic(work.after, table) for table in work.tables], work.platform.lake_kafka()
     _await(work, lambda: set(wanted) <= set(lake.states(wanted)), f"topic {', '.join(wanted)} on {lake.bootstrap}, by the mirror")
     return {"topics": ", ".join(wanted)}
 
@@ -67,8 +67,8 @@ def connector(work: Work) -> Facts:
 def stop(work: Work) -> Facts:
     """The running connector has no task any more; the commit that it has streamed last."""
     name = names.connector_name(work.after)
-    _await(work, lambda: _stopped(work, name), f"connector {name} to be STOPPED")
-    return stopped_at(work, time.time())
+    _await(work, lambda: _is_stopped(work, name), f"connector {name} to be STOPPED")
+    return last_streamed_commit(work, time.time())
 
 
 def go_on(work: Work) -> Facts:
@@ -94,17 +94,17 @@ def snapshot(work: Work) -> Facts:
             f"connector {name} is not that of the commit: {shown}; stop it, cdc offsets reset {name}, delete it, apply "
             f"the commit as it is printed, then cdc onboard {work.after.name} --resume"
         )
-    return {"connector": name, **followed(work, name, work.state.fact("go-on", "notifications"))}
+    return {"connector": name, **follow_snapshot(work, name, work.state.fact("go-on", "notifications"))}
 
 
 def clear(work: Work) -> Facts:
     """The temporary connector is stopped; its offsets, slot and publication are gone."""
     connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
 
-    _await(work, lambda: connect.status(name) is None or _stopped(work, name), f"connector {name} to be STOPPED")
+    _await(work, lambda: connect.status(name) is None or _is_stopped(work, name), f"connector {name} to be STOPPED")
     if connect.config(name) is not None:
         connect.reset_offsets(name)
-    return {"connector": name, **work.kind.cleared(work)}
+    return {"connector": name, **work.kind.clear_leftovers(work)}
 
 
 def remove(work: Work) -> Facts:
@@ -114,7 +114,7 @@ def remove(work: Work) -> Facts:
     return {"connector": name}
 
 
-def _stopped(work: Work, name: str) -> bool:
+def _is_stopped(work: Work, name: str) -> bool:
     status = work.platform.core_connect().status(name)
     return status is not None and status.stopped
 

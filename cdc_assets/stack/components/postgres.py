@@ -18,7 +18,7 @@ from typing_extensions import override
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
-from cdc_assets.stack.identity import Identity, unprivileged
+from cdc_assets.stack.identity import Identity, pick_identity
 from cdc_assets.stack.packages import POSTGRES, package_folder
 from cdc_assets.stack.ports import HOST
 
@@ -69,7 +69,7 @@ class Postgres(Component):
     @property
     @override
     def identity(self) -> Identity:
-        return unprivileged(NAME, binary("postgres"))
+        return pick_identity(NAME, binary("postgres"))
 
     @override
     def prepare(self) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def resolve(jar_set: JarSet, context: MavenContext, pom: Fetch) -> list[Jar]:
     """The files of one set, hashed, with the licence that each declares."""
-    wanted = [context.create_dependency(_parsed(coordinate)) for coordinate in jar_set.coordinates]
+    wanted = [context.create_dependency(_parse(coordinate)) for coordinate in jar_set.coordinates]
     inputs, transitive = context.resolver.resolve(wanted) if jar_set.transitive else (wanted, [])
     jars = {}
     for dependency in [*inputs, *transitive]:
@@ -39,7 +39,7 @@ def resolve(jar_set: JarSet, context: MavenContext, pom: Fetch) -> list[Jar]:
     return list(jars.values())
 
 
-def _parsed(text: str) -> Coordinate:
+def _parse(text: str) -> Coordinate:
     from jgo.parse import Coordinate
 
     group, artifact, *other, version = text.split(":")
