@@ -35,7 +35,7 @@ from spark.bronze.slice import table_events
 from spark.delta import plans
 from spark.delta.session import connect
 from spark.silver import job as silver
-from spark.silver.changes import decoded
+from spark.silver.changes import decode_changes
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
 DECODING = "decode, both"
@@ -214,7 +214,7 @@ def _timed(session: SparkSession, file: Path, lake: Path, form: str, schemas: Sc
     steps: tuple[tuple[str, Callable[[], object]], ...] = (
         ("decode for bronze", lambda: nowhere(drafts(records, [topic], {form: ids}).drop("key", "value", "headers"))),
         ("bronze", lambda: bronze.append(session, asked, lambda _: records)),
-        ("decode for silver", lambda: nowhere(decoded(table_events(session, spec, 1), told))),
+        ("decode for silver", lambda: nowhere(decode_changes(table_events(session, spec, 1), told))),
         ("silver, first load", lambda: silver.run(session, spec)),
     )
     for step, work in steps:

@@ -30,8 +30,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark.bronze.slice import new_events, table_events
 from spark.delta import plans
 from spark.delta.commits import Committed, Folded, TopicState, fold, silver_metadata
-from spark.delta.identifiers import quoted, table_at
-from spark.delta.log import Commit, commit_of, folded_history, silver_folded
+from spark.delta.identifiers import quote, table_at
+from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
 from spark.silver import table as silver_table
 from spark.silver.changes import slot
@@ -44,7 +44,7 @@ CORRUPT = "corrupt"
 
 def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
     """Bring the table up to what bronze has committed; None when it is."""
-    committed = folded_history(session, spec.bronze_path, fold)
+    committed = fold_history(session, spec.bronze_path, fold)
     topics, before = committed.of_table(spec.table), silver_folded(session, spec.path)
     if before is not None and all(before.topics[name].positions == state.positions for name, state in topics.items()):
         return None
@@ -55,7 +55,7 @@ def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
     metadata = silver_metadata(operation_id, Folded(committed.version, topics), {})
     if before is None:
         rows = newest_per_key(decoded(table_events(session, spec, committed.version), spec), spec, sf.lit(False))
-        writer = silver_table.named(rows.where("_cdc_op <> 'd'"), spec).write.format("delta").mode("error")
+        writer = silver_table.name_columns(rows.where("_cdc_op <> 'd'"), spec).write.format("delta").mode("error")
         writer.options(**silver_table.properties(spec)).option("userMetadata", metadata).save(spec.path)
         return commit_of(session, spec.path, operation_id)
     _same_types(session, spec)
@@ -149,9 +149,9 @@ def _merge(session: SparkSession, spec: SilverSpec, committed: Committed, batch:
 
 
 def _statement(spec: SilverSpec) -> str:
-    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
+    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
     names = [c.name for c in spec.columns]
-    same = " AND ".join(f"t.{quoted(k)} = s.{slot(names.index(k))}" for k in spec.keys)
+    same = " AND ".join(f"t.{quote(k)} = s.{slot(names.index(k))}" for k in spec.keys)
     newer = "s._cdc_position > t._cdc_position"
     return (
         f"MERGE INTO {table_at(spec.path)} t USING simple_changes s ON {same} "

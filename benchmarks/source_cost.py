@@ -124,7 +124,9 @@ def _two_ranges(
     ranges = _ranges(keys, names)
     ends, next_ = itertools.cycle(r.after for r in ranges), itertools.cycle(ranges)
     anywhere = f"ORDER BY {text.dialect.hash(text.key_sql())} LIMIT {count // 2}"
-    asked = {row[0]: text.bound(row[1:]) for row in _read(cursor, table, f"{text.key_sql()}, {text.key_values_sql()}", anywhere)}
+    asked = {
+        row[0]: text.bind_values(row[1:]) for row in _read(cursor, table, f"{text.key_sql()}, {text.key_values_sql()}", anywhere)
+    }
     assert cut.present(table.id, text, asked) == asked.keys()
     parts = {
         "end": measured(lambda: cut.range_end(table.id, text, next(ends), count)),

@@ -39,10 +39,10 @@ def _decode(cls: type[T], text: str) -> dict[str, Any]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise SpecError(f"{cls.__name__} is not JSON: {error}") from error
-    return _known(cls, data)
+    return _check_keys(cls, data)
 
 
-def _known(cls: type[T], data: object) -> dict[str, Any]:
+def _check_keys(cls: type[T], data: object) -> dict[str, Any]:
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     if not isinstance(data, dict):
         raise SpecError(f"{cls.__name__} must be an object with {', '.join(names)}; got {data!r}")
@@ -86,7 +86,7 @@ class TopicRange:
     @classmethod
     def from_dict(cls, data: object) -> TopicRange:
         """From its JSON object."""
-        known = dict(_known(cls, data))
+        known = dict(_check_keys(cls, data))
         known["ranges"] = {int(p): (int(r[0]), int(r[1])) for p, r in known.get("ranges", {}).items()}
         return _build(cls, known)
 
@@ -154,7 +154,7 @@ class Column:
     @classmethod
     def from_dict(cls, data: object) -> Column:
         """From its JSON object; unknown keys are refused."""
-        known = dict(_known(cls, data))
+        known = dict(_check_keys(cls, data))
         known["formerly"] = tuple(known.get("formerly", ()))
         return _build(cls, known)
 
@@ -243,7 +243,7 @@ class SilverSpec:
         """Where records that cannot be folded are kept."""
         return self.quarantine_path or f"{self.path.rstrip('/')}__quarantine"
 
-    def renamed_from(self, name: str) -> str:
+    def former_name(self, name: str) -> str:
         """The declared name before of a column, or an empty one."""
         return next((old for old, new in self.renamed.items() if new == name), "")
 

@@ -23,7 +23,7 @@ from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.topics import Broker
 from spark.bronze import job as bronze
 from spark.delta.commits import fold
-from spark.delta.log import folded_history
+from spark.delta.log import fold_history
 from spark.delta.topic_commits import Past
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
@@ -202,7 +202,7 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
     looks = [stale]
     with pytest.MonkeyPatch.context() as patch:
         # The killed job had looked before the other one committed, and its write comes last: Delta refuses it.
-        patch.setattr(bronze, "folded_history", lambda *a, **k: looks.pop() if looks else folded_history(*a, **k))
+        patch.setattr(bronze, "fold_history", lambda *a, **k: looks.pop() if looks else fold_history(*a, **k))
         assert lake.append(lake.ranges("t", {0: 4})).version is None
     assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 3, 4, 5]
     # As an earlier version's was committed.

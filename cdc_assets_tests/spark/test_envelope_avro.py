@@ -215,7 +215,7 @@ def test_a_registry_that_fails_stops_the_job(session: SparkSession, kept: Regist
 
 
 def test_schemas_are_narrowed_to_what_is_read() -> None:
-    found = AvroSchema(NEW).narrowed({"op": None, "after": {"id": None, "day": None}, "before": {"id": None, "day": None}})
+    found = AvroSchema(NEW).reader_schema({"op": None, "after": {"id": None, "day": None}, "before": {"id": None, "day": None}})
     value = {"type": "record", "name": "Value", "namespace": "core.shop.public.t"}
     kept = [{"name": "id", "type": "int"}, {"name": "day", "type": ["null", "int"]}]
     assert json.loads(found) == {

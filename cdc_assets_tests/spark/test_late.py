@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.test_scd2 import COLUMNS, sent
 from spark.delta.commits import Folded, TopicState
-from spark.silver.late import grown, remembered
+from spark.silver.late import grown, position_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,4 +64,4 @@ def test_what_is_remembered_does_not_grow_with_deletes() -> None:
     assert grown(folded("7", p0="6", p1="9"), topics(p0="8", p1="9")) is None
     assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99")) is None
     assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99", p2="98")) == "99"
-    assert remembered(folded("7", p0="5", p1="7")) == 3
+    assert position_count(folded("7", p0="5", p1="7")) == 3

@@ -218,7 +218,7 @@ def test_both_topics_are_counted_at_the_same_cut(session: SparkSession, kafka: s
         "compacted": "is compacted",
     }
     for name, why in reasons.items():
-        told = job.folded_history(session, str(tmp_path / name), job.fold_ledger).tables["t"]
+        told = job.fold_history(session, str(tmp_path / name), job.fold_ledger).tables["t"]
         assert why in told.uncounted
         assert by_op(tmp_path, "bronze", name)["u"] == 2
     assert by_op(tmp_path, "topic")["u"] == 1

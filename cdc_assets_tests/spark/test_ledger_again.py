@@ -88,7 +88,7 @@ def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Pa
     lake.put("t", Record(4, '{"id": 2}', None))
     lake.append(lake.all_of("t"))
     lake.fold(spec)
-    stale = job.folded_history(session, ledger.path, job.fold_ledger)
+    stale = job.fold_history(session, ledger.path, job.fold_ledger)
     news = job.table_news(session, ledger, ledger.tables[0], stale, lambda: [])
     assert news is not None
     job.commit(session, ledger, stale, {"t": news})

@@ -132,7 +132,7 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
     assert redrive(session, spec, Choice()).redriven == 0
     # As if a fix had made it readable.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark.silver.batch.decoded", _mended)
+        patch.setattr("spark.silver.batch.decode_changes", _mended)
         assert redrive(session, spec, Choice(offset=1)).redriven == 1
     assert values(spec.path) == [{**row, "a": None}]
     assert quarantine.table(session, spec).where(quarantine.OPEN).count() == 2
@@ -141,8 +141,8 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
 def _mended(events: Any, spec: SilverSpec) -> Any:
     from pyspark.sql import functions as sf
 
-    from spark.silver.changes import decoded
+    from spark.silver.changes import decode_changes
     from spark.silver.problems import PROBLEM
 
     fixed = sf.when(sf.col("problem.error_class") != "value", sf.col("problem")).otherwise(sf.lit(None).cast(PROBLEM))
-    return decoded(events, spec).withColumn("problem", fixed)
+    return decode_changes(events, spec).withColumn("problem", fixed)

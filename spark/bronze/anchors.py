@@ -24,7 +24,7 @@ Openings = dict[Place, dict[str, int]]
 """By topic and partition: the LSN of the newest snapshot before each such transaction, 0 where there was none."""
 
 
-def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> tuple[DataFrame, Openings]:
+def assign_positions(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> tuple[DataFrame, Openings]:
     """The batch with every event's final position, and what its commit must say for the next ones."""
     snapshots = _snapshots(groups, committed)
     openings = _openings(groups, snapshots, committed)
@@ -32,7 +32,7 @@ def positioned(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -
         return drafts, openings
     place = {name: sf.col(name) for name in ("topic", "partition", "offset", "tx_id")}
     lsn = sf.col("lsn")
-    own = postgresql.anchored(lsn, **place, snapshots=snapshots, openings=openings)
+    own = postgresql.anchor(lsn, **place, snapshots=snapshots, openings=openings)
     final = postgresql.place(anchor=sf.coalesce(sf.col("last_commit"), own), op=sf.col("op"), lsn=lsn)
     position = layout.position(epoch=sf.col("epoch"), place=final, offset=sf.col("offset"))
     return drafts.withColumn("position", sf.when(lsn.isNotNull(), position).otherwise(sf.col("position"))), openings

@@ -32,7 +32,7 @@ class Reach(NamedTuple):
     last: str
 
 
-def counted(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
+def count_groups(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
     """One row per topic, partition, kind, initial snapshot, and transaction of changes without a last commit."""
     initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
     unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()

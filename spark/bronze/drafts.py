@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from spark.bronze.counts import position
-from spark.delta.topic_commits import SchemaIds, merged_ids
+from spark.delta.topic_commits import SchemaIds, merge_ids
 from spark.envelopes.envelope import Narrow, kind
 from spark.envelopes.registry import envelope
 from spark.positions import postgresql
@@ -31,9 +31,9 @@ def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str,
         forms.setdefault((topic.envelope, topic.connector, topic.schema_registry), []).append(topic.topic)
     said: list[tuple[list[str], Narrow]] = []
     for number, ((form, source, registry), names) in enumerate(forms.items()):
-        ids = merged_ids([(known or {}).get(name) for name in names])
-        form_, source_ = envelope(form).prepared(records.where(_among(names)), registry, ids), connector(source)
-        parsed = form_.parsed(source_)
+        ids = merge_ids([(known or {}).get(name) for name in names])
+        form_, source_ = envelope(form).prepare(records.where(_among(names)), registry, ids), connector(source)
+        parsed = form_.parse(source_)
         records = records.withColumn(f"parsed_{number}", parsed if len(forms) == 1 else sf.when(_among(names), parsed))
         said.append((names, form_.narrow(sf.col(f"parsed_{number}"), source_)))
 

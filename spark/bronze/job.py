@@ -24,11 +24,11 @@ from spark.bronze import counts as bronze_counts
 from spark.bronze import drafts as bronze_drafts
 from spark.bronze import overlap as bronze_overlap
 from spark.bronze import reloads as bronze_reloads
-from spark.bronze.counts import counted
+from spark.bronze.counts import count_groups
 from spark.delta import plans
 from spark.delta.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.delta.conflicts import MAY_PASS, is_conflict, run_again
-from spark.delta.log import commit_of, folded_history, refuse_foreign
+from spark.delta.log import commit_of, fold_history, refuse_foreign
 from spark.kafka import ranges as kafka_ranges
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
@@ -60,7 +60,7 @@ def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
 def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
     """Append the records that `read` gives for the ranges not committed yet, in the columns of Spark's Kafka source."""
     started = time.monotonic()
-    committed = folded_history(session, spec.path, fold)
+    committed = fold_history(session, spec.path, fold)
     if committed.version >= 0 and not committed.topics:
         refuse_foreign(spec.path)
     if committed.overlaps:
@@ -74,32 +74,32 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         empty = session.createDataFrame([], SCHEMA)
         return _commit(session, spec, committed, empty, shares, todo, started)
     plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
-    drafts, groups = _counted(read(filled), filled, committed)
+    drafts, groups = _draft_and_count(read(filled), filled, committed)
     try:
         same = _same_epochs(committed, filled)
-        placed, openings = bronze_anchors.positioned(drafts, groups, same)
-        events = bronze_reloads.replaced(placed, groups, filled, same)
+        placed, openings = bronze_anchors.assign_positions(drafts, groups, same)
+        events = bronze_reloads.reposition_reloads(placed, groups, filled, same)
         shares = bronze_counts.shares(todo, groups, None if events is drafts else events, openings)
         return _commit(session, spec, committed, events, shares, todo, started)
     finally:
         drafts.unpersist()
 
 
-def _counted(records: DataFrame, topics: Sequence[TopicRange], committed: Committed) -> tuple[DataFrame, list[Row]]:
+def _draft_and_count(records: DataFrame, topics: Sequence[TopicRange], committed: Committed) -> tuple[DataFrame, list[Row]]:
     """The records as drafts, kept in memory, and what they are in numbers; looked at twice where one has a new schema."""
     known = {name: state.schema_ids for name, state in committed.topics.items()}
     with kafka_ranges.losses_named(topics):
-        drafts, groups = _held(bronze_drafts.drafts(records, topics, known), topics)
+        drafts, groups = _persist_and_count(bronze_drafts.drafts(records, topics, known), topics)
         if bronze_counts.unknown_schemas(groups, topics, known):
             drafts.unpersist()
-            drafts, groups = _held(bronze_drafts.drafts(records, topics), topics)
+            drafts, groups = _persist_and_count(bronze_drafts.drafts(records, topics), topics)
     return drafts, groups
 
 
-def _held(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple[DataFrame, list[Row]]:
+def _persist_and_count(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple[DataFrame, list[Row]]:
     held = drafts.persist()
     try:
-        return held, counted(held, topics)
+        return held, count_groups(held, topics)
     except BaseException:
         held.unpersist()
         raise
@@ -134,7 +134,7 @@ def _commit(
 
 def _newer(session: SparkSession, path: str, committed: Committed, shares: Mapping[str, TopicCommit]) -> Committed | None:
     """The log as it is now, where others have appended since, but nothing of our topics; else None."""
-    found = folded_history(session, path, fold)
+    found = fold_history(session, path, fold)
     same = all(found.topics.get(topic) == committed.topics.get(topic) for topic in shares)
     return found if same and not found.overlaps and found.turn > committed.turn else None
 
@@ -176,7 +176,7 @@ def _result(version: int | None, shares: Mapping[str, TopicCommit], todo: Sequen
         rows_updated=0,
         rows_deleted=0,
         by_op=dict(by_op),
-        ranges=dict(kafka_ranges.merged_ranges(todo)),
+        ranges=dict(kafka_ranges.ranges_by_topic(todo)),
         seconds=round(time.monotonic() - started, 3),
         detail={"tables": tables},
     )

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from spark.delta.commits import Committed, Overlap, bronze_metadata, fold
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal
-from spark.delta.log import commit_of, folded_history
+from spark.delta.log import commit_of, fold_history
 from spark.envelopes.envelope import kind
 
 APP = "cdc_assets.bronze"
@@ -30,7 +30,7 @@ def run(session: SparkSession, path: str) -> tuple[Overlap, ...]:
     """Take out all copies; which ranges were there twice."""
 
     def heal_once() -> tuple[Overlap, ...]:
-        committed = folded_history(session, path, fold)
+        committed = fold_history(session, path, fold)
         if committed.overlaps:
             heal(session, path, committed)
         return committed.overlaps

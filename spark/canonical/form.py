@@ -32,7 +32,7 @@ class Form:
         """Of concat()."""
         return (self.sql(column),) if self.parts is None else self.parts(column)
 
-    def shown(self, text: str | None) -> str | None:
+    def display(self, text: str | None) -> str | None:
         """The value for people."""
         return text.partition(":")[2] if text is not None and self.with_length else text
 
@@ -49,12 +49,12 @@ def plain(column: Expression) -> Expression:
     return column.cast("string")
 
 
-def measured(text: Expression) -> Expression:
+def prefix_length(text: Expression) -> Expression:
     """A text preceded by its length in bytes."""
     return sf.concat(sf.octet_length(text).cast("string"), sf.lit(":"), text)
 
 
-def measured_sql(text: str) -> str:
+def prefix_length_sql(text: str) -> str:
     """The same in PostgreSQL, of an expression that is a text or NULL."""
     return f"octet_length({text})::text || ':' || {text}"
 
@@ -76,15 +76,15 @@ def _text_parts(column: str) -> tuple[str, ...]:
     return f"octet_length({column}::text)", f"':' || {column}::text"
 
 
-def _padded_parts(column: str) -> tuple[str, ...]:
+def _length_parts(column: str) -> tuple[str, ...]:
     return f"octet_length({column})", f"CASE WHEN {column} IS NOT NULL THEN ':' END", column
 
 
 AS_TEXT = Form(lambda c: f"{c}::text", plain)
 AS_WRITTEN = replace(AS_TEXT, parts=lambda c: (c,))
 """Of types whose `::text` is their output function."""
-MEASURED = Form(lambda c: measured_sql(f"({output(c)})"), measured, with_length=True)
+MEASURED = Form(lambda c: prefix_length_sql(f"({output(c)})"), prefix_length, with_length=True)
 # octet_length and || give NULL for NULL by themselves, so the common types need no CASE.
-MEASURED_TEXT = Form(lambda c: measured_sql(f"{c}::text"), measured, with_length=True, parts=_text_parts)
-PADDED = replace(MEASURED, parts=_padded_parts)
+MEASURED_TEXT = Form(lambda c: prefix_length_sql(f"{c}::text"), prefix_length, with_length=True, parts=_text_parts)
+PADDED = replace(MEASURED, parts=_length_parts)
 """character(n): its length is that of what is written, blanks included."""

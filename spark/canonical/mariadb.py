@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.canonical.form import Form, Incomparable, measured, plain
+from spark.canonical.form import Form, Incomparable, plain, prefix_length
 from spark.canonical.numbers import bits, one_zero
 from spark.specs import Column
 from spark.types.mariadb.columns import parse
@@ -22,11 +22,11 @@ def utf8(text: str) -> str:
     return f"CONVERT({text} USING utf8mb4) COLLATE utf8mb4_bin"
 
 
-def _sized(text: str) -> str:
+def _prefix_length(text: str) -> str:
     return f"CONCAT(LENGTH({text}), ':', {text})"
 
 
-def _trimmed(column: str, digits: int) -> str:
+def _trim_zeros(column: str, digits: int) -> str:
     """Spark writes fractions without trailing zeros."""
     text = f"CAST({column} AS CHAR)"
     return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))" if digits else text
@@ -51,7 +51,7 @@ def _shape(column: Expression) -> Expression:
 
 # `+ 0` is the number without the zeros of ZEROFILL.
 _WHOLE = Form(lambda c: f"CAST({c} + 0 AS CHAR)", plain)
-_TEXT = Form(lambda c: _sized(utf8(c)), measured, with_length=True)
+_TEXT = Form(lambda c: _prefix_length(utf8(c)), prefix_length, with_length=True)
 _BYTES = Form(lambda c: f"MD5({c})", sf.md5)
 _SHAPE = Form(lambda c: f"CONCAT(ST_SRID({c}), ':', MD5(ST_AsBinary({c})))", _shape)
 _DOUBLE = Form(_double_bits, _lake_bits, in_key=one_zero(_double_bits, _lake_bits, "0" * 16))
@@ -84,17 +84,17 @@ def form(column: Column) -> Form | Incomparable:
         return Incomparable(f"{column.source_type} is not a type that information_schema writes")
     if column.accepted:
         return Incomparable(_ACCEPTED)
-    return _sized_form(source) or _FORMS.get(source.name) or Incomparable("no common text is known of it")
+    return _form_by_digits(source) or _FORMS.get(source.name) or Incomparable("no common text is known of it")
 
 
-def _sized_form(source: SourceType) -> Form | None:
+def _form_by_digits(source: SourceType) -> Form | None:
     """Types whose text depends on their digits."""
     first = source.args[0] if source.args else 0
     if source.name in ("decimal", "decimal unsigned"):
         digits = ",".join(map(str, source.args or (10, 0)))
         return Form(lambda c: f"CAST(CAST({c} AS DECIMAL({digits})) AS CHAR)", plain)
     if source.name in ("datetime", "timestamp"):
-        return Form(lambda c: _trimmed(c, first), plain)
+        return Form(lambda c: _trim_zeros(c, first), plain)
     if source.name == "bit" and (first or 1) == 1:
         return Form(lambda c: f"IF({c} IS NULL, NULL, IF({c} + 0, 'true', 'false'))", plain)
     if source.name == "bit":

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.canonical.form import MEASURED, MEASURED_TEXT, PADDED, Form, Incomparable, measured, measured_sql
+from spark.canonical.form import MEASURED, MEASURED_TEXT, PADDED, Form, Incomparable, prefix_length, prefix_length_sql
 
 
 def _pairs(column: str) -> str:
     """By json, so that hstore's own functions need not be in the search path; keys by their bytes."""
-    value = f"coalesce({measured_sql('value')}, 'N')"
-    listed = f"string_agg(concat({measured_sql('key')}, '=', {value}), ',' ORDER BY key COLLATE \"C\")"
+    value = f"coalesce({prefix_length_sql('value')}, 'N')"
+    listed = f"string_agg(concat({prefix_length_sql('key')}, '=', {value}), ',' ORDER BY key COLLATE \"C\")"
     return _digest(column, f"(SELECT concat(count(*), '[', {listed}, ']') FROM json_each_text(({column})::json))")
 
 
@@ -19,7 +19,8 @@ def _json_pairs(text: Expression) -> Expression:
     """A JSON object; any other text as it is."""
     found = sf.array_sort(sf.map_entries(sf.from_json(text, "map<string,string>")))
     pairs = sf.transform(
-        found, lambda pair: sf.concat(measured(pair["key"]), sf.lit("="), sf.coalesce(measured(pair["value"]), sf.lit("N")))
+        found,
+        lambda pair: sf.concat(prefix_length(pair["key"]), sf.lit("="), sf.coalesce(prefix_length(pair["value"]), sf.lit("N"))),
     )
     listed = sf.concat(sf.size(found).cast("string"), sf.lit("["), sf.array_join(pairs, ","), sf.lit("]"))
     return sf.md5(sf.coalesce(listed, text))
@@ -36,12 +37,12 @@ def _range_in_utc(value: str) -> str:
 
 
 def _range(column: str) -> str:
-    return measured_sql(f"(CASE WHEN {column} IS NOT NULL THEN {_range_in_utc(column)} END)")
+    return prefix_length_sql(f"(CASE WHEN {column} IS NOT NULL THEN {_range_in_utc(column)} END)")
 
 
 def _multirange(column: str) -> str:
     each = f"SELECT string_agg({_range_in_utc('r')}, ',' ORDER BY o) FROM unnest({column}) WITH ORDINALITY x(r, o)"
-    return measured_sql(f"(CASE WHEN {column} IS NOT NULL THEN concat('{{', ({each}), '}}') END)")
+    return prefix_length_sql(f"(CASE WHEN {column} IS NOT NULL THEN concat('{{', ({each}), '}}') END)")
 
 
 def _in_utc(text: Expression) -> Expression:
@@ -55,7 +56,7 @@ def _in_utc(text: Expression) -> Expression:
         known = sf.regexp_replace(piece.try_cast("timestamp").cast("string"), r"^\+", "")
         return sf.when(at % 2 == 1, sf.coalesce(known, sf.regexp_replace(piece, r"\+00( BC)?$", "$1"))).otherwise(piece)
 
-    return measured(sf.array_join(sf.transform(pieces, plain), '"'))
+    return prefix_length(sf.array_join(sf.transform(pieces, plain), '"'))
 
 
 FORMS: dict[str, Form | Incomparable] = {

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from spark.delta.failures import SPARK_FAILURES, described, is_lost_work
+from spark.delta.failures import SPARK_FAILURES, error_text, is_lost_work
 from spark.errors import CommitLeftOutError
 
 T = TypeVar("T")
@@ -54,5 +54,5 @@ def is_conflict(error: Exception) -> bool:
     """Whether Delta refused the commit, or left it out, because another one came in between."""
     if isinstance(error, CommitLeftOutError):
         return True
-    text = described(error)
+    text = error_text(error)
     return any(name in text for name in CONFLICTS)

@@ -24,7 +24,7 @@ _GONE_CONDITIONS = frozenset(
 ) | {"RETRIES_EXCEEDED", "INVALID_HANDLE.OPERATION_ABANDONED"}
 
 
-def described(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The error's condition and message; what callers look for stands in the first part of it."""
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     return f"{condition or ''} {error}"[:20_000]
@@ -33,14 +33,14 @@ def described(error: Exception) -> str:
 def conditions(error: Exception) -> frozenset[str]:
     """Spark's conditions of an error and of the causes that it names."""
     own = error.getCondition() if isinstance(error, PySparkException) else None
-    return frozenset(_NAMED.findall(described(error))) | ({own} if own else frozenset())
+    return frozenset(_NAMED.findall(error_text(error))) | ({own} if own else frozenset())
 
 
 def is_lost_work(error: Exception) -> bool:
     """Whether Spark has lost what it had computed: an executor, a task, a shuffled or a checkpointed block."""
     if not isinstance(error, SPARK_FAILURES):
         return False
-    return bool(conditions(error) & _LOST_CONDITIONS) or _LOST_REASONS.search(described(error)) is not None
+    return bool(conditions(error) & _LOST_CONDITIONS) or _LOST_REASONS.search(error_text(error)) is not None
 
 
 def is_lost_session(error: Exception) -> bool:

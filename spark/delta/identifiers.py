@@ -10,14 +10,14 @@ NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
 """Parquet names that Delta refuses without column mapping."""
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A column as one part, dots and backticks in it included."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def table_at(path: str) -> str:
     """The Delta table at a path, as a SQL relation."""
-    return f"delta.{quoted(path)}"
+    return f"delta.{quote(path)}"
 
 
 def literal(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from spark.delta.commits import Folded, fold_silver, surviving
-from spark.delta.failures import SPARK_FAILURES, described
+from spark.delta.failures import SPARK_FAILURES, error_text
 from spark.delta.identifiers import table_at
 from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError, quantity
 
@@ -60,11 +60,11 @@ def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]
 
 def is_missing_table(error: Exception) -> bool:
     """Whether Spark says that there is no Delta table at the path."""
-    text = described(error)
+    text = error_text(error)
     return any(name in text for name in NOT_A_TABLE)
 
 
-def folded_history(
+def fold_history(
     session: SparkSession,
     path: str,
     fold: Callable[[list[tuple[int, str | None]]], T],
@@ -129,4 +129,4 @@ def silver_folded(session: SparkSession, path: str) -> Folded | None:
             refuse_foreign(path)
         return folded
 
-    return folded_history(session, path, newest)
+    return fold_history(session, path, newest)

@@ -174,11 +174,11 @@ class TopicCommit:
 
     def after(self, state: TopicState | None) -> TopicState:
         """The topic's state once this append is added to it."""
-        ids = merged_ids([{} if state is None else state.schema_ids, self.schema_ids])
+        ids = merge_ids([{} if state is None else state.schema_ids, self.schema_ids])
         if state is None:
             state = TopicState(self.table, self.topic_id, self.epoch, {})
         elif self.epoch > state.epoch:
-            state = self._opened(state)
+            state = self._open_epoch(state)
         elif self.epoch < state.epoch:
             return state
         return replace(
@@ -189,11 +189,14 @@ class TopicCommit:
             max_position=_highest(state.max_position, self.max_position),
             last_position={**state.last_position, **self.last_position},
             snapshots=_highest(state.snapshots, self.snapshots),
-            openings={**state.openings, **{p: _kept(state.openings.get(p, {}), new) for p, new in self.openings.items()}},
+            openings={
+                **state.openings,
+                **{p: _merge_openings(state.openings.get(p, {}), new) for p, new in self.openings.items()},
+            },
             schema_ids=ids,
         )
 
-    def _opened(self, state: TopicState) -> TopicState:
+    def _open_epoch(self, state: TopicState) -> TopicState:
         """The new epoch, still empty, and those before it."""
         ended = (*state.earlier, Past(state.epoch, state.positions, state.records))
         if self._continues(state):
@@ -210,10 +213,10 @@ class TopicCommit:
 
 def all_schema_ids(states: Iterable[TopicState]) -> SchemaIds | None:
     """Those of several topics; None where one of them does not tell."""
-    return merged_ids([state.schema_ids for state in states])
+    return merge_ids([state.schema_ids for state in states])
 
 
-def merged_ids(known: Sequence[SchemaIds | None]) -> SchemaIds | None:
+def merge_ids(known: Sequence[SchemaIds | None]) -> SchemaIds | None:
     """All of them; None where one is not known."""
     told = [ids for ids in known if ids is not None]
     if not told or len(told) < len(known):
@@ -221,7 +224,7 @@ def merged_ids(known: Sequence[SchemaIds | None]) -> SchemaIds | None:
     return {part: sorted({i for ids in told for i in ids.get(part, ())}) for part in ("key", "value")}
 
 
-def _kept(known: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+def _merge_openings(known: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
     """What was known first holds; those behind the newest snapshots are kept."""
     merged = {**new, **known}
     return {tx: merged[tx] for tx in sorted(merged, key=lambda tx: -merged[tx])[:_OPENINGS]}

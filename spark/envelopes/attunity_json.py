@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
-from spark.envelopes.debezium_json import document, malformed
+from spark.envelopes.debezium_json import document, is_malformed
 from spark.envelopes.envelope import Envelope, Narrow, key_columns
 from spark.positions.connector import Connector
 from spark.specs import Column, SilverSpec
@@ -36,7 +36,7 @@ class AttunityJson(Envelope):
     form = "a data message of Attunity Replicate in JSON"
     written_times = True
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """The message's type and headers."""
         return sf.from_json(sf.col("value").cast("string"), _message())
 
@@ -63,7 +63,7 @@ class AttunityJson(Envelope):
         parsed = events.withColumn("value", document(sf.col("value"), message))
         said = sf.col("value")["message"]
         facts = {"data": said["data"], "before": said["beforeData"], "mask": said["headers"]["columnMask"]}
-        parsed = parsed.withColumns({**facts, "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}")})
+        parsed = parsed.withColumns({**facts, "unfit": sf.when(is_malformed(sf.col("value")), f"the value is not {self.form}")})
         parsed = parsed.withColumn("whole", sf.col("mask").isNull() | (_ones(sf.col("mask")) == sf.size("data")))
         data, before, op = sf.col("data"), sf.col("before"), sf.col("op")
         keys = key_columns(spec)

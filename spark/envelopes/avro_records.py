@@ -36,13 +36,13 @@ class AvroEnvelope(Envelope):
 
     framed = True
 
-    def prepared(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
+    def prepare(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """With the schemas that the records were written with."""
         if registry is None:
             raise SpecError(f"envelope {self.name} needs the address of a schema registry (schema_registry)")
         if known is None:
             known = schema_ids([records.agg(*heads()).collect()[0]])
-        return type(self)(_fetched(registry, known["value"]), _fetched(registry, known["key"]))
+        return type(self)(_fetch_schemas(registry, known["value"]), _fetch_schemas(registry, known["key"]))
 
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """Not told: the names that Avro allows are not always those of the columns."""
@@ -51,7 +51,7 @@ class AvroEnvelope(Envelope):
     def with_key(self, events: DataFrame, columns: Sequence[Column]) -> DataFrame:
         """With `row_key`: the key columns of the record's own key."""
         # In two steps: an expression that is used twice would be computed twice.
-        events = events.withColumn("row_key", decoded(sf.col("key"), self.keys, wanted_columns(columns), adjust=True))
+        events = events.withColumn("row_key", decode_avro(sf.col("key"), self.keys, whole_columns(columns), adjust=True))
         return events.withColumn("row_key", self.row_of(sf.col("row_key"), self.keys, columns))
 
     def row_of(self, record: Expression, schemas: Schemas, columns: Sequence[Column]) -> Expression:
@@ -63,14 +63,14 @@ class AvroEnvelope(Envelope):
         return any_row(schemas, one, columns)
 
 
-def decoded(data: Expression, schemas: Schemas, wanted: Wanted | None, *, adjust: bool = False) -> Expression:
+def decode_avro(data: Expression, schemas: Schemas, wanted: Wanted | None, *, adjust: bool = False) -> Expression:
     """A struct of one field per schema, filled where the record was written with it. What is corrupt is all null."""
     from pyspark.sql.avro.functions import from_avro
 
     found = []
     for i, schema in schemas.items():
-        kept = _adjusted(schema, wanted) if adjust and wanted is not None else wanted
-        options = {"mode": "PERMISSIVE", "avroSchema": schema.narrowed(kept)}
+        kept = _adjust_names(schema, wanted) if adjust and wanted is not None else wanted
+        options = {"mode": "PERMISSIVE", "avroSchema": schema.reader_schema(kept)}
         record = from_avro(sf.substring(data, HEAD_BYTES + 1, 1 << 30), schema.text, options)
         found.append(sf.when(_head(data) == sf.lit(MAGIC + i.to_bytes(HEAD_BYTES - 1, "big")), record).alias(slot(i)))
     return sf.struct(*found, sf.lit(None).alias("none"))
@@ -105,12 +105,12 @@ def any_row(schemas: Schemas, row: Callable[[int, AvroSchema], Expression | None
     return sf.coalesce(*rows, sf.lit(None).cast(f"struct<{fields}>"))
 
 
-def wanted_columns(columns: Sequence[Column]) -> Wanted:
+def whole_columns(columns: Sequence[Column]) -> Wanted:
     """The columns, with all that is in them."""
     return {c.name: None for c in columns}
 
 
-def _adjusted(schema: AvroSchema, wanted: Wanted) -> Wanted:
+def _adjust_names(schema: AvroSchema, wanted: Wanted) -> Wanted:
     """`wanted` under the names that the schema has."""
 
     def of(path: tuple[str, ...], names: Wanted) -> Wanted:
@@ -139,7 +139,7 @@ def schema_ids(found: Sequence[Row]) -> SchemaIds:
     }
 
 
-def _fetched(registry: str, ids: Sequence[int]) -> Schemas:
+def _fetch_schemas(registry: str, ids: Sequence[int]) -> Schemas:
     found = {i: avro_schema(registry, i) for i in ids}
     return {i: AvroSchema(schema) for i, schema in found.items() if schema is not None}
 

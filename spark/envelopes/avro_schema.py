@@ -100,7 +100,7 @@ class AvroSchema:
             return "nanos"
         return self._kind(schema["type"], space) if schema["type"] not in NAMED else str(schema["type"])
 
-    def narrowed(self, wanted: Wanted | None) -> str:
+    def reader_schema(self, wanted: Wanted | None) -> str:
         """The schema with the wanted fields only, as JSON."""
         return json.dumps(self._emit(self.root, "", wanted, set()))
 

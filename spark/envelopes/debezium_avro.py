@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, any_row, decoded, slot, texts_of, wanted_columns
+from spark.envelopes.avro_records import AvroEnvelope, any_row, decode_avro, slot, texts_of, whole_columns
 from spark.envelopes.avro_schema import AvroSchema, Wanted
 from spark.envelopes.debezium_json import SOURCE, of_source_block
 from spark.envelopes.envelope import Narrow, key_columns
@@ -22,11 +22,11 @@ class DebeziumAvro(AvroEnvelope):
     name = "debezium-avro"
     form = "a Debezium envelope in Avro with a schema that the registry knows"
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """op and source by schema id, in a field per id."""
         source = {**connector.source, **SOURCE}
         wanted: Wanted = {"op": None, "source": dict.fromkeys(source)}
-        return decoded(sf.col("value"), self.values, wanted)
+        return decode_avro(sf.col("value"), self.values, wanted)
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """The same of each schema."""
@@ -43,7 +43,7 @@ class DebeziumAvro(AvroEnvelope):
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows of texts, whatever the schema they were written with."""
-        wanted: Wanted = {"op": None, "before": wanted_columns(spec.columns), "after": wanted_columns(spec.columns)}
+        wanted: Wanted = {"op": None, "before": whole_columns(spec.columns), "after": whole_columns(spec.columns)}
         keys, value = key_columns(spec), sf.col("value")
         ops = [value[slot(i)]["op"] for i in self.values]
 
@@ -55,7 +55,7 @@ class DebeziumAvro(AvroEnvelope):
 
             return any_row(self.values, one, columns)
 
-        parsed = self.with_key(events, keys).withColumn("value", decoded(value, self.values, wanted, adjust=True))
+        parsed = self.with_key(events, keys).withColumn("value", decode_avro(value, self.values, wanted, adjust=True))
         return parsed.withColumns(
             {
                 "unfit": sf.when(sf.coalesce(*ops, sf.lit(None).cast("string")).isNull(), f"the value is not {self.form}"),

@@ -35,7 +35,7 @@ class DebeziumJson(Envelope):
         """A key's."""
         return key.cast("string")
 
-    def wrapped(self, payload: StructType) -> StructType:
+    def wrap(self, payload: StructType) -> StructType:
         """The document that has these fields in its payload."""
         return payload
 
@@ -43,11 +43,11 @@ class DebeziumJson(Envelope):
         """The payload of a document."""
         return document
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """The envelope's op and source, narrowly."""
         source = StructType(fields({**connector.source, **SOURCE}))
         narrowly = StructType([StructField("op", StringType()), StructField("source", source)])
-        return sf.from_json(self.text(sf.col("value")), self.wrapped(narrowly))
+        return sf.from_json(self.text(sf.col("value")), self.wrap(narrowly))
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """From op and the source block."""
@@ -63,18 +63,18 @@ class DebeziumJson(Envelope):
         return self._key(spec)
 
     def _key(self, spec: SilverSpec) -> Expression:
-        return self.payload(sf.from_json(self.key_text(sf.col("key")), self.wrapped(texts(key_columns(spec)))))
+        return self.payload(sf.from_json(self.key_text(sf.col("key")), self.wrap(texts(key_columns(spec)))))
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Row images under `before` and `after`; the key is the record's own."""
         keys = texts(key_columns(spec))
         rows = StructType([StructField("before", keys), StructField("after", texts(spec.columns))])
-        value = document(self.text(sf.col("value")), self.wrapped(rows))
+        value = document(self.text(sf.col("value")), self.wrap(rows))
         parsed = events.withColumns({"value": value, "row_key": self._key(spec)})
         payload = self.payload(sf.col("value"))
         return parsed.withColumns(
             {
-                "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}"),
+                "unfit": sf.when(is_malformed(sf.col("value")), f"the value is not {self.form}"),
                 "row_before": payload["before"],
                 "row_after": payload["after"],
                 "present": sf.lit(None).cast("array<boolean>"),
@@ -88,7 +88,7 @@ def document(value: Expression, schema: StructType) -> Expression:
     return sf.from_json(value.cast("string"), strict, {"columnNameOfCorruptRecord": CORRUPT})
 
 
-def malformed(parsed: Expression) -> Expression:
+def is_malformed(parsed: Expression) -> Expression:
     """Whether a value is missing or could not be parsed."""
     return parsed.isNull() | parsed[CORRUPT].isNotNull()
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from spark.envelopes.debezium_json import DebeziumJson, document, malformed
+from spark.envelopes.debezium_json import DebeziumJson, document, is_malformed
 from spark.envelopes.envelope import key_columns
 from spark.specs import Column, SilverSpec
 
@@ -50,17 +50,17 @@ class DebeziumMongodb(DebeziumJson):
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows from full documents, or partial ones from what an update names."""
-        key = sf.from_json(sf.col("key").cast("string"), self.wrapped(StructType([StructField("id", TEXT)])))
+        key = sf.from_json(sf.col("key").cast("string"), self.wrap(StructType([StructField("id", TEXT)])))
         # The key holds the id as JSON inside JSON: `"abc"`, `1004`, `{"$oid": "…"}`.
         id_ = sf.from_json(
             sf.concat(sf.lit('{"id":'), self.payload(key)["id"], sf.lit("}")), StructType([StructField("id", TEXT)])
         )
-        parsed = events.withColumns({"value": document(sf.col("value"), self.wrapped(IMAGES)), "id": id_["id"]})
+        parsed = events.withColumns({"value": document(sf.col("value"), self.wrap(IMAGES)), "id": id_["id"]})
         said = self.payload(sf.col("value"))
         change = said["updateDescription"]
         parsed = parsed.withColumns(
             {
-                "unfit": sf.when(malformed(sf.col("value")), f"the value is not {self.form}"),
+                "unfit": sf.when(is_malformed(sf.col("value")), f"the value is not {self.form}"),
                 "whole": sf.from_json(said["after"], FIELDS),
                 "gone": sf.from_json(said["before"], FIELDS),
                 "set": sf.from_json(change["updatedFields"], FIELDS),

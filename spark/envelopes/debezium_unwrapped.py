@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-from spark.envelopes.debezium_json import SOURCE, TYPES, document, malformed, of_source_block
+from spark.envelopes.debezium_json import SOURCE, TYPES, document, is_malformed, of_source_block
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
 from spark.envelopes.under_payload import UnderPayload
 from spark.positions.connector import Connector
@@ -52,7 +52,7 @@ class DebeziumUnwrapped(Envelope):
         """A key's."""
         return key.cast("string")
 
-    def wrapped(self, payload: StructType) -> StructType:
+    def wrap(self, payload: StructType) -> StructType:
         """The document that holds this row."""
         return payload
 
@@ -62,9 +62,7 @@ class DebeziumUnwrapped(Envelope):
 
     def marks(self, kinds: Mapping[str, str]) -> Expression:
         """A document of the metadata among the row's fields, in these types."""
-        return document(
-            self.text(sf.col("value")), self.wrapped(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()]))
-        )
+        return document(self.text(sf.col("value")), self.wrap(StructType([StructField(n, TYPES[k]) for n, k in kinds.items()])))
 
     def mark(self, marks: Expression, name: str, kind: str) -> Expression:
         """One of the metadata; null where the row has none of that name."""
@@ -72,14 +70,14 @@ class DebeziumUnwrapped(Envelope):
 
     def is_row(self, marks: Expression) -> Expression:
         """Whether the value could be read."""
-        return ~malformed(marks)
+        return ~is_malformed(marks)
 
     def rows(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """With `row` (all columns), `row_key`, `present`, and `corrupt boolean`."""
         keys = texts(key_columns(spec))
-        key = sf.from_json(self.key_text(sf.col("key")), self.wrapped(keys))
+        key = sf.from_json(self.key_text(sf.col("key")), self.wrap(keys))
         parsed = events.withColumns(
-            {"value": document(self.text(sf.col("value")), self.wrapped(texts(spec.columns))), "row_key": key}
+            {"value": document(self.text(sf.col("value")), self.wrap(texts(spec.columns))), "row_key": key}
         )
         return parsed.withColumns(
             {
@@ -90,7 +88,7 @@ class DebeziumUnwrapped(Envelope):
             }
         )
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """The metadata among the row's fields (`fields`) and in headers (`headers`)."""
         named = {f"{PREFIX}{part}{n}": k for n, k in {**connector.source, **SOURCE}.items() for part in ("source_", "")}
         fields = self.marks({**named, f"{PREFIX}op": "string", f"{PREFIX}deleted": "string"})

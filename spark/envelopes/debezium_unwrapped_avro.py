@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, decoded, slot, wanted_columns
+from spark.envelopes.avro_records import AvroEnvelope, decode_avro, slot, whole_columns
 from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped
 from spark.envelopes.envelope import key_columns
 from spark.specs import SilverSpec
@@ -22,7 +22,7 @@ class DebeziumUnwrappedAvro(AvroEnvelope, DebeziumUnwrapped):
 
     def marks(self, kinds: Mapping[str, str]) -> Expression:
         """The metadata by schema id, in a field per id."""
-        return decoded(sf.col("value"), self.values, dict.fromkeys(kinds))
+        return decode_avro(sf.col("value"), self.values, dict.fromkeys(kinds))
 
     def mark(self, marks: Expression, name: str, kind: str) -> Expression:
         """The same of each schema that has it."""
@@ -38,7 +38,7 @@ class DebeziumUnwrappedAvro(AvroEnvelope, DebeziumUnwrapped):
         keys, value = key_columns(spec), sf.col("value")
         parsed = self.with_key(events, keys).withColumns(
             {
-                "value": decoded(value, self.values, wanted_columns(spec.columns), adjust=True),
+                "value": decode_avro(value, self.values, whole_columns(spec.columns), adjust=True),
                 "framed": value.isNotNull(),
             }
         )

@@ -50,7 +50,7 @@ class Envelope(ABC):
     framed = False
     """Whether keys and values begin with the id of the schema they were written with."""
 
-    def prepared(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
+    def prepare(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """The envelope with what it must know of these records before it can read them: schemas of a registry.
 
         `known` are the ids that occur among the records of a framed envelope, where somebody has looked already.
@@ -62,7 +62,7 @@ class Envelope(ABC):
         return False
 
     @abstractmethod
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """What `narrow` reads from, computed once per record from the columns `key`, `value` and `headers`."""
 
     @abstractmethod

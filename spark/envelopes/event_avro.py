@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, decoded, slot
+from spark.envelopes.avro_records import AvroEnvelope, decode_avro, slot
 from spark.envelopes.event_json import EventJson
 from spark.positions.connector import Connector
 from spark.specs import SilverSpec
@@ -21,7 +21,7 @@ class EventAvro(AvroEnvelope, EventJson):
     name = "event-avro"
     form = "an event in Avro with Data and a schema that the registry knows"
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """The envelope's fields."""
         return sf.struct(self.outer(self.as_json(sf.col("value"))).alias("outer"), sf.col("timestamp").alias("arrived"))
 
@@ -31,7 +31,7 @@ class EventAvro(AvroEnvelope, EventJson):
 
     def as_json(self, value: Expression) -> Expression:
         """The record as the JSON converter would write it."""
-        found = decoded(value, self.values, None)
+        found = decode_avro(value, self.values, None)
         texts = [
             sf.when(found[slot(i)].isNotNull(), sf.to_json(found[slot(i)], {"ignoreNullFields": "false"})) for i in self.values
         ]

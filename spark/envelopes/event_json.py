@@ -28,7 +28,7 @@ class EventJson(Envelope):
     form = "an event in JSON with Data"
     written_times = True
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """The envelope's fields."""
         return sf.struct(self.outer(sf.col("value")).alias("outer"), sf.col("timestamp").alias("arrived"))
 
@@ -38,20 +38,20 @@ class EventJson(Envelope):
 
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """An arrival, at the time the event states."""
-        time = sf.coalesce(_named(parsed["outer"], "time").try_cast("timestamp"), parsed["arrived"])
+        time = sf.coalesce(_field_of_any_case(parsed["outer"], "time").try_cast("timestamp"), parsed["arrived"])
         return arrival(sf.lit(False), time, connector)
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """A row of the envelope's and the data's fields."""
         parsed = events.withColumn("outer", self.outer(sf.col("value")))
-        parsed = parsed.withColumn("inner", sf.from_json(_named(sf.col("outer"), "data"), FIELDS))
+        parsed = parsed.withColumn("inner", sf.from_json(_field_of_any_case(sf.col("outer"), "data"), FIELDS))
         outer, inner = sf.col("outer"), sf.col("inner")
 
         def value(column: Column) -> Expression:
             own = inner[column.name]
             if column.name.lower() not in OUTER:
                 return own
-            return sf.when(sf.map_contains_key(inner, column.name), own).otherwise(_named(outer, column.name.lower()))
+            return sf.when(sf.map_contains_key(inner, column.name), own).otherwise(_field_of_any_case(outer, column.name.lower()))
 
         row = sf.struct(*[value(c).alias(c.name) for c in spec.columns])
         unfit = outer.isNull() | inner.isNull()
@@ -67,6 +67,6 @@ class EventJson(Envelope):
         )
 
 
-def _named(fields: Expression, name: str) -> Expression:
+def _field_of_any_case(fields: Expression, name: str) -> Expression:
     """The first field of that name in any case."""
     return sf.get(sf.map_values(sf.map_filter(fields, lambda key, _: sf.lower(key) == name)), sf.lit(0))

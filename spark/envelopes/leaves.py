@@ -42,7 +42,7 @@ def fields_of(spec: SilverSpec) -> SilverSpec:
 
 def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """What CARRIED names, `unreadable` (the reason, or null), `has_before`, `present` (see Envelope.images), leaves."""
-    form, read = envelope(spec.envelope).prepared(events, spec.schema_registry, spec.schema_ids), fields_of(spec)
+    form, read = envelope(spec.envelope).prepare(events, spec.schema_registry, spec.schema_ids), fields_of(spec)
     wanted = events.select(*CARRIED, "key", "value", "headers")
     late = [c for c in spec.columns if missing_leaf(c) is not None]
     if late:

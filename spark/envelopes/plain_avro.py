@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, decoded, wanted_columns
+from spark.envelopes.avro_records import AvroEnvelope, decode_avro, whole_columns
 from spark.envelopes.envelope import key_columns, texts
 from spark.envelopes.plain_json import PlainJson
 from spark.specs import SilverSpec
@@ -21,7 +21,7 @@ class PlainAvro(AvroEnvelope, PlainJson):
         """The record is the row."""
         keys, value = key_columns(spec), sf.col("value")
         parsed = self.with_key(events, keys).withColumn(
-            "value", decoded(value, self.values, wanted_columns(spec.columns), adjust=True)
+            "value", decode_avro(value, self.values, whole_columns(spec.columns), adjust=True)
         )
         row = self.row_of(value, self.values, spec.columns)
         parsed = parsed.withColumn("row_after", sf.when(sf.col("op") != "d", row))

@@ -10,7 +10,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.debezium_json import document, malformed
+from spark.envelopes.debezium_json import document, is_malformed
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
 from spark.positions.connector import Connector
 from spark.specs import SilverSpec
@@ -27,7 +27,7 @@ class PlainJson(Envelope):
         """A null value says that its key is gone."""
         return True
 
-    def parsed(self, connector: Connector) -> Expression:
+    def parse(self, connector: Connector) -> Expression:
         """Nothing but whether there is a value: whether it can be read, silver finds out."""
         return sf.struct(sf.col("value").isNull().alias("gone"), sf.col("timestamp").alias("time"))
 
@@ -41,7 +41,7 @@ class PlainJson(Envelope):
         parsed = events.withColumns({"value": document(sf.col("value"), texts(spec.columns)), "row_key": key})
         return parsed.withColumns(
             {
-                "unfit": sf.when((sf.col("op") != "d") & malformed(sf.col("value")), f"the value is not {self.form}"),
+                "unfit": sf.when((sf.col("op") != "d") & is_malformed(sf.col("value")), f"the value is not {self.form}"),
                 "row_before": sf.lit(None).cast(texts(key_columns(spec))),
                 "row_after": sf.when(sf.col("op") != "d", sf.col("value").dropFields(CORRUPT)),
                 "present": sf.lit(None).cast("array<boolean>"),

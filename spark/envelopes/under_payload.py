@@ -30,7 +30,7 @@ class UnderPayload(Envelope):
     def __init__(self, heads: Sequence[bytes] = (), key_heads: Sequence[bytes] = ()) -> None:
         self.heads, self.key_heads = heads, key_heads
 
-    def prepared(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
+    def prepare(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """With the heads of some of the records."""
         seen = records.select("value", "key").where(sf.col("value").isNotNull()).limit(LOOKED_AT).collect()
         return type(self)(*[_heads(row[part] for row in seen) for part in ("value", "key")])
@@ -43,7 +43,7 @@ class UnderPayload(Envelope):
         """The same of a key."""
         return _without(self.key_heads, key)
 
-    def wrapped(self, payload: StructType) -> StructType:
+    def wrap(self, payload: StructType) -> StructType:
         """The document that has these fields under `payload`."""
         return StructType([StructField("payload", payload)])
 

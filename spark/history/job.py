@@ -26,8 +26,8 @@ from pyspark.sql import functions as sf
 from spark.delta import plans
 from spark.delta.commits import Folded, TopicState, fold, silver_metadata
 from spark.delta.conflicts import run_again
-from spark.delta.identifiers import literal, quoted, table_at
-from spark.delta.log import Commit, commit_of, folded_history, silver_folded
+from spark.delta.identifiers import literal, quote, table_at
+from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
 from spark.history import tail as history_tail
 from spark.history.versions import TRACKED, versions
@@ -39,7 +39,7 @@ from spark.silver import table as silver_table
 from spark.silver.batch import Work
 from spark.silver.changes import key_slots, slot
 from spark.silver.fold import not_of_keys, of_keys
-from spark.silver.key_changes import completed, followed, unresolved
+from spark.silver.key_changes import complete_creates, follow_moves, waiting_writes
 from spark.specs import META, VALID, JobResult, SilverSpec
 
 
@@ -50,10 +50,10 @@ def run(session: SparkSession, spec: SilverSpec) -> JobResult:
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     started = time.monotonic()
-    committed = folded_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
+    committed = fold_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
     before = silver_folded(session, spec.path)
     topics = committed.of_table(spec.table)
-    settled = quarantine.settled(session, spec)
+    settled = quarantine.last_settlement(session, spec)
     if not topics or (before is not None and before.topics == topics and before.settled >= settled):
         return _result(spec, None, before, topics, {}, started)
     spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
@@ -63,14 +63,14 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     plans.suit(session, events=events - known, rows=events)
     work = Work(session, spec, committed, before, uuid.uuid4().hex)
     if before is not None:
-        with history_tail.found(work, before) as tail:
+        with history_tail.open_tail(work, before) as tail:
             commit, figures = _go_on(work, before, tail, settled)
         return _result(spec, commit, before, topics, figures, started)
     changes = _all_changes(work)
     truncates = _truncates(changes, spec, topics)
-    done = completed(changes, changes, spec)
-    made, waiting = versions(done, spec, truncates), unresolved(changes, done, (), spec)
-    writer = _named(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
+    done = complete_creates(changes, changes, spec)
+    made, waiting = versions(done, spec, truncates), waiting_writes(changes, done, (), spec)
+    writer = _name_columns(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
     writer.option("userMetadata", _metadata(work, truncates, settled, {}, waiting)).save(spec.path)
     commit = commit_of(session, spec.path, work.operation_id)
     record_birth(session, spec, {TRACKED: json.dumps(spec.track_history)})
@@ -89,12 +89,12 @@ def _go_on(work: Work, before: Folded, tail: history_tail.Tail, settled: int) ->
     changes = _all_changes(work)
     every = sorted({*_truncates(changes, spec, work.committed.of_table(spec.table)), *known})
     keys = changes.where("_cdc_op IS DISTINCT FROM 't'").select(*key_slots(spec)).distinct() if tail.all_keys else tail.again
-    keys = followed(keys.localCheckpoint(), changes, spec)
+    keys = follow_moves(keys.localCheckpoint(), changes, spec)
     own = of_keys(changes, keys, spec)
-    done = completed(own, changes, spec)
+    done = complete_creates(own, changes, spec)
     refolded = versions(done, spec, every).localCheckpoint()
-    waiting = unresolved(own, done, before.waiting, spec)
-    gone, metadata = _gone(work, keys, refolded), _metadata(work, every, settled, figures, waiting)
+    waiting = waiting_writes(own, done, before.waiting, spec)
+    gone, metadata = _obsolete_versions(work, keys, refolded), _metadata(work, every, settled, figures, waiting)
     if tail.all_keys:
         return _replace(work, refolded, gone, [], metadata), figures
     made = not_of_keys(made, keys, spec).unionByName(refolded)
@@ -109,7 +109,7 @@ def _all_changes(work: Work) -> DataFrame:
 
 
 def _metadata(work: Work, truncates: Sequence[str], settled: int, figures: Mapping[str, int], waiting: tuple[str, ...]) -> str:
-    done = work.folded(truncated=max(truncates, default=None), quarantined=0)
+    done = work.fold_state(truncated=max(truncates, default=None), quarantined=0)
     return silver_metadata(work.operation_id, replace(done, settled=settled, waiting=waiting), figures)
 
 
@@ -118,20 +118,20 @@ def _truncates(changes: DataFrame, spec: SilverSpec, topics: Mapping[str, TopicS
     # With an epoch the whole table is read again: what has no event in it has ended.
     begins = [epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)]
     begins += generation.drops(spec)
-    return sorted({*begins, *(history_tail.truncate_positions(changes) if history_tail.counted(spec, topics) else ())})
+    return sorted({*begins, *(history_tail.truncate_positions(changes) if history_tail.may_have_truncates(spec, topics) else ())})
 
 
-def _gone(work: Work, keys: DataFrame, made: DataFrame) -> DataFrame:
+def _obsolete_versions(work: Work, keys: DataFrame, made: DataFrame) -> DataFrame:
     """The versions of these keys that are there and not among those made."""
     spec, slots = work.spec, key_slots(work.spec)
     there = work.session.read.format("delta").load(spec.path)
-    old = there.select(*[sf.col(quoted(k)).alias(s) for k, s in zip(spec.keys, slots, strict=True)], "_valid_from")
+    old = there.select(*[sf.col(quote(k)).alias(s) for k, s in zip(spec.keys, slots, strict=True)], "_valid_from")
     known = made.select(*[sf.col(s).alias(f"m_{s}") for s in slots], sf.col("_valid_from").alias("m_from"))
     same = [sf.col(s).eqNullSafe(sf.col(f"m_{s}")) for s in slots] + [sf.col("_valid_from") == sf.col("m_from")]
     return of_keys(old, keys, spec).join(known, same, "left_anti")
 
 
-def _named(made: DataFrame, spec: SilverSpec) -> DataFrame:
+def _name_columns(made: DataFrame, spec: SilverSpec) -> DataFrame:
     names = [sf.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)]
     return made.select(*names, *META, *VALID)
 
@@ -142,8 +142,8 @@ def _replace(work: Work, made: DataFrame, gone: DataFrame | None, truncates: Seq
     source = made.withColumn("gone", sf.lit(False))
     if gone is not None:
         source = source.unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
-    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
-    same = " AND ".join(f"t.{quoted(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
+    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
+    same = " AND ".join(f"t.{quote(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
     names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
     differs = f"NOT ({' AND '.join(f't.{n} <=> s.{v}' for n, v in targets)})"
     sql = (

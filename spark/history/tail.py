@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.delta.commits import Folded
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.delta.topic_commits import TopicState
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
@@ -35,7 +35,7 @@ from spark.silver import quarantine
 from spark.silver.batch import Work
 from spark.silver.changes import key_slots
 from spark.silver.fold import POSITION, lacking, not_of_keys, of_keys, rest_slots
-from spark.silver.key_changes import deleted_by
+from spark.silver.key_changes import keys_deleted_by
 from spark.silver.late import late
 from spark.specs import META, SilverSpec
 
@@ -51,13 +51,13 @@ class Tail:
     truncates: list[str]
 
 
-def counted(spec: SilverSpec, topics: Mapping[str, TopicState]) -> bool:
+def may_have_truncates(spec: SilverSpec, topics: Mapping[str, TopicState]) -> bool:
     """Whether there may be TRUNCATEs that the table obeys."""
     return spec.truncate in ("apply", "soft") and any(state.by_op.get("t") for state in topics.values())
 
 
 @contextmanager
-def found(work: Work, before: Folded) -> Iterator[Tail]:
+def open_tail(work: Work, before: Folded) -> Iterator[Tail]:
     """Read what is new, held while it is used."""
     new = work.changes.persist()
     try:
@@ -68,7 +68,7 @@ def found(work: Work, before: Folded) -> Iterator[Tail]:
 
 def _tail(work: Work, before: Folded, new: DataFrame) -> Tail:
     spec = work.spec
-    truncates = truncate_positions(new) if counted(spec, work.committed.of_table(spec.table)) else []
+    truncates = truncate_positions(new) if may_have_truncates(spec, work.committed.of_table(spec.table)) else []
     begun = generation.begun(work.events, spec, before.truncated)
     renewed = [begun, *generation.drops(spec, after=before.truncated or "")] if begun else []
     truncates = sorted({*truncates, *_epochs(work, before), *renewed})
@@ -76,13 +76,13 @@ def _tail(work: Work, before: Folded, new: DataFrame) -> Tail:
     newest = _newest(work, rows.select(*key_slots(spec)).distinct()).localCheckpoint()
     again = _late(rows, newest, before, spec)
     if quarantine.exists(work.session, spec):
-        again = again.unionByName(_in_doubt(work, rows)).unionByName(_settled(work, before))
+        again = again.unionByName(_in_doubt(work, rows)).unionByName(_keys_settled_since(work, before))
     if before.waiting:
-        again = again.unionByName(deleted_by(rows, before.waiting, spec))
+        again = again.unionByName(keys_deleted_by(rows, before.waiting, spec))
     again = again.distinct().localCheckpoint()
     count = again.count()
     # The history of an earlier release does not say which TRUNCATEs it has seen.
-    unknown = before.truncated is None and counted(spec, before.topics)
+    unknown = before.truncated is None and may_have_truncates(spec, before.topics)
     all_keys = unknown or any(t <= before.highest for t in truncates)
     events = _events(newest, spec, rows).unionByName(rows.withColumn("began", sf.lit(None).cast("string")))
     return Tail(
@@ -111,7 +111,7 @@ def _newest(work: Work, keys: DataFrame) -> DataFrame:
     """The newest version of each of these keys, in the columns of changes."""
     spec = work.spec
     there = work.session.read.format("delta").load(spec.path)
-    columns = [sf.col(quoted(c.name)).alias(f"c{i}") for i, c in enumerate(spec.columns)]
+    columns = [sf.col(quote(c.name)).alias(f"c{i}") for i, c in enumerate(spec.columns)]
     held = of_keys(there.select(*columns, *META, "_valid_from", "_valid_to"), keys, spec)
     slots = key_slots(spec)
     rest = [n for n in held.columns if n not in slots]
@@ -136,10 +136,10 @@ def _in_doubt(work: Work, rows: DataFrame) -> DataFrame:
     return marked.where(sf.col(POSITION) <= sf.col("until")).select(*key_slots(spec))
 
 
-def _settled(work: Work, before: Folded) -> DataFrame:
+def _keys_settled_since(work: Work, before: Folded) -> DataFrame:
     """The keys of the records that were re-driven or given up since."""
     session, spec = work.session, work.spec
-    records = quarantine.settled_after(session, spec, before.settled).localCheckpoint()
+    records = quarantine.settlements_after(session, spec, before.settled).localCheckpoint()
     if records.isEmpty():
         return work.changes.select(*key_slots(spec)).limit(0)
     return quarantine.at(work.all_changes, records).select(*key_slots(spec))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from spark.delta.conditions import any_of
 from spark.schema.difference import DROPPED
 from spark.silver.changes import key_slots, slot
-from spark.silver.fold import POSITION, judged, rest_slots
+from spark.silver.fold import POSITION, mark_problems, rest_slots
 from spark.specs import META, SilverSpec
 
 TRACKED = "cdc.track_history"
@@ -20,13 +20,13 @@ def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> Data
     """The versions that these changes make: all there are of their keys, or those from a row of the history on, which has the
     position where its version began in `began`."""
     keys, rest = key_slots(spec), rest_slots(spec)
-    events = judged(changes.where(sf.col("_cdc_op").isNull() | (sf.col("_cdc_op") != "t")), spec, from_start=True)
+    events = mark_problems(changes.where(sf.col("_cdc_op").isNull() | (sf.col("_cdc_op") != "t")), spec, from_start=True)
     # A replay is the same event again: it makes no version.
     order = Window.partitionBy(*keys).orderBy(POSITION)
     so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     fit = events.where(sf.col("problem").isNull())
-    filled = fit.withColumns({name: _held(name).over(so_far)["value"] for name in rest})
-    ended = _ended(filled.withColumn("next", sf.lead(POSITION).over(order)), truncates)
+    filled = fit.withColumns({name: _newest_value(name).over(so_far)["value"] for name in rest})
+    ended = _end_versions(filled.withColumn("next", sf.lead(POSITION).over(order)), truncates)
     alive = ended.where(sf.col("_cdc_op") != "d")
     last = Window.partitionBy(*keys).orderBy(POSITION)
     starts = _starts(spec, rest, last)
@@ -45,13 +45,13 @@ def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> Data
     )
 
 
-def _held(name: str) -> Expression:
+def _newest_value(name: str) -> Expression:
     """The column's newest value so far."""
     holds = sf.col("absent").isNull() | ~sf.array_contains("absent", int(name[1:]))
     return sf.last(sf.when(holds, sf.struct(sf.col(name).alias("value"))), ignorenulls=True)
 
 
-def _ended(events: DataFrame, truncates: list[str]) -> DataFrame:
+def _end_versions(events: DataFrame, truncates: list[str]) -> DataFrame:
     """`next` is the position that ends what each event made: the next event of its key, or a TRUNCATE before that."""
     if not truncates:
         return events

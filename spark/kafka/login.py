@@ -68,7 +68,7 @@ class KafkaLogin:
 
     def folder_file(self, key: str) -> str | None:
         """The file that a `${dir:…}` refers to."""
-        return referred(self.values.get(key, ""))
+        return file_of_reference(self.values.get(key, ""))
 
     def text(self, key: str) -> str:
         """A value, or what the file holds that it refers to."""
@@ -93,10 +93,10 @@ def read_login(path: str) -> KafkaLogin:
     values = properties(_text(path, Path(path)))
     for complaint in _complaints(values):
         raise KafkaLoginError(f"{path}: {complaint}")
-    if any(key in values and not referred(values[key]) for key in SECRETS):
+    if any(key in values and not file_of_reference(values[key]) for key in SECRETS):
         _refuse_readable(path, Path(path))
     for key in (*TRUSTED, *OWN, *SECRETS):
-        file = referred(values.get(key, "")) or (values.get(key) if key.endswith(".location") else None)
+        file = file_of_reference(values.get(key, "")) or (values.get(key) if key.endswith(".location") else None)
         if file is None:
             continue
         text = _text(path, Path(file), key)
@@ -104,14 +104,14 @@ def read_login(path: str) -> KafkaLogin:
             _refuse_readable(path, Path(file), key)
         _refuse_no_pem(path, key, text)
     for key in (CERTIFICATE, PRIVATE_KEY, "ssl.truststore.certificates"):
-        if key in values and not referred(values[key]):
+        if key in values and not file_of_reference(values[key]):
             _refuse_no_pem(path, key, values[key])
     login = KafkaLogin(path, values)
     login.jaas()
     return login
 
 
-def referred(value: str) -> str | None:
+def file_of_reference(value: str) -> str | None:
     """The file of a `${dir:FOLDER:FILE}`; None of anything else."""
     found = _FOLDER_FILE.fullmatch(value)
     return f"{found[1].rstrip('/')}/{found[2]}" if found else None
@@ -121,7 +121,7 @@ def _complaints(values: Mapping[str, str]) -> Iterator[str]:
     unknown = sorted(set(values) - set(KEYS))
     if unknown:
         yield f"{', '.join(unknown)}: not known here; a login has {', '.join(KEYS)}. Take that out"
-    if odd := [key for key, value in values.items() if "${" in value and not referred(value)]:
+    if odd := [key for key, value in values.items() if "${" in value and not file_of_reference(value)]:
         yield f"{odd[0]}: a reference is ${{dir:/FOLDER:FILE}}, and the whole value"
     protocol = values.get("security.protocol")
     if protocol not in PROTOCOLS:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.delta.commits import Committed
-from spark.delta.failures import SPARK_FAILURES, described, is_lost_work
+from spark.delta.failures import SPARK_FAILURES, error_text, is_lost_work
 from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
 from spark.kafka.login import read_login
 from spark.specs import BronzeSpec, TopicRange
@@ -142,7 +142,7 @@ def refusals_named(*clusters: tuple[str, str]) -> Iterator[None]:
     try:
         yield
     except SPARK_FAILURES as error:
-        found = REFUSAL.search(described(error))
+        found = REFUSAL.search(error_text(error))
         if found is None:
             raise
         places = " or ".join(
@@ -157,7 +157,7 @@ def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError 
     text = str(error)
     if not LOSS.search(text):
         return None
-    named = _named(text, topics)
+    named = _range_in_message(text, topics)
     reason = next((line.strip() for line in text.splitlines() if LOSS.search(line)), text.splitlines()[0])[:300]
     return RangeLostError(
         f"Kafka does not hand out every record of {describe(named)}: {reason}. Retention or delete_records removed "
@@ -165,7 +165,7 @@ def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError 
     )
 
 
-def _named(text: str, topics: Sequence[TopicRange]) -> Sequence[TopicRange]:
+def _range_in_message(text: str, topics: Sequence[TopicRange]) -> Sequence[TopicRange]:
     """The partition that Spark's message speaks of; all of them when it does not say."""
     for topic in topics:
         for partition, span in topic.ranges.items():
@@ -174,6 +174,6 @@ def _named(text: str, topics: Sequence[TopicRange]) -> Sequence[TopicRange]:
     return topics
 
 
-def merged_ranges(topics: Sequence[TopicRange]) -> Mapping[str, dict[int, tuple[int, int]]]:
+def ranges_by_topic(topics: Sequence[TopicRange]) -> Mapping[str, dict[int, tuple[int, int]]]:
     """The ranges by topic."""
     return {t.topic: dict(t.ranges) for t in topics}

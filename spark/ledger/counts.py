@@ -16,7 +16,7 @@ from spark.positions.layout import EPOCH_WIDTH, epoch_prefix
 from spark.specs import SilverSpec
 
 
-def sliced(session: SparkSession, spec: SilverSpec, cut: Slice) -> tuple[DataFrame, DataFrame]:
+def slice_rows(session: SparkSession, spec: SilverSpec, cut: Slice) -> tuple[DataFrame, DataFrame]:
     """Every bronze row of the slice, and every row before it, with `epoch, fold, window, kind, event_at`."""
     bronze = session.read.format("delta").option("versionAsOf", cut.last.bronze_version).load(spec.bronze_path)
     rows = bronze.where(sf.col("table") == spec.table)
@@ -53,7 +53,7 @@ def _epoch(rows: DataFrame, cut: Slice) -> Expression:
     return sf.coalesce(of_position, known)
 
 
-def counted(rows: DataFrame, cut: Slice, appended: Expression) -> DataFrame:
+def count_windows(rows: DataFrame, cut: Slice, appended: Expression) -> DataFrame:
     """Records by window and kind: `bronze`, and sums and maxima of milliseconds in each hop."""
     folded_at = by_fold([f.at for f in cut.folds], sf.col("fold"))
     hops = {

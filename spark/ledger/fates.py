@@ -26,7 +26,7 @@ from spark.ledger.terms import FATES
 from spark.positions.layout import without_offset
 from spark.positions.registry import connector
 from spark.silver import quarantine
-from spark.silver.changes import decoded, key_slots
+from spark.silver.changes import decode_changes, key_slots
 from spark.specs import SilverSpec
 
 _RANK = {name: i for i, name in enumerate(FATES)}
@@ -39,7 +39,7 @@ def with_fate(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFra
     `earlier` are the rows that the ledger had counted before; looked at only where records came late.
     """
     held = _quarantine(session, spec) if cut.last.quarantined else None
-    ignored = _ignored(spec)
+    ignored = _is_ignored(spec)
     aside = rows.join(sf.broadcast(held), [*_RECORD], "left") if held is not None else rows.withColumn("held", _nothing())
     settled = sf.coalesce(sf.when(ignored, "ignored"), sf.col("held"))
     told = aside.withColumn("settled", settled)
@@ -50,7 +50,7 @@ def with_fate(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFra
         before = earlier.where(~ignored) if late else None
         if before is not None and held is not None:
             before = before.join(sf.broadcast(held.where("held <> 'redriven'")), [*_RECORD], "left_anti")
-        decided = _keyed(spec, cut, open_, before)
+        decided = _fates_by_key(spec, cut, open_, before)
     else:
         decided = _keyless(session, spec, cut, open_)
     return done.unionByName(decided)
@@ -60,7 +60,7 @@ def _nothing() -> Expression:
     return sf.lit(None).cast("string")
 
 
-def _ignored(spec: SilverSpec) -> Expression:
+def _is_ignored(spec: SilverSpec) -> Expression:
     silent = sf.col("op").eqNullSafe("m")
     if not envelope(spec.envelope).tombstones_delete(connector(spec.connector)):
         silent = silent | sf.col("value").isNull()
@@ -75,7 +75,7 @@ def _quarantine(session: SparkSession, spec: SilverSpec) -> DataFrame:
     return table.select(*_RECORD, state.otherwise("quarantined").alias("held"))
 
 
-def _keyed(spec: SilverSpec, cut: Slice, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
+def _fates_by_key(spec: SilverSpec, cut: Slice, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     keys = key_slots(spec)
     changes = _changes(spec, rows)
     if earlier is not None:
@@ -115,7 +115,7 @@ def _changes(spec: SilverSpec, rows: DataFrame) -> DataFrame:
     The facts travel where the transaction id would, which every envelope hands on as it is.
     """
     fact = sf.struct("epoch", "fold", "window", "kind", "event_at")
-    read = decoded(rows.withColumn("tx_id", fact), spec)
+    read = decode_changes(rows.withColumn("tx_id", fact), spec)
     return read.select(
         "topic", "partition", "offset", *key_slots(spec), "_cdc_op", "_cdc_position", sf.col("_cdc_tx_id").alias("fact")
     )
@@ -165,7 +165,7 @@ def _keyless(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFram
     Of a multiset every event counts, unless its place had been passed in its partition, or a snapshot or TRUNCATE replaces it.
     """
     if spec.multiset:
-        return _counted(cut, rows)
+        return _fates_by_partition(cut, rows)
     silver = session.read.format("delta").option("versionAsOf", cut.last.version).load(spec.path)
     there = silver.select(sf.col("_cdc_position").alias("position"), sf.lit(True).alias("there")).distinct()
     found = rows.join(there, "position", "left")
@@ -178,7 +178,7 @@ def _keyless(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFram
     return found.select("window", "kind", fate.alias("fate"))
 
 
-def _counted(cut: Slice, rows: DataFrame) -> DataFrame:
+def _fates_by_partition(cut: Slice, rows: DataFrame) -> DataFrame:
     before = Window.partitionBy("topic", "epoch", "partition").orderBy("offset").rangeBetween(Window.unboundedPreceding, -1)
     arrays = [
         x for key, known in highest(cut).items() for x in (sf.lit(key), sf.array(*[sf.lit(v).cast("string") for v in known]))

@@ -59,7 +59,7 @@ class Slice:
         return self.folds[-1]
 
 
-def uncounted(found: Sequence[Fold], counted: Counted | None, *, again: bool = False) -> Slice | None:
+def next_slice(found: Sequence[Fold], counted: Counted | None, *, again: bool = False) -> Slice | None:
     """The folds since the ledger's place; None when there is none, and nothing to count again."""
     if not found:
         return None

@@ -24,10 +24,10 @@ from pyspark.sql import functions as sf
 
 from spark.delta import plans
 from spark.delta.conflicts import run_again
-from spark.delta.log import commit_of, folded_history
+from spark.delta.log import commit_of, fold_history
 from spark.kafka.ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
-from spark.ledger.folds import Fold, folds, uncounted
+from spark.ledger.folds import Fold, folds, next_slice
 from spark.ledger.links import count_links
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.state import Counted, LedgerState, fold_ledger, ledger_metadata
@@ -68,7 +68,7 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
 
 
 def _step(session: SparkSession, spec: LedgerSpec) -> tuple[int | None, Mapping[str, Booked]]:
-    state = folded_history(session, spec.path, fold_ledger)
+    state = fold_history(session, spec.path, fold_ledger)
     appended = cache(partial(appends.appends, session, spec.bronze_path))
     found = {t.name: part for t in spec.tables if (part := table_news(session, spec, t, state, appended)) is not None}
     return (commit(session, spec, state, found) if found else None), found
@@ -83,11 +83,11 @@ def table_news(
     # Silver says how many records it ever set aside: of most tables nothing needs to be looked up.
     aside = bool(found and found[-1].quarantined)
     again = before is not None and (
-        spec.again or _replaced(table, before, found) or (aside and unsettled.moved(session, silver, before))
+        spec.again or _has_lost_rows(table, before, found) or (aside and unsettled.has_changed(session, silver, before))
     )
     if again and not spec.again:
         found = _folds(session, table, None)
-    cut = uncounted(found, before, again=again)
+    cut = next_slice(found, before, again=again)
     if cut is None:
         return None
     known = sum(state.records for state in cut.start.folded.values()) if cut.start else 0
@@ -95,11 +95,11 @@ def table_news(
     links = count_links(session, spec, table, cut, before)
     moved = links.moved
     try:
-        rows, earlier = counts.sliced(session, silver, cut)
-        times = appends.appended_at(appended(), table.name, cut)
-        sums = panes.wide(counts.counted(rows, cut, times), counts.fates(session, silver, cut, rows, earlier))
+        rows, earlier = counts.slice_rows(session, silver, cut)
+        times = appends.append_time(appended(), table.name, cut)
+        sums = panes.wide(counts.count_windows(rows, cut, times), counts.fates(session, silver, cut, rows, earlier))
         if cut.again:
-            sums = panes.difference(sums, panes.booked(session, spec.path, table.name))
+            sums = panes.difference(sums, panes.reversal(session, spec.path, table.name))
         back = panes.link_sums(session, spec.path, table.name, [*moved.links]) if links.anew else None
         told = panes.complete(panes.with_links(sums, moved, back)).toArrow()
     finally:
@@ -134,7 +134,7 @@ def _folds(session: SparkSession, table: LedgerTable, before: Counted | None) ->
     return [] if before is not None and before.operation_id in beyond else [f for f in found if f.version <= table.upto]
 
 
-def _replaced(table: LedgerTable, before: Counted, found: Sequence[Fold]) -> bool:
+def _has_lost_rows(table: LedgerTable, before: Counted, found: Sequence[Fold]) -> bool:
     """Whether a snapshot or a TRUNCATE has taken rows out of a table without a key since: their events were applied, and
     are not any more."""
     if table.silver.keys or not found:

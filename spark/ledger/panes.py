@@ -24,7 +24,7 @@ MEASURES = (*COUNTS, *SUMS, *MAXIMA, "newest")
 
 def wide(counted: DataFrame, fates: DataFrame) -> DataFrame:
     """One row per window and kind of a table: what the lake says."""
-    return merged(counted, fates.select("window", "kind", *[_of_fate(name) for name in FATES]))
+    return sum_parts(counted, fates.select("window", "kind", *[_of_fate(name) for name in FATES]))
 
 
 def with_links(lake: DataFrame, moved: Transport, back: DataFrame | None = None) -> DataFrame:
@@ -32,10 +32,10 @@ def with_links(lake: DataFrame, moved: Transport, back: DataFrame | None = None)
     links = moved.links
     told = [frame.select("window", "kind", sf.col("n").alias(name)) for name, frame in links.items()]
     if back is not None:
-        both = merged(*told, back)
+        both = sum_parts(*told, back)
         # A window that could not be counted is said to be counted now, also where its sum is what it was.
         told = [both.where(sf.expr(" OR ".join(f"{name} <> 0" for name in (*links, "open")))).drop("open")]
-    return merged(lake, *told) if told else lake
+    return sum_parts(lake, *told) if told else lake
 
 
 def _of_fate(name: str) -> Expression:
@@ -48,7 +48,7 @@ def _total(name: str) -> Expression:
     return sf.coalesce(sf.sum(name), sf.lit(0)).cast("bigint").alias(name)
 
 
-def booked(session: SparkSession, path: str, table: str) -> DataFrame:
+def reversal(session: SparkSession, path: str, table: str) -> DataFrame:
     """What the ledger has said of a table so far, to be taken back: negative numbers; of bronze and of the fates."""
     back = _back(session, path, table, [(-sf.sum(n)).alias(n) for n in ("bronze", *FATES)])
     return back.where(sf.expr(" OR ".join(f"{n} <> 0" for n in ("bronze", *FATES))))
@@ -69,12 +69,12 @@ def difference(new: DataFrame, back: DataFrame) -> DataFrame:
     """What a count anew adds to what is booked: windows without a difference are left out."""
     named = ["window", "kind", "bronze", *FATES]
     kept = new.select(*named, "newest")
-    rows = merged(kept, back)
+    rows = sum_parts(kept, back)
     changed = sf.expr(" OR ".join(f"{n} <> 0" for n in ("bronze", *FATES)))
     return rows.where(changed)
 
 
-def merged(*parts: DataFrame) -> DataFrame:
+def sum_parts(*parts: DataFrame) -> DataFrame:
     """The sum of rows with different measures, with those that one of them has."""
     known = dict.fromkeys(c for part in parts for c in part.columns if c not in ("window", "kind"))
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)

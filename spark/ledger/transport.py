@@ -64,12 +64,12 @@ def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: 
     state = cut.last.topics.get(table.mirror.topic)
     ends = state.positions if state else {}
     spans = {p: (done.get(p, 0), max(end, done.get(p, 0))) for p, end in ends.items()}
-    gone = _gone(table.mirror, spans)
+    gone = _retention_loss(table.mirror, spans)
     if gone:
         return replace(none, uncounted=gone)
     none = replace(none, mirror_positions={**done, **{p: end for p, (_, end) in spans.items()}})
     try:
-        return _counted(session, spec, table, spans, none)
+        return _count(session, spec, table, spans, none)
     except SPARK_FAILURES as error:
         if is_lost_work(error):
             raise
@@ -95,7 +95,7 @@ def _ids(table: LedgerTable) -> tuple[str, str]:
     return (table.topic.topic_id if table.topic else "", table.mirror.topic_id if table.mirror else "")
 
 
-def _gone(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
+def _retention_loss(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
     for partition, (start, end) in spans.items():
         begin = topic.ranges.get(partition, (0, 0))[0]
         if begin > start and end > start:
@@ -105,7 +105,7 @@ def _gone(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
     return ""
 
 
-def _counted(
+def _count(
     session: SparkSession, spec: LedgerSpec, table: LedgerTable, spans: Mapping[int, tuple[int, int]], none: Transport
 ) -> Transport:
     assert table.mirror is not None
@@ -121,7 +121,7 @@ def _counted(
         return found
     known = none.positions
     ranges = {p: (known.get(p, 0), max(end, known.get(p, 0))) for p, (_, end) in table.topic.ranges.items() if p in wanted}
-    gone = _gone(table.topic, ranges)
+    gone = _retention_loss(table.topic, ranges)
     if gone:
         return replace(found, uncounted=gone)
     core = _narrow(session, spec, (spec.core_bootstrap, spec.core_login), replace(table.topic, ranges=ranges))

@@ -23,6 +23,6 @@ def signature(session: SparkSession, spec: SilverSpec, counted: Counted) -> str:
     return f"{found.n}:{found.digest}" if found.n else ""
 
 
-def moved(session: SparkSession, spec: SilverSpec, counted: Counted) -> bool:
+def has_changed(session: SparkSession, spec: SilverSpec, counted: Counted) -> bool:
     """Whether it has changed since the table was counted."""
     return signature(session, spec, counted) != counted.unsettled

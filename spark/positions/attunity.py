@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from spark.positions.connector import Connector, Field, Place
-from spark.positions.layout import decimal, joined, kind
+from spark.positions.layout import decimal, join_parts, kind
 
 SEQUENCE_WIDTH = 40
 
@@ -22,7 +22,7 @@ SEQUENCE_WIDTH = 40
 def of_source(field: Field, op: Column) -> Place:
     """From changeSequence; a row of a full load stands at zero."""
     sequence = sf.when(op == "r", sf.lit("0")).otherwise(field("changeSequence"))
-    return Place(joined(decimal(sequence, SEQUENCE_WIDTH), kind(op)))
+    return Place(join_parts(decimal(sequence, SEQUENCE_WIDTH), kind(op)))
 
 
 ATTUNITY = Connector(

@@ -46,7 +46,7 @@ def snapshot_of(position: Column) -> Column:
 
 def position(*, epoch: Column, place: Column, offset: Column) -> Column:
     """Null where the place is: an event without a place in the log must not get an invented one."""
-    return joined(hexadecimal(epoch, EPOCH_WIDTH), place, hexadecimal(offset, NUMBER_WIDTH))
+    return join_parts(hexadecimal(epoch, EPOCH_WIDTH), place, hexadecimal(offset, NUMBER_WIDTH))
 
 
 def kind(op: Column) -> Column:
@@ -54,7 +54,7 @@ def kind(op: Column) -> Column:
     return sf.when(op == "r", SNAPSHOT).otherwise(STREAMED)
 
 
-def joined(*parts: Column) -> Column:
+def join_parts(*parts: Column) -> Column:
     """The parts with dots between them; null where any is null."""
     dot = sf.lit(".")
     return sf.concat(*[piece for part in parts for piece in (dot, part)][1:])

@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from spark.positions.connector import Connector, Field, Place
-from spark.positions.layout import NUMBER_WIDTH, hexadecimal, joined, kind
+from spark.positions.layout import NUMBER_WIDTH, hexadecimal, join_parts, kind
 
 ORDINAL_WIDTH = 8
 
@@ -24,7 +24,7 @@ ORDINAL_WIDTH = 8
 def of_source(field: Field, op: Column) -> Place:
     """From wallTime or the cluster time, and ord."""
     time = sf.coalesce(field("wallTime"), field("ts_ms"))
-    return Place(joined(hexadecimal(time, NUMBER_WIDTH), hexadecimal(field("ord"), ORDINAL_WIDTH), kind(op)))
+    return Place(join_parts(hexadecimal(time, NUMBER_WIDTH), hexadecimal(field("ord"), ORDINAL_WIDTH), kind(op)))
 
 
 MONGODB = Connector(

@@ -23,7 +23,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from spark.positions.connector import Connector, Field, Place
-from spark.positions.layout import NUMBER_WIDTH, decimal, hexadecimal, joined, kind
+from spark.positions.layout import NUMBER_WIDTH, decimal, hexadecimal, join_parts, kind
 
 FILE_WIDTH, ROW_WIDTH = 10, 8
 
@@ -41,7 +41,7 @@ def without_rows(field: Field, op: Column) -> Place:
 def _place(field: Field, op: Column, row: Column) -> Place:
     number = decimal(sf.regexp_extract(field("file"), r"\.(\d+)$", 1), FILE_WIDTH)
     within = hexadecimal(sf.coalesce(row, sf.lit(0)), ROW_WIDTH)
-    return Place(joined(number, hexadecimal(field("pos"), NUMBER_WIDTH), kind(op), within))
+    return Place(join_parts(number, hexadecimal(field("pos"), NUMBER_WIDTH), kind(op), within))
 
 
 SOURCE = {"file": "string", "pos": "bigint", "row": "bigint", "gtid": "string"}

@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from spark.positions.connector import Connector, Field, Place
-from spark.positions.layout import decimal, hexadecimal, joined, kind, segments
+from spark.positions.layout import decimal, hexadecimal, join_parts, kind, segments
 
 SCN_WIDTH, REDO_WIDTHS, SERIAL_WIDTH = 20, (8, 8, 4), 8
 
@@ -27,7 +27,7 @@ def of_source(field: Field, op: Column) -> Place:
     change = decimal(sf.coalesce(field("scn"), field("commit_scn")), SCN_WIDTH)
     redo = sf.coalesce(segments(field("rs_id"), *REDO_WIDTHS), sf.lit("0" * sum(REDO_WIDTHS)))
     serial = hexadecimal(sf.coalesce(field("ssn"), sf.lit(0)), SERIAL_WIDTH)
-    return Place(joined(commit, kind(op), change, redo, serial))
+    return Place(join_parts(commit, kind(op), change, redo, serial))
 
 
 ORACLE = Connector(

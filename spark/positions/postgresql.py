@@ -53,7 +53,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from spark.positions.connector import Connector, Field, Place
-from spark.positions.layout import NUMBER_WIDTH, hexadecimal, joined, kind
+from spark.positions.layout import NUMBER_WIDTH, hexadecimal, join_parts, kind
 
 
 def last_commit(sequence: Column) -> Column:
@@ -75,10 +75,10 @@ def of_source(field: Field, op: Column) -> Place:
 
 def place(*, anchor: Column, op: Column, lsn: Column) -> Column:
     """Null where any part is."""
-    return joined(hexadecimal(anchor, NUMBER_WIDTH), kind(op), hexadecimal(lsn, NUMBER_WIDTH))
+    return join_parts(hexadecimal(anchor, NUMBER_WIDTH), kind(op), hexadecimal(lsn, NUMBER_WIDTH))
 
 
-def anchored(
+def anchor(
     lsn: Column,
     *,
     topic: Column,

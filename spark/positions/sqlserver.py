@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from spark.positions.connector import Connector, Field, Place
-from spark.positions.layout import hexadecimal, joined, kind, segments
+from spark.positions.layout import hexadecimal, join_parts, kind, segments
 
 LSN_WIDTHS, SERIAL_WIDTH = (8, 8, 4), 8
 
@@ -24,7 +24,7 @@ def of_source(field: Field, op: Column) -> Place:
     change = field("change_lsn")
     within = sf.when(change.isNull(), none).otherwise(segments(change, *LSN_WIDTHS))
     serial = hexadecimal(sf.coalesce(field("event_serial_no").try_cast("bigint"), sf.lit(0)), SERIAL_WIDTH)
-    return Place(joined(segments(field("commit_lsn"), *LSN_WIDTHS), kind(op), within, serial))
+    return Place(join_parts(segments(field("commit_lsn"), *LSN_WIDTHS), kind(op), within, serial))
 
 
 SQLSERVER = Connector(

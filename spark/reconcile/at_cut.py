@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.bronze import drafts as bronze_drafts
-from spark.bronze.anchors import positioned
-from spark.bronze.counts import counted
+from spark.bronze.anchors import assign_positions
+from spark.bronze.counts import count_groups
 from spark.bronze.job import COLUMNS
 from spark.bronze.slice import by_partition, new_events, table_events
 from spark.delta.commits import Committed, Folded
@@ -37,8 +37,8 @@ from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
 from spark.silver import multiset, quarantine
-from spark.silver.changes import decoded, key_slots
-from spark.silver.fold import POSITION, after_truncate, carried, judged
+from spark.silver.changes import decode_changes, key_slots
+from spark.silver.fold import POSITION, after_truncate, fold_per_key, mark_problems
 from spark.silver.problems import PROBLEM
 from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
 
@@ -102,10 +102,10 @@ class AtCut:
         fresh = new_events(self.session, self.spec, self.base.committed, self.base.folded).select(*COLUMNS)
         tail = self._tail()
         rows = fresh if tail is None else fresh.unionByName(tail)
-        return self._marked(rows).localCheckpoint()
+        return self._mark_hidden(rows).localCheckpoint()
 
-    def _marked(self, rows: DataFrame) -> DataFrame:
-        changes = self._columns.of_source(decoded(rows, self._columns.lake))
+    def _mark_hidden(self, rows: DataFrame) -> DataFrame:
+        changes = self._columns.of_source(decode_changes(rows, self._columns.lake))
         return changes.withColumn("hidden", self._hidden())
 
     def _hidden(self) -> Expression:
@@ -119,7 +119,7 @@ class AtCut:
         epoch = max((state.epoch for state in self.base.committed.of_table(self.spec.table).values()), default=0)
         return epoch_prefix(epoch) if epoch else None
 
-    def _undecided(self) -> Expression:
+    def _is_undecided(self) -> Expression:
         """Rows of a full snapshot that bronze did not have before the cut."""
         topic = self.base.tail
         if topic is None:
@@ -136,7 +136,7 @@ class AtCut:
         spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile", login=self.base.login)
         with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
             drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
-        rows, _ = positioned(drafts, counted(drafts, (topic,)), self.base.committed)
+        rows, _ = assign_positions(drafts, count_groups(drafts, (topic,)), self.base.committed)
         rows = rows.select(*COLUMNS)
         return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())
 
@@ -148,7 +148,7 @@ class AtCut:
         facts = self.events.agg(
             sf.count("*").alias("events"),
             sf.max(sf.when((sf.col("_cdc_op") == "t") & ~sf.col("hidden"), sf.col(POSITION))).alias("truncated"),
-            sf.count_if(self._undecided()).alias("undecided"),
+            sf.count_if(self._is_undecided()).alias("undecided"),
         ).collect()[0]
         if facts.undecided:
             raise NotComparableError("a snapshot of the table is on its way to the lake: run it again once it has arrived")
@@ -174,20 +174,20 @@ class AtCut:
         if not self._facts[0]:
             return silver.where(~sf.col("gone")).drop("gone")
         if not self.spec.keys:
-            seen = self._seen().localCheckpoint()
+            seen = self._visible_changes().localCheckpoint()
             kept = silver.where(~sf.col("gone")).drop("gone")
             rows = kept.unionByName(seen.where("_cdc_op <> 'd'").withColumn("hidden", sf.lit(False)).select(kept.columns))
             return multiset.remaining(rows, seen.where("_cdc_op = 'd'"), self.spec) if self.spec.multiset else rows
-        fresh = self._seen()
+        fresh = self._visible_changes()
         keys = fresh.select(*key_slots(self.spec)).distinct().localCheckpoint()
         known = _of(silver, keys, self.spec, "left_semi")
         base = _as_changes(known.where(~sf.col("hidden")).drop("gone", "hidden"))
-        folded = carried(base.unionByName(fresh.select(base.columns)), self.spec)
+        folded = fold_per_key(base.unionByName(fresh.select(base.columns)), self.spec)
         folded = folded.where(~sf.col("_cdc_op").isin("d", "t")).drop("absent").withColumn("hidden", sf.lit(False))
         kept = _of(silver.where(~sf.col("gone")), keys, self.spec, "left_anti").unionByName(known.where("hidden")).drop("gone")
         return kept.unionByName(folded.select(kept.columns))
 
-    def _seen(self) -> DataFrame:
+    def _visible_changes(self) -> DataFrame:
         """The events that the cut sees and that can be folded, in the columns of changes."""
         truncated = self.truncated if self.spec.truncate in ("apply", "soft") else None
         limit = max(filter(None, (truncated, self._epoch)), default=None)
@@ -202,15 +202,15 @@ class AtCut:
         everything = of_keys(everything, self.row_text, keys)
         tail = self._tail()
         rows = everything if tail is None else everything.unionByName(tail)
-        changes = self._marked(rows)
+        changes = self._mark_hidden(rows)
         if self.base.folded.quarantined:
             changes = quarantine.without_dropped(self.session, self.spec, changes)
         limit = max(filter(None, (self.base.folded.truncated, self.truncated, self._epoch)), default=None)
         own = after_truncate(changes, limit).withColumn("key", self.row_text.key())
         wanted = self.session.createDataFrame([(key,) for key in sorted(set(keys))], "key string")
         own = own.join(sf.broadcast(wanted), "key", "left_semi").localCheckpoint()
-        seen = judged(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
-        folded = carried(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
+        seen = mark_problems(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
+        folded = fold_per_key(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))
         return folded.withColumn("key", self.row_text.key()).join(hides, "key", "full_outer")
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, NumericType
 
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.schema import difference, generation
 from spark.schema.difference import Plan
 from spark.schema.evolution import kept
@@ -70,11 +70,11 @@ class ColumnsAtCut:
     def _in_table(self, column: Column, present: Sequence[str]) -> Expression:
         taken = {new.name: old for new, old in self.plan.renamed}
         if column.name in taken:
-            return sf.col(quoted(taken[column.name]))
+            return sf.col(quote(taken[column.name]))
         if column in self.plan.emptied or column.name not in present:
             missing = missing_leaf(column)
             return sf.lit(None) if missing is None else lake_type(column).convert(sf.lit(missing))
-        return sf.col(quoted(column.name))
+        return sf.col(quote(column.name))
 
 
 def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> ColumnsAtCut:

@@ -27,7 +27,7 @@ class Dialect(Protocol):
     whole: tuple[str, ...]
     """The types whose values are whole numbers of up to 63 bits and a sign."""
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """An identifier."""
 
     def text(self, pieces: Sequence[Piece]) -> str:
@@ -45,10 +45,10 @@ class Dialect(Protocol):
     def bucket_of_text(self, text: str) -> str:
         """By 28 bits of md5."""
 
-    def ordered(self, column: Column) -> str | None:
+    def sort_key(self, column: Column) -> str | None:
         """What is compared of a key's column, so that it is Spark's order (key_order); None where none is known."""
 
-    def bound(self, column: Column, value: int | str) -> str:
+    def bound_constant(self, column: Column, value: int | str) -> str:
         """A constant to compare it with."""
 
     def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
@@ -74,7 +74,7 @@ class PostgreSql:
         *("timestamp without time zone", "timestamp with time zone", "time without time zone"),
     )
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """An identifier."""
         return '"' + name.replace('"', '""') + '"'
 
@@ -101,14 +101,14 @@ class PostgreSql:
         """By 28 bits of md5."""
         return f"mod(('x' || left(md5({text}), 7))::bit(28)::int, {BUCKETS})"
 
-    def ordered(self, column: Column) -> str | None:
+    def sort_key(self, column: Column) -> str | None:
         """Of PostgreSQL's own types only; the database stores UTF-8, whose bytes COLLATE "C" compares."""
         name = "" if column.kind else re.sub(r"\(\d+\)$", "", column.source_type)
         if name in (*self.whole, "uuid"):
-            return self.quoted(column.name)
-        return f'{self.quoted(column.name)} COLLATE "C"' if name in ("text", "character varying") else None
+            return self.quote(column.name)
+        return f'{self.quote(column.name)} COLLATE "C"' if name in ("text", "character varying") else None
 
-    def bound(self, column: Column, value: int | str) -> str:
+    def bound_constant(self, column: Column, value: int | str) -> str:
         """A text's quotes are doubled, and standard_conforming_strings is on (`postgresql_cut`).
 
         A number is a bigint, which the indexes of all whole numbers know; -2^63 written plainly would be numeric.
@@ -149,7 +149,7 @@ class MariaDb:
     _numeric = ("bigint unsigned", "decimal", "decimal unsigned")
     _readable = (*whole, *_numeric, "date", "datetime", "timestamp", "time", "char", "varchar", "uuid")
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """An identifier."""
         return "`" + name.replace("`", "``") + "`"
 
@@ -175,19 +175,19 @@ class MariaDb:
         """By 28 bits of md5."""
         return f"MOD(CAST(CONV(LEFT(MD5({text}), 7), 16, 10) AS UNSIGNED), {BUCKETS})"
 
-    def ordered(self, column: Column) -> str | None:
+    def sort_key(self, column: Column) -> str | None:
         """Texts by their code points, without padding; uuids as bytes: their own order swaps parts, and versions changed it."""
         name = mariadb.type_name(column)
         if name in self.whole:
-            return self.quoted(column.name)
+            return self.quote(column.name)
         if name == "uuid":
-            return f"CAST({self.quoted(column.name)} AS BINARY(16))"
+            return f"CAST({self.quote(column.name)} AS BINARY(16))"
         if name not in ("char", "varchar"):
             return None
-        text = self.quoted(column.name) if column.kind == "utf8mb4" else f"CONVERT({self.quoted(column.name)} USING utf8mb4)"
+        text = self.quote(column.name) if column.kind == "utf8mb4" else f"CONVERT({self.quote(column.name)} USING utf8mb4)"
         return f"{text} COLLATE utf8mb4_nopad_bin"
 
-    def bound(self, column: Column, value: int | str) -> str:
+    def bound_constant(self, column: Column, value: int | str) -> str:
         """Bytes in hexadecimal, so that no character of a key is one of SQL."""
         if isinstance(value, int):
             return str(value)

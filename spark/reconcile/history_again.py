@@ -18,9 +18,9 @@ from pyspark.sql import functions as sf
 
 from spark.bronze.slice import table_events
 from spark.delta.commits import Folded
-from spark.delta.identifiers import quoted, table_at
+from spark.delta.identifiers import quote, table_at
 from spark.delta.topic_commits import all_schema_ids
-from spark.history.tail import counted, truncate_positions
+from spark.history.tail import may_have_truncates, truncate_positions
 from spark.history.versions import TRACKED
 from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
@@ -29,9 +29,9 @@ from spark.schema.evolution import kept
 from spark.schema.ledger import Ledger, place_of
 from spark.schema.policy import EVOLVE, SchemaChanges
 from spark.silver import quarantine
-from spark.silver.changes import decoded, key_slots, slot
-from spark.silver.fold import POSITION, judged, rest_slots
-from spark.silver.key_changes import completed
+from spark.silver.changes import decode_changes, key_slots, slot
+from spark.silver.fold import POSITION, mark_problems, rest_slots
+from spark.silver.key_changes import complete_creates
 from spark.specs import META, VALID, SilverSpec
 
 
@@ -88,12 +88,12 @@ def versions_again(session: SparkSession, asked: Again) -> DataFrame:
     """The versions: c0.., the meta columns, `_valid_from`, `_valid_to`, `_is_current`."""
     spec = asked.spec
     ids = all_schema_ids(asked.folded.topics.values())
-    everything = decoded(table_events(session, spec, asked.bronze_version), replace(spec, schema_ids=ids))
+    everything = decode_changes(table_events(session, spec, asked.bronze_version), replace(spec, schema_ids=ids))
     if quarantine.exists(session, spec):
         everything = quarantine.without_dropped(session, spec, everything)
     ends = _ends(session, asked, everything)
     own = everything.where("_cdc_op IS DISTINCT FROM 't'").where(in_part(spec, asked.part, asked.parts))
-    events = judged(completed(own, everything, spec), spec, from_start=True).where(sf.col("problem").isNull())
+    events = mark_problems(complete_creates(own, everything, spec), spec, from_start=True).where(sf.col("problem").isNull())
     return _versions(_states(events, spec, ends), spec)
 
 
@@ -102,7 +102,7 @@ def _ends(session: SparkSession, asked: Again, changes: DataFrame) -> list[str]:
     spec, topics = asked.spec, asked.folded.topics
     ends = {epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)}
     ends |= {*generation.drops(spec), *_snapshots_of_another(session, asked)}
-    return sorted(ends | {*(truncate_positions(changes) if counted(spec, topics) else ())})
+    return sorted(ends | {*(truncate_positions(changes) if may_have_truncates(spec, topics) else ())})
 
 
 def _snapshots_of_another(session: SparkSession, asked: Again) -> list[str]:
@@ -178,5 +178,5 @@ def tracking_slots(spec: SilverSpec) -> list[str]:
 
 def as_slots(rows: DataFrame, spec: SilverSpec) -> DataFrame:
     """A history's rows under the names that `versions_again` gives."""
-    columns = [sf.col(quoted(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)]
+    columns = [sf.col(quote(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)]
     return rows.select(*columns, *META, *VALID)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta.commits import silver_metadata
 from spark.delta.conflicts import run_again
-from spark.delta.identifiers import quoted, table_at
+from spark.delta.identifiers import quote, table_at
 from spark.delta.log import silver_folded
 from spark.delta.statement import execute
 from spark.errors import NotComparableError
@@ -58,8 +58,8 @@ def _replace(session: SparkSession, spec: SilverSpec, keys: DataFrame, made: Dat
     """All that the history has of these keys goes, and what was made comes: one MERGE."""
     source = made.withColumn("gone", sf.lit(False))
     source = source.unionByName(keys.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
-    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
-    same = " AND ".join(f"t.{quoted(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
+    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
+    same = " AND ".join(f"t.{quote(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
     names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
     view = f"cdc_mended_{uuid.uuid4().hex}"
     sql = (

@@ -22,7 +22,7 @@ from spark.canonical.form import Form
 from spark.canonical.registry import form
 from spark.delta import plans
 from spark.delta.conditions import any_of
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.errors import quantity
 from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
@@ -91,7 +91,7 @@ def prove(session: SparkSession, asked: Proof) -> Proven:
     left_out: dict[str, str] = {}
     found = [_intervals(there, spec)]
     # Silver heeds what was decided in the quarantine first.
-    unsettled = quarantine.settled(session, spec) > again.folded.settled
+    unsettled = quarantine.last_settlement(session, spec) > again.folded.settled
     if not unsettled:
         alike = _alike(ledger, kept(session, replace(spec, path=asked.silver_path)), spec)
         left_out |= {c.name: why for c, why in alike if why}
@@ -124,7 +124,7 @@ def why_not_folded(session: SparkSession, again: Again) -> str:
     known = sum(state.all_records for state in again.folded.topics.values())
     if lost:
         return f"bronze lacks {lost:,} of the {quantity(known, 'record', form=',')} that the history was made of"
-    return _UNSETTLED if quarantine.settled(session, again.spec) > again.folded.settled else ""
+    return _UNSETTLED if quarantine.last_settlement(session, again.spec) > again.folded.settled else ""
 
 
 def foldable(spec: SilverSpec, ledger: Ledger | None) -> tuple[list[Column], dict[str, str]]:
@@ -203,7 +203,7 @@ def _silver(session: SparkSession, asked: Proof, again: Again, there: DataFrame,
         table = table.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
     places = {c.name: slot(i) for i, c in enumerate(spec.columns)}
     names = [places[c.name] for c in columns]
-    rows = table.select(*[sf.col(quoted(n)).alias(s) for n, s in places.items() if n in {*spec.keys, *(c.name for c in columns)}])
+    rows = table.select(*[sf.col(quote(n)).alias(s) for n, s in places.items() if n in {*spec.keys, *(c.name for c in columns)}])
     rows = rows.where(in_part(spec, again.part, again.parts))
     current = there.where("_valid_to IS NULL")
     return _differing(current, rows, spec, SILVER, names, key_slots(spec))

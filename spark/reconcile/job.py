@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta import plans
 from spark.delta.conflicts import restartable
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.reconcile.at_cut import AtCut, Base
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.key_order import Bound, KeyRange, about
@@ -61,13 +61,13 @@ def digest(session: SparkSession, task: Task) -> Digest:
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
     at = _at_cut(session, task)
     rows = at.rows().where(at.row_text.within(task.part))
-    found = _summed(rows.select(*_columns(at), "hidden"))
+    found = _sum_buckets(rows.select(*_columns(at), "hidden"))
     if any(r.hidden for r in found):
-        found = _summed(_settled(at, rows).withColumn("hidden", sf.lit(False)))
+        found = _sum_buckets(_rows_at_cut(at, rows).withColumn("hidden", sf.lit(False)))
     return {r.bucket: (r.rows, (r.high << LOW_BITS) + r.low) for r in found}
 
 
-def _summed(rows: DataFrame) -> list[Row]:
+def _sum_buckets(rows: DataFrame) -> list[Row]:
     grouped = rows.groupBy("bucket").agg(
         sf.count("*").alias("rows"),
         sf.count_if("hidden").alias("hidden"),
@@ -82,7 +82,7 @@ def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> Key
     """Key text and hash of every row in some buckets."""
     at = _at_cut(session, task)
     chosen = at.rows().where(at.row_text.within(task.part))
-    rows = _settled(at, chosen).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
+    rows = _rows_at_cut(at, chosen).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
     table = rows.toArrow()
     return Counter(zip(table.column("key").to_pylist(), table.column("hash").to_pylist(), strict=True))
 
@@ -103,10 +103,10 @@ def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyR
     at = _at_cut(session, task)
     text = at.row_text
     asked = session.createDataFrame([(key,) for key in keys], "asked string")
-    ranged = _ranged(text.key(), own)
+    ranged = _is_within(text.key(), own)
     rows = at.rows().withColumn("ranged", ranged).join(sf.broadcast(asked), text.key() == sf.col("asked"), "left")
     chosen = rows.where(sf.col("ranged") | sf.col("asked").isNotNull()).drop("ranged", "asked")
-    settled = _settled(at, chosen, ranged.alias("ranged"), *text.key_columns())
+    settled = _rows_at_cut(at, chosen, ranged.alias("ranged"), *text.key_columns())
     table = settled.drop("bucket").toArrow().to_pydict()
     wanted, found = {*keys}, [*zip(table["key"], table["hash"], table["ranged"], strict=True)]
     values = zip(*(table[f"k{i}"] for i in range(len(text.keys))), strict=True)
@@ -117,7 +117,7 @@ def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyR
     )
 
 
-def _ranged(key: Expression, own: KeyRange) -> Expression:
+def _is_within(key: Expression, own: KeyRange) -> Expression:
     above = sf.lit(True) if own.after is None else key > sf.lit(own.after[0])
     return above if own.to is None else above & (key <= sf.lit(own.to[0]))
 
@@ -142,9 +142,11 @@ def range_end(session: SparkSession, asked: Next) -> Bound | None:
     text = RowText(asked.spec)
     silver = session.read.format("delta").option("versionAsOf", asked.version).load(asked.spec.path)
     places = {c.name: i for i, c in enumerate(asked.spec.columns)}
-    keys = silver.select(*[sf.col(quoted(key)).alias(slot(places[key])) for key in text.keys])
+    keys = silver.select(*[sf.col(quote(key)).alias(slot(places[key])) for key in text.keys])
     if asked.by_text:
-        return about(keys.select(text.key().alias("key")).where(_ranged(sf.col("key"), KeyRange((), asked.after))), asked.count)
+        return about(
+            keys.select(text.key().alias("key")).where(_is_within(sf.col("key"), KeyRange((), asked.after))), asked.count
+        )
     assert text.order is not None
     return text.order.end(keys, asked.after, asked.count)
 
@@ -170,8 +172,8 @@ def _suspect(at: AtCut, bronze: Any, silver: Any, copies: int) -> Suspect:
     there = bronze is not None and bronze.hash is not None
     return Suspect(
         bronze_hash=bronze.hash if there else None,
-        bronze=_named(at, bronze) if there else None,
-        silver=_named(at, silver) if silver is not None else None,
+        bronze=_display_row(at, bronze) if there else None,
+        silver=_display_row(at, silver) if silver is not None else None,
         hides=bool(bronze is not None and bronze.hides),
         copies=copies,
     )
@@ -182,11 +184,11 @@ def _texts(at: AtCut) -> list[Any]:
     return [form.lake(sf.col(slot(order[name]))).alias(f"t{i}") for i, (name, form) in enumerate(at.row_text.forms.items())]
 
 
-def _named(at: AtCut, row: Mapping[str, Any]) -> Texts:
-    return at.row_text.shown([row[f"t{i}"] for i in range(len(at.row_text.forms))])
+def _display_row(at: AtCut, row: Mapping[str, Any]) -> Texts:
+    return at.row_text.display([row[f"t{i}"] for i in range(len(at.row_text.forms))])
 
 
-def _settled(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
+def _rows_at_cut(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
     """Of these rows at the cut: key text, hash, bucket, and `more`. Rows of silver that the cut does not see come from bronze."""
     text, columns = at.row_text, (*_columns(at), *more)
     if not at.spec.keys:

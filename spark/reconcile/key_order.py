@@ -65,16 +65,16 @@ class KeyOrder:
     def sql(self, keys: KeyRange, own: Collection[str] = ()) -> str:
         """The condition of a range; columns of `own` have this order by themselves, so that their index serves it."""
         self._same(keys)
-        quoted = self.dialect.quoted
-        ordered = [quoted(c.name) if c.name in own else self.dialect.ordered(c) or quoted(c.name) for c in self.columns]
+        quoted = self.dialect.quote
+        ordered = [quoted(c.name) if c.name in own else self.dialect.sort_key(c) or quoted(c.name) for c in self.columns]
         return self.dialect.between(ordered, self._constants(keys.after), self._constants(keys.to))
 
     def _constants(self, bound: Bound | None) -> list[str] | None:
-        return None if bound is None else [self.dialect.bound(*pair) for pair in zip(self.columns, bound, strict=True)]
+        return None if bound is None else [self.dialect.bound_constant(*pair) for pair in zip(self.columns, bound, strict=True)]
 
     def by_index(self, own: Collection[str] = ()) -> bool:
         """Whether the index of these columns serves the condition; `own` as in `sql`."""
-        return all(c.name in own or self.dialect.ordered(c) == self.dialect.quoted(c.name) for c in self.columns)
+        return all(c.name in own or self.dialect.sort_key(c) == self.dialect.quote(c.name) for c in self.columns)
 
     # -- Spark ---------------------------------------------------------------------------------------------------
 
@@ -116,6 +116,6 @@ def key_order(columns: Sequence[Column], keys: Sequence[str], dialect: Dialect) 
     """Of a key without NULLs, of types that both sides order alike; else None."""
     at = {c.name: i for i, c in enumerate(columns)}
     found = tuple(columns[at[key]] for key in keys)
-    if not found or any(c.nullable or dialect.ordered(c) is None for c in found):
+    if not found or any(c.nullable or dialect.sort_key(c) is None for c in found):
         return None
     return KeyOrder(found, tuple(at[key] for key in keys), dialect)

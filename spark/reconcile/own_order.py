@@ -55,7 +55,7 @@ class OwnOrder:
 
     def sql(self, keys: KeyRange) -> str:
         """The condition of a range."""
-        quoted = [self.dialect.quoted(name) for name in self.names]
+        quoted = [self.dialect.quote(name) for name in self.names]
         return self.dialect.between(quoted, self._literals(keys.after), self._literals(keys.to))
 
     def one_of(self, keys: Sequence[Sequence[str]]) -> str:
@@ -67,14 +67,14 @@ class OwnOrder:
         found = [self._literals(key) or [] for key in keys]
         if all(c.kind in ("", "utf8mb4") for c in self.columns):
             return f"({self.listed}) IN ({', '.join('(' + ', '.join(values) + ')' for values in found)})"
-        quoted = [self.dialect.quoted(name) for name in self.names]
+        quoted = [self.dialect.quote(name) for name in self.names]
         same = [" AND ".join(f"{name} = {value}" for name, value in zip(quoted, values, strict=True)) for values in found]
         return " OR ".join(f"({condition})" for condition in same)
 
     @property
     def listed(self) -> str:
         """The columns, as ORDER BY takes them."""
-        return ", ".join(self.dialect.quoted(name) for name in self.names)
+        return ", ".join(self.dialect.quote(name) for name in self.names)
 
     def _literals(self, values: Sequence[int | str] | None) -> list[str] | None:
         if values is None:

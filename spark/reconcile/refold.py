@@ -16,14 +16,14 @@ from pyspark.sql import functions as sf
 from spark.bronze.slice import table_events
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.delta.log import silver_folded
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
 from spark.schema.evolution import aligned
 from spark.silver import merge, quarantine
-from spark.silver.changes import decoded, key_slots, slot
-from spark.silver.fold import after_truncate, carried, judged
+from spark.silver.changes import decode_changes, key_slots, slot
+from spark.silver.fold import after_truncate, fold_per_key, mark_problems
 from spark.specs import META, SilverSpec
 
 
@@ -47,13 +47,13 @@ def _run(session: SparkSession, asked: Refold) -> int:
     spec = aligned(session, asked.spec, after=before.highest)
     text = RowText(spec)
     wanted = session.createDataFrame([(k,) for k in asked.keys], "key string")
-    events = decoded(of_keys(table_events(session, spec, before.bronze_version), text, asked.keys), spec)
+    events = decode_changes(of_keys(table_events(session, spec, before.bronze_version), text, asked.keys), spec)
     if before.quarantined:
         events = quarantine.without_dropped(session, spec, events)
     if spec.truncate == "apply":
         events = after_truncate(events, before.truncated)
     own = events.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key")
-    folded = carried(judged(own, spec, from_start=True), spec).drop("absent").localCheckpoint()
+    folded = fold_per_key(mark_problems(own, spec, from_start=True), spec).drop("absent").localCheckpoint()
     there = _there(session, spec, text, wanted)
     gone = there.join(folded.select(*key_slots(spec)), key_slots(spec), "left_anti").where("copies >= 1")
     twice = there.where("copies > 1")
@@ -68,7 +68,7 @@ def _there(session: SparkSession, spec: SilverSpec, text: RowText, wanted: DataF
     """The keys that silver holds, and how often."""
     order = {c.name: i for i, c in enumerate(spec.columns)}
     table = session.read.format("delta").load(spec.path)
-    keys = table.select(*[sf.col(quoted(k)).alias(slot(order[k])) for k in spec.keys])
+    keys = table.select(*[sf.col(quote(k)).alias(slot(order[k])) for k in spec.keys])
     held = keys.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key")
     return held.groupBy(*key_slots(spec)).agg(sf.count("*").alias("copies")).localCheckpoint()
 

@@ -59,9 +59,9 @@ class RowText:
         told = {name: f"{c.source_type}: {f.why}" for name, (c, f) in found.items() if isinstance(f, Incomparable)}
         return {**self.without, **told}
 
-    def shown(self, texts: Sequence[str | None]) -> dict[str, str | None]:
+    def display(self, texts: Sequence[str | None]) -> dict[str, str | None]:
         """A row for people, from its forms' texts in their order."""
-        return {name: f.shown(text) for (name, f), text in zip(self.forms.items(), texts, strict=True)}
+        return {name: f.display(text) for (name, f), text in zip(self.forms.items(), texts, strict=True)}
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class RowText:
         types = {c.name: c.source_type for c in self.spec.columns}
         if len(self.keys) != 1 or types[self.keys[0]] != "uuid":
             return None
-        return self.dialect.bucket_of_uuid(self.dialect.quoted(self.keys[0]))
+        return self.dialect.bucket_of_uuid(self.dialect.quote(self.keys[0]))
 
     # -- the database ----------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class RowText:
 
     def text_sql(self, names: Sequence[str]) -> str:
         """The text of these columns."""
-        columns = [(self.forms[name], self.dialect.quoted(name)) for name in names]
+        columns = [(self.forms[name], self.dialect.quote(name)) for name in names]
         return self.dialect.text([(column, form.sql(column), form.arguments(column)) for form, column in columns])
 
     def row_sql(self) -> str:
@@ -151,7 +151,7 @@ class RowText:
             raise NotComparableError(f"the key ({', '.join(self.keys)}) cannot be asked for by its text any more: run it again")
         return self.own
 
-    def bound(self, texts: Sequence[str | None]) -> Bound:
+    def bind_values(self, texts: Sequence[str | None]) -> Bound:
         """A key's values, of the texts that the source writes of them."""
         return tuple(str(value) for value in self.key_values(texts))
 
@@ -160,12 +160,12 @@ class RowText:
 
         Named, since `amount::text` would be called amount, and ORDER BY amount would order by it.
         """
-        quoted = self.dialect.quoted
+        quoted = self.dialect.quote
         return ", ".join(f"{self.forms[key].sql(quoted(key))} AS {quoted(f'text of {key}')}" for key in self.keys)
 
     def key_values(self, texts: Sequence[str | None]) -> tuple[str | None, ...]:
         """Those without their lengths."""
-        return tuple(self.forms[key].shown(text) for key, text in zip(self.keys, texts, strict=True))
+        return tuple(self.forms[key].display(text) for key, text in zip(self.keys, texts, strict=True))
 
     def _in_order(self, part: KeyRange) -> KeyOrder:
         if self.order is None:
@@ -173,7 +173,7 @@ class RowText:
         return self.order
 
     def _remainder(self, divisor: int) -> str:
-        return self.dialect.remainder([self.dialect.quoted(key) for key in self.numbers], divisor)
+        return self.dialect.remainder([self.dialect.quote(key) for key in self.numbers], divisor)
 
     # -- Spark ---------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> Plan:
             taken.add(old.event_field)
             _compare(answer, old, column, policy, spec, after)
             continue
-        before = newest.get(spec.renamed_from(column.name)) or by_number.get(column.number or 0)
+        before = newest.get(spec.former_name(column.name)) or by_number.get(column.number or 0)
         if before is not None and before.event_field not in now and before.event_field not in taken:
             taken.add(before.event_field)
             _rename(answer, before, column, policy, spec)

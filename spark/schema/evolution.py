@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quoted, table_at
+from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_at
 from spark.errors import KeyDefinitionError, SchemaMismatchError
 from spark.schema import generation
 from spark.schema.difference import Plan, keys, plan
@@ -36,10 +36,10 @@ def at_birth(spec: SilverSpec) -> SilverSpec:
     """The spec of a table that does not exist yet: events from before a declared rename have the old name."""
     columns = []
     for column in spec.columns:
-        old, formerly = spec.renamed_from(column.name), list[str]()
+        old, formerly = spec.former_name(column.name), list[str]()
         while old and old not in formerly:
             formerly.append(old)
-            old = spec.renamed_from(old)
+            old = spec.former_name(old)
         columns.append(replace(column, formerly=tuple(formerly)) if formerly else column)
     return generation.at_birth(replace(spec, columns=tuple(columns)))
 
@@ -127,13 +127,13 @@ def _alter(session: SparkSession, effective: SilverSpec, wanted: Plan) -> None:
     if new:
         if need_mapping(new):
             set_properties(session, effective.path, MAPPING)
-        added = ", ".join(f"{quoted(c.name)} {lake_type(c).name} COMMENT {literal(c.source_type)}" for c in new)
+        added = ", ".join(f"{quote(c.name)} {lake_type(c).name} COMMENT {literal(c.source_type)}" for c in new)
         session.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
     wider = [c for c in wanted.widened if present[c.name] != lake_type(c).name]
     if wider and policy.widen == EVOLVE:
         set_properties(session, effective.path, WIDENING)
         for column in wider:
-            session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column.name)} TYPE {lake_type(column).name}")
+            session.sql(f"ALTER TABLE {table} ALTER COLUMN {quote(column.name)} TYPE {lake_type(column).name}")
     elif wider:
         _rewrite(session, effective.path, wider)
 
@@ -143,9 +143,9 @@ def _rewrite(session: SparkSession, path: str, wider: Sequence[Column]) -> None:
     rows = session.read.format("delta").load(path)
     types = {c.name: c for c in wider}
     casts = [
-        sf.col(quoted(f.name)).cast(lake_type(types[f.name]).name).alias(f.name, metadata={"comment": types[f.name].source_type})
+        sf.col(quote(f.name)).cast(lake_type(types[f.name]).name).alias(f.name, metadata={"comment": types[f.name].source_type})
         if f.name in types
-        else sf.col(quoted(f.name))
+        else sf.col(quote(f.name))
         for f in rows.schema.fields
     ]
     rows.select(*casts).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
@@ -155,9 +155,9 @@ def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan) -> None:
     """What rows from before have in the new columns, in one commit."""
     defaults = [c for c in (*wanted.added, *wanted.emptied) if missing_leaf(c) is not None]
     values = [lake_type(c).convert(sf.lit(missing_leaf(c))).alias(f"v{i}") for i, c in enumerate(defaults)]
-    sets = [f"t.{quoted(c.name)} = s.v{i}" for i, c in enumerate(defaults)]
-    sets += [f"t.{quoted(c.name)} = NULL" for c in wanted.emptied if c not in defaults]
-    sets += [f"t.{quoted(new.name)} = t.{quoted(old)}" for new, old in wanted.renamed]
+    sets = [f"t.{quote(c.name)} = s.v{i}" for i, c in enumerate(defaults)]
+    sets += [f"t.{quote(c.name)} = NULL" for c in wanted.emptied if c not in defaults]
+    sets += [f"t.{quote(new.name)} = t.{quote(old)}" for new, old in wanted.renamed]
     if not sets:
         return
     view = f"cdc_missing_{time.monotonic_ns()}"

@@ -23,7 +23,7 @@ from spark.delta.topic_commits import all_schema_ids
 from spark.errors import UnsupportedEventError
 from spark.positions.layout import epoch_prefix
 from spark.silver import quarantine
-from spark.silver.changes import decoded, key_slots
+from spark.silver.changes import decode_changes, key_slots
 from spark.silver.fold import POSITION, newest_per_key
 from spark.silver.late import grown
 from spark.silver.table import soft
@@ -58,17 +58,17 @@ class Work:
     @cached_property
     def changes(self) -> DataFrame:
         """`events`, decoded; once, since some envelopes look at records before they can read them."""
-        return self.decoded(self.events)
+        return self.decode(self.events)
 
     @cached_property
     def all_changes(self) -> DataFrame:
         """`all_events`, decoded."""
-        return self.changes if self.before is None else self.decoded(self.all_events)
+        return self.changes if self.before is None else self.decode(self.all_events)
 
-    def decoded(self, events: DataFrame) -> DataFrame:
+    def decode(self, events: DataFrame) -> DataFrame:
         """Bronze rows of the table, decoded with the schemas that bronze's commits say there are."""
         ids = all_schema_ids(self.committed.of_table(self.spec.table).values())
-        return decoded(events, replace(self.spec, schema_ids=ids))
+        return decode_changes(events, replace(self.spec, schema_ids=ids))
 
     @property
     def built_on(self) -> int:
@@ -101,7 +101,7 @@ class Work:
         """Whether a part of a row must be compared with the table before the MERGE, and not only when that fails."""
         return self.before is not None and bool(self.before.quarantined or self.before.truncated or soft(self.spec))
 
-    def folded(self, *, truncated: str | None, quarantined: int, snapshot: str | None = None) -> Folded:
+    def fold_state(self, *, truncated: str | None, quarantined: int, snapshot: str | None = None) -> Folded:
         """What silver has folded once this run's commit is there."""
         earlier = self.before.quarantined if self.before else 0
         topics = self.committed.of_table(self.spec.table)
@@ -215,7 +215,7 @@ def part_of_row(spec: SilverSpec) -> Expression:
     return part | (sf.col("_cdc_op") == "d") if spec.deletes == "soft" else part
 
 
-def truncated(work: Work, facts: Facts) -> str | None:
+def truncate_position(work: Work, facts: Facts) -> str | None:
     """The position of the newest TRUNCATE that this table obeys.
 
     Raises:

@@ -33,7 +33,7 @@ def lake_types(spec: SilverSpec) -> list[LakeType]:
     return [lake_type(column) for column in spec.columns]
 
 
-def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:
+def decode_changes(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """Typed changes of bronze rows (tombstones must be gone): c0.., the meta columns, topic, partition, offset."""
     image = leaves(events, spec)
     keys = set(spec.keys)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from spark.silver import key_changes, quarantine
 from spark.silver.batch import Newest, Work, part_of_row, set_aside
 from spark.silver.changes import key_slots
-from spark.silver.fold import FACTS, POSITION, after_truncate, carried, judged, not_of_keys, of_keys
+from spark.silver.fold import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
 from spark.silver.partial_rows import without_row
 from spark.silver.problems import MOVED
 
@@ -30,7 +30,7 @@ class Settled:
     again: DataFrame | None = None
 
 
-def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
+def complete_changes(work: Work, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
     """The changes to merge, one per key, and the number of records put into quarantine for it.
 
     `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
@@ -41,7 +41,7 @@ def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool
     if found.facts.plain and known is None and truncated is None and waiting is None:
         source, held = found.rows.drop("absent", *FACTS), 0
     else:
-        source, held = _settled(work, found, truncated, waiting, looked_up=looked_up)
+        source, held = _complete_parts(work, found, truncated, waiting, looked_up=looked_up)
     if held or earlier:
         quarantine.supersede(work.session, work.spec, source)
         if work.spec.truncate == "apply" and truncated is not None and (held or truncated != known):
@@ -49,7 +49,7 @@ def settled(work: Work, found: Newest, truncated: str | None, *, looked_up: bool
     return source, held
 
 
-def _settled(
+def _complete_parts(
     work: Work, found: Newest, truncated: str | None, waiting: DataFrame | None, *, looked_up: bool
 ) -> tuple[DataFrame, int]:
     spec, facts = work.spec, found.facts
@@ -73,7 +73,7 @@ def _settled(
         _fold_again(work, everything, state, marks=waiting is not None)
     source = reduce(DataFrame.unionByName, state.sources)
     if spec.truncate == "soft" and truncated is not None:
-        source = _marked(source, truncated)
+        source = _mark_truncated(source, truncated)
     if not (facts.parts and work.before is not None):
         source = source.drop("absent")
     return source, set_aside(work, state.problems, work.all_events if everything is not None else work.events)
@@ -93,10 +93,10 @@ def _parts(work: Work, found: Newest, limit: str | None, state: Settled) -> Data
     if not found.facts.moved:
         return own
     if work.before is None:
-        return key_changes.completed(own.localCheckpoint(), changes, spec).localCheckpoint()
+        return key_changes.complete_creates(own.localCheckpoint(), changes, spec).localCheckpoint()
     # What is in quarantine may be missing in a row of the table: only bronze tells.
     rows = key_changes.rows_as_events(work.session, spec, truncated=limit).where(sf.lit(not work.before.quarantined))
-    own = key_changes.completed(own.localCheckpoint(), changes, spec, rows=rows).localCheckpoint()
+    own = key_changes.complete_creates(own.localCheckpoint(), changes, spec, rows=rows).localCheckpoint()
     unknown = own.where(sf.col("problem.error_class") == MOVED)
     if not unknown.isEmpty():
         _more(state, unknown, work)
@@ -107,8 +107,8 @@ def _complete(work: Work, own: DataFrame, state: Settled, *, truncated: str | No
     spec = work.spec
     own = own if state.again is None else not_of_keys(own, state.again, spec)
     # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
-    seen = judged(own, spec, from_start=work.before is None).localCheckpoint()
-    completed = carried(seen, spec).localCheckpoint()
+    seen = mark_problems(own, spec, from_start=work.before is None).localCheckpoint()
+    completed = fold_per_key(seen, spec).localCheckpoint()
     if work.before is None:
         completed = existing(completed)
     elif looked_up and not spec.partial:
@@ -121,10 +121,10 @@ def _complete(work: Work, own: DataFrame, state: Settled, *, truncated: str | No
 def _fold_again(work: Work, everything: DataFrame, state: Settled, *, marks: bool) -> None:
     assert state.again is not None
     own = of_keys(everything, state.again, work.spec).localCheckpoint()
-    seen = judged(key_changes.completed(own, everything, work.spec), work.spec, from_start=True).localCheckpoint()
+    seen = mark_problems(key_changes.complete_creates(own, everything, work.spec), work.spec, from_start=True).localCheckpoint()
     if marks:
         quarantine.mark(work.session, work.spec, seen)
-    state.sources.append(existing(carried(seen, work.spec)))
+    state.sources.append(existing(fold_per_key(seen, work.spec)))
     state.problems.append(seen)
 
 
@@ -133,7 +133,7 @@ def existing(completed: DataFrame) -> DataFrame:
     return completed.where((sf.col("_cdc_op") != "d") | sf.col("absent").isNull())
 
 
-def _marked(source: DataFrame, truncated: str) -> DataFrame:
+def _mark_truncated(source: DataFrame, truncated: str) -> DataFrame:
     gone = sf.col(POSITION) < truncated
     return source.withColumns(
         {

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from spark.positions.layout import without_offset
 from spark.silver.changes import key_slots, slot
-from spark.silver.problems import AFTER_PROBLEM, NO_ROW, said
+from spark.silver.problems import AFTER_PROBLEM, NO_ROW, problem_value
 from spark.specs import META, SilverSpec
 
 FACTS = ("late", "problems", "moved", "truncated")
@@ -87,7 +87,7 @@ def not_of_keys(changes: DataFrame, wanted: DataFrame, spec: SilverSpec) -> Data
     return changes.join(sf.broadcast(renamed), [sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in keys], "left_anti")
 
 
-def placed(changes: DataFrame, spec: SilverSpec) -> DataFrame:
+def add_places(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     """The events with `place`, their position; a record whose position cannot be read comes right behind what its
     partition held of the key before it, and behind a replay of that as well."""
     arrival = Window.partitionBy(*key_slots(spec), "topic", "partition").orderBy("offset")
@@ -101,7 +101,7 @@ def holds(name: str, spec: SilverSpec) -> Expression:
     return held & (sf.col("_cdc_op") != "d") if spec.deletes == "soft" else held
 
 
-def judged(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
+def mark_problems(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
     """The events, with the problem of those parts of rows that have nothing to be completed from.
 
     `from_start` says that `changes` is all there is of its keys, so that no row can be in the table beforehand.
@@ -114,22 +114,22 @@ def judged(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFra
     base = sf.last(sf.when(says_all, sf.struct(POSITION, "_cdc_op")), ignorenulls=True).over(so_far)
     hole = sf.last(sf.when(~fit, sf.col("place")), ignorenulls=True).over(so_far)
     if spec.partial:
-        return _begun(changes, spec, from_start=from_start)
-    seen = placed(changes, spec).withColumns({"base": base, "hole": hole})
+        return _begin_rows(changes, spec, from_start=from_start)
+    seen = add_places(changes, spec).withColumns({"base": base, "hole": hole})
     part = fit & sf.col("absent").isNotNull()
     behind_hole = sf.col("hole").isNotNull() & (sf.col("base").isNull() | (sf.col("hole") >= sf.col("base")[POSITION]))
     no_row = sf.col("base")["_cdc_op"] == "d"
     if from_start:
         no_row = no_row | sf.col("base").isNull()
     found = (
-        sf.when(part & behind_hole, said(AFTER_PROBLEM, _names(spec)))
-        .when(part & sf.coalesce(no_row, sf.lit(False)), said(NO_ROW, _names(spec)))
+        sf.when(part & behind_hole, problem_value(AFTER_PROBLEM, _names(spec)))
+        .when(part & sf.coalesce(no_row, sf.lit(False)), problem_value(NO_ROW, _names(spec)))
         .otherwise(sf.col("problem"))
     )
     return seen.withColumn("problem", found).drop("base", "hole", "place")
 
 
-def _begun(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
+def _begin_rows(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
     """The events; a part that finds no row, because it is the first of its key or comes behind a delete, is the whole row.
 
     What an event says of its columns holds whatever stands in quarantine before it.
@@ -138,7 +138,7 @@ def _begun(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFra
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     before = sf.last(sf.when(sf.col("problem").isNull(), sf.col("_cdc_op")), ignorenulls=True).over(earlier)
     first = sf.coalesce(before == "d", sf.lit(from_start))
-    seen = placed(changes, spec)
+    seen = add_places(changes, spec)
     return seen.withColumn("absent", sf.when(~first, sf.col("absent"))).drop("place")
 
 
@@ -149,7 +149,7 @@ def _names(spec: SilverSpec) -> Expression:
     return sf.concat(sf.lit("the event has no value for "), listed, sf.lit(hint))
 
 
-def carried(events: DataFrame, spec: SilverSpec) -> DataFrame:
+def fold_per_key(events: DataFrame, spec: SilverSpec) -> DataFrame:
     """One row per key of judged events: each column from the newest event that holds it.
 
     `absent` lists the columns that none of them holds.

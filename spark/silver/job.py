@@ -25,7 +25,7 @@ from spark.delta import plans
 from spark.delta.commits import Folded, TopicState, fold, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.failures import SPARK_FAILURES
-from spark.delta.log import Commit, commit_of, folded_history, silver_folded
+from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.schema import generation
 from spark.schema.evolution import aligned, at_birth, record_birth
 from spark.silver import batch, completion, keyless, late, merge, multiset
@@ -42,7 +42,7 @@ def run(session: SparkSession, spec: SilverSpec) -> JobResult:
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     started = time.monotonic()
-    committed = folded_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
+    committed = fold_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
     topics = committed.of_table(spec.table)
     before = silver_folded(session, spec.path)
     spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
@@ -72,11 +72,11 @@ def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
             if batch.NOT_PLAIN_MARK not in str(error):
                 raise
     with batch.newest(work, late.late(work.before), records) as found:
-        truncated = batch.truncated(work, found.facts)
+        truncated = batch.truncate_position(work, found.facts)
         begun = generation.begun(work.events, work.spec, work.before.truncated if work.before else None)
         begun = max(filter(None, (begun, work.first_floor)), default=None)
         if begun is not None and begun > (truncated or ""):
-            work, found, truncated = *_renewed(work, found, begun), begun
+            work, found, truncated = *_renew_table(work, found, begun), begun
         try:
             return _commit(work, found, truncated, looked_up=work.must_look or bool(found.facts.problems))
         except SPARK_FAILURES as error:
@@ -85,7 +85,7 @@ def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
             return _commit(work, found, truncated, looked_up=True)
 
 
-def _renewed(work: batch.Work, found: batch.Newest, begun: str) -> tuple[batch.Work, batch.Newest]:
+def _renew_table(work: batch.Work, found: batch.Newest, begun: str) -> tuple[batch.Work, batch.Newest]:
     """The full snapshot of a table made anew works as a TRUNCATE right before it, whatever the table does about those."""
     mode = "soft" if silver_table.soft(work.spec) else "apply"
     facts = replace(found.facts, truncated=begun)
@@ -94,15 +94,17 @@ def _renewed(work: batch.Work, found: batch.Newest, begun: str) -> tuple[batch.W
 
 def _commit(work: batch.Work, found: batch.Newest, truncated: str | None, *, looked_up: bool) -> tuple[Commit, Figures]:
     session, spec, before = work.session, work.spec, work.before
-    source, quarantined = completion.settled(work, found, truncated, looked_up=looked_up)
+    source, quarantined = completion.complete_changes(work, found, truncated, looked_up=looked_up)
     figures = {"late_events": found.facts.late_events, "refolded_keys": found.facts.late_keys}
     figures |= {"carried_keys": found.facts.parts, "quarantined": quarantined}
-    done = work.folded(truncated=truncated, quarantined=quarantined)
+    done = work.fold_state(truncated=truncated, quarantined=quarantined)
     metadata = silver_metadata(work.operation_id, done, figures)
-    figures["positions_remembered"] = late.remembered(done)
+    figures["positions_remembered"] = late.position_count(done)
     if before is None:
         rows = source if silver_table.soft(spec) else source.where(sf.col("_cdc_op") != "d")
-        writer = silver_table.named(rows, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
+        writer = (
+            silver_table.name_columns(rows, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
+        )
         writer.option("userMetadata", metadata).save(spec.path)
         commit = commit_of(session, spec.path, work.operation_id)
         return commit, {**figures, "inserted": commit.count("numOutputRows")}

@@ -20,12 +20,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.positions.layout import write_of
 from spark.silver import quarantine
 from spark.silver.changes import key_slots
-from spark.silver.fold import POSITION, holds, lacking, of_keys, placed, rest_slots
-from spark.silver.problems import MOVED, PROBLEM, said
+from spark.silver.fold import POSITION, add_places, holds, lacking, of_keys, rest_slots
+from spark.silver.problems import MOVED, PROBLEM, problem_value
 from spark.silver.table import soft
 from spark.specs import DELETED, META, SilverSpec
 
@@ -33,7 +33,7 @@ LOOKED_BACK = 8
 """Steps of a chain that are followed one by one before every moved row's keys are taken: each step is a job."""
 
 
-def completed(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, rows: DataFrame | None = None) -> DataFrame:
+def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, rows: DataFrame | None = None) -> DataFrame:
     """The events `own` (all of their keys among `changes`) with their lacking creates completed, or with the problem.
 
     `rows` are rows of the table before these changes, as events; without them, `changes` is all there is.
@@ -45,7 +45,7 @@ def completed(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, rows: Dat
     seen = of_keys(changes, keys, spec)
     if rows is not None:
         seen = seen.unionByName(of_keys(rows, keys, spec))
-    return _filled(own, _resolved(_before_deletes(seen, pairs, spec), spec), spec)
+    return _fill_creates(own, _resolve_roots(_before_deletes(seen, pairs, spec), spec), spec)
 
 
 def rows_as_events(session: SparkSession, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
@@ -60,7 +60,7 @@ def rows_as_events(session: SparkSession, spec: SilverSpec, *, truncated: str | 
         sf.lit(-1).alias("partition"),
         sf.lit(-1).cast("bigint").alias("offset"),
         sf.lit(None).cast("string").alias("snapshot"),
-        *[sf.col(quoted(c.name)).alias(f"c{i}") for i, c in enumerate(spec.columns)],
+        *[sf.col(quote(c.name)).alias(f"c{i}") for i, c in enumerate(spec.columns)],
         *[sf.col(m) if m != "_cdc_op" else sf.lit("r").alias(m) for m in META],
         sf.lit(None).cast("array<int>").alias("absent"),
         sf.lit(None).cast(PROBLEM).alias("problem"),
@@ -77,7 +77,7 @@ def waiting(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> Data
     return None if deletes.join(sf.broadcast(writes), "write", "left_semi").isEmpty() else held
 
 
-def unresolved(own: DataFrame, done: DataFrame, known: Sequence[str], spec: SilverSpec) -> tuple[str, ...]:
+def waiting_writes(own: DataFrame, done: DataFrame, known: Sequence[str], spec: SilverSpec) -> tuple[str, ...]:
     """The writes of the creates that still wait for the row under the old key: of `known` those that are not among `own`, and
     those that `completed` could not complete (`done`)."""
     write = write_of(sf.col(POSITION), spec.connector)
@@ -89,13 +89,13 @@ def unresolved(own: DataFrame, done: DataFrame, known: Sequence[str], spec: Silv
     return tuple(sorted(left | {row["write"] for row in waits}))
 
 
-def deleted_by(rows: DataFrame, writes: Sequence[str], spec: SilverSpec) -> DataFrame:
+def keys_deleted_by(rows: DataFrame, writes: Sequence[str], spec: SilverSpec) -> DataFrame:
     """The keys that these writes took a row away from."""
     gone = rows.where("_cdc_op = 'd' AND problem IS NULL")
     return gone.where(write_of(sf.col(POSITION), spec.connector).isin(list(writes))).select(*key_slots(spec))
 
 
-def followed(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataFrame:
+def follow_moves(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataFrame:
     """These keys, and those that their rows were moved to by creates which lack something: what a history folds again."""
     if changes.where(lacking()).isEmpty():
         return keys
@@ -145,7 +145,7 @@ def _before_deletes(seen: DataFrame, pairs: DataFrame, spec: SilverSpec) -> Data
     that made the row lacks them) and `root`, the key change that this event was."""
     keys, rest = key_slots(spec), rest_slots(spec)
     fit = sf.col("problem").isNull()
-    events = placed(seen, spec).withColumns({"write": write_of(sf.col(POSITION), spec.connector), "lacks": lacking()})
+    events = add_places(seen, spec).withColumns({"write": write_of(sf.col(POSITION), spec.connector), "lacks": lacking()})
     order = Window.partitionBy(*keys).orderBy("place", sf.col(POSITION).isNull(), "offset")
     so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # A row begins with an event that says everything, or with one that says it comes from another key.
@@ -171,7 +171,7 @@ def _before_deletes(seen: DataFrame, pairs: DataFrame, spec: SilverSpec) -> Data
     return first.select("write", "before.*").localCheckpoint()
 
 
-def _resolved(links: DataFrame, spec: SilverSpec) -> DataFrame:
+def _resolve_roots(links: DataFrame, spec: SilverSpec) -> DataFrame:
     """The same with every root followed to its end; `known` only where that end is known."""
     rest = rest_slots(spec)
     while not links.where("root IS NOT NULL AND known").isEmpty():
@@ -192,7 +192,7 @@ def _resolved(links: DataFrame, spec: SilverSpec) -> DataFrame:
     return links
 
 
-def _filled(own: DataFrame, links: DataFrame, spec: SilverSpec) -> DataFrame:
+def _fill_creates(own: DataFrame, links: DataFrame, spec: SilverSpec) -> DataFrame:
     rest = rest_slots(spec)
     joined = own.withColumn("write", sf.when(lacking(), write_of(sf.col(POSITION), spec.connector))).join(links, "write", "left")
 
@@ -204,6 +204,6 @@ def _filled(own: DataFrame, links: DataFrame, spec: SilverSpec) -> DataFrame:
     done = joined.withColumns({"lacks": lacking(), "whole": whole})
     why = sf.lit("the row has a new key, and what it was under the old one is not known; ALTER TABLE ... REPLICA IDENTITY FULL")
     values = {n: sf.when(sf.col("lacks") & without(n), sf.col(f"v_{n}")["value"]).otherwise(sf.col(n)) for n in rest}
-    problem = sf.when(sf.col("lacks") & ~sf.col("whole"), said(MOVED, why)).otherwise(sf.col("problem"))
+    problem = sf.when(sf.col("lacks") & ~sf.col("whole"), problem_value(MOVED, why)).otherwise(sf.col("problem"))
     absent = sf.when(~(sf.col("lacks") & sf.col("whole")), sf.col("absent"))
     return done.withColumns({**values, "problem": problem, "absent": absent}).select(*own.columns)

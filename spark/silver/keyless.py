@@ -26,8 +26,8 @@ from spark.delta.identifiers import literal
 from spark.delta.log import Commit, commit_of
 from spark.positions.layout import snapshot_of, without_offset
 from spark.silver import table as silver_table
-from spark.silver.batch import Facts, Work, set_aside, truncated
-from spark.silver.problems import UNCLEAR, said
+from spark.silver.batch import Facts, Work, set_aside, truncate_position
+from spark.silver.problems import UNCLEAR, problem_value
 from spark.specs import SilverSpec
 
 CONSTRAINT_CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
@@ -55,7 +55,7 @@ def fresh(work: Work) -> Iterator[Fresh]:
     before, spec = work.before, work.spec
     # An offset is one record, however often bronze holds it (spark.bronze.overlap).
     events = work.events.dropDuplicates(["topic", "partition", "offset", "position"])
-    changes = _first_deliveries(whole(work.decoded(events), spec), before.topics if before else {}).persist()
+    changes = _first_deliveries(whole(work.decode(events), spec), before.topics if before else {}).persist()
     try:
         fit = sf.col("problem").isNull()
         facts = changes.agg(
@@ -65,7 +65,7 @@ def fresh(work: Work) -> Iterator[Fresh]:
             sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
         late = int(facts.replayed or 0)
-        truncate = truncated(work, Facts(late, 0, facts.problems, 0, 0, facts.truncated))
+        truncate = truncate_position(work, Facts(late, 0, facts.problems, 0, 0, facts.truncated))
         known = (before.snapshot, before.truncated) if before else (None, None)
         snapshot = max(filter(None, (facts.snapshot, known[0])), default=None)
         floor = max(filter(None, (snapshot, truncate)), default=None)
@@ -83,7 +83,7 @@ def append(work: Work) -> tuple[Commit, dict[str, int]]:
     with fresh(work) as found:
         quarantined = set_aside(work, [found.problems], work.events) if found.problems is not None else 0
         figures = {"late_events": found.late_events, "quarantined": quarantined}
-        done = work.folded(truncated=found.truncated, quarantined=quarantined, snapshot=found.snapshot)
+        done = work.fold_state(truncated=found.truncated, quarantined=quarantined, snapshot=found.snapshot)
         metadata = silver_metadata(work.operation_id, done, figures)
         commit = write(work, found.rows, metadata, floor=found.floor if found.risen else None)
     counts = {"inserted": commit.count("numOutputRows"), "deleted": commit.count("numDeletedRows")}
@@ -100,7 +100,7 @@ def whole(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     if not spec.multiset:
         return changes
     hint = "the event does not hold the whole row; ALTER TABLE ... REPLICA IDENTITY FULL"
-    own = sf.coalesce("problem", sf.when(sf.col("absent").isNotNull(), said(UNCLEAR, sf.lit(hint))))
+    own = sf.coalesce("problem", sf.when(sf.col("absent").isNotNull(), problem_value(UNCLEAR, sf.lit(hint))))
     record = Window.partitionBy("topic", "partition", "offset", "_cdc_position")
     return changes.withColumn("problem", own).withColumn("problem", sf.max("problem").over(record))
 
@@ -124,7 +124,7 @@ def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> Da
 def write(work: Work, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:
     """Add rows; those below `floor` make way."""
     spec, session = work.spec, work.session
-    writer = silver_table.named(rows.coalesce(1), spec).write.format("delta").option("userMetadata", metadata)
+    writer = silver_table.name_columns(rows.coalesce(1), spec).write.format("delta").option("userMetadata", metadata)
     if work.before is None:
         writer.mode("error").options(**silver_table.properties(spec)).save(spec.path)
     elif floor is not None:

@@ -45,6 +45,6 @@ def grown(before: Folded | None, topics: Mapping[str, TopicState]) -> str | None
     return limit
 
 
-def remembered(folded: Folded) -> int:
+def position_count(folded: Folded) -> int:
     """How many positions that are."""
     return sum(len(state.max_position) for state in folded.topics.values()) + (folded.grown is not None)

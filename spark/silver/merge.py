@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.delta.identifiers import literal, quoted, table_at
+from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of
 from spark.delta.statement import execute as run
 from spark.silver.changes import key_slots, slot
@@ -36,11 +36,11 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
     newer = "s._cdc_position > t._cdc_position"
     if "forced" in columns:
         newer = f"({newer} OR s.forced)"
-    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
+    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
     by_name = {c.name: (slot(i), c) for i, c in enumerate(spec.columns)}
-    same = " AND ".join(f"t.{quoted(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys)
+    same = " AND ".join(f"t.{quote(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys)
     updates = [
-        f"t.{name} = {_kept(spec, name, value) if parts and value not in (*keys, *META) else f's.{value}'}"
+        f"t.{name} = {_keep_or_take(spec, name, value) if parts and value not in (*keys, *META) else f's.{value}'}"
         for name, value in targets
     ]
     inserts = [(name, f"s.{value}") for name, value in targets]
@@ -64,7 +64,7 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
     return f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} {' '.join(clauses)}"
 
 
-def _kept(spec: SilverSpec, name: str, value: str) -> str:
+def _keep_or_take(spec: SilverSpec, name: str, value: str) -> str:
     there = f" AND (s._cdc_op = 'd' OR NOT coalesce(t.{DELETED}, false))" if spec.partial and soft(spec) else ""
     return f"CASE WHEN array_contains(s.absent, {int(value[1:])}){there} THEN t.{name} ELSE s.{value} END"
 

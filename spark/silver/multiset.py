@@ -23,35 +23,35 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.delta.commits import Folded, fold, silver_metadata
-from spark.delta.identifiers import literal, quoted, table_at
-from spark.delta.log import Commit, commit_of, folded_history
+from spark.delta.identifiers import literal, quote, table_at
+from spark.delta.log import Commit, commit_of, fold_history
 from spark.delta.statement import execute
 from spark.silver import keyless, quarantine
 from spark.silver.batch import Work, set_aside
 from spark.silver.changes import slot
 from spark.silver.fold import POSITION
-from spark.silver.problems import FOUND_NO_ROW, NO_ROW, said
+from spark.silver.problems import FOUND_NO_ROW, NO_ROW, problem_value
 from spark.specs import META, SilverSpec
 
 
 def apply(work: Work) -> tuple[Commit, dict[str, int]]:
     """One commit: the rows that the batch adds, less those that it takes away."""
     with keyless.fresh(work) as found:
-        owed = _owed(work, found.floor)
+        owed = _waiting_deletes(work, found.floor)
         rows = found.rows.withColumn("old", sf.lit(False))
         rows = rows if owed is None else rows.unionByName(owed.select(*rows.columns))
         more = rows.where("_cdc_op <> 'd'").drop("old")
         less = rows.where("_cdc_op = 'd'").localCheckpoint()
         gone, unpaid = None, None
         if not less.isEmpty():
-            more, gone, unpaid = _settled(work, less, more, found.floor)
+            more, gone, unpaid = _settle(work, less, more, found.floor)
         news = None if unpaid is None else unpaid.where("NOT old").drop("old")
         problems = [p for p in (found.problems, news) if p is not None]
         quarantined = set_aside(work, problems, work.events)
         if owed is not None:
             still = owed.limit(0) if unpaid is None else unpaid.where("old")
             quarantine.paid(work.session, work.spec, owed, still, built_on=work.built_on)
-        done = work.folded(truncated=found.truncated, quarantined=quarantined, snapshot=found.snapshot)
+        done = work.fold_state(truncated=found.truncated, quarantined=quarantined, snapshot=found.snapshot)
         figures = {"late_events": found.late_events, "quarantined": quarantined}
         metadata = silver_metadata(work.operation_id, done, figures)
         floor = found.floor if found.risen else None
@@ -67,7 +67,7 @@ def apply(work: Work) -> tuple[Commit, dict[str, int]]:
 
 def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: DataFrame) -> tuple[int, int | None]:
     """Fold these records of the quarantine in what silver has folded: how many could be, and silver's version."""
-    committed = folded_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
+    committed = fold_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
     work = Work(session, spec, committed, before, uuid.uuid4().hex)
     seen = quarantine.at(keyless.whole(work.all_changes, spec), chosen).where("problem IS NULL").localCheckpoint()
     if seen.isEmpty():
@@ -78,7 +78,7 @@ def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: Dat
     return done.count(), commit.version
 
 
-def _owed(work: Work, floor: str | None) -> DataFrame | None:
+def _waiting_deletes(work: Work, floor: str | None) -> DataFrame | None:
     """The deletes that wait for their row, and what an attempt before this one meant to fold of the quarantine."""
     if work.before is None or not work.before.quarantined or not quarantine.exists(work.session, work.spec):
         return None
@@ -95,17 +95,17 @@ def _owed(work: Work, floor: str | None) -> DataFrame | None:
     return halves.withColumns({"old": sf.lit(True), "replayed": sf.lit(False)}).localCheckpoint()
 
 
-def _settled(work: Work, less: DataFrame, more: DataFrame, floor: str | None) -> tuple[DataFrame, DataFrame | None, DataFrame]:
+def _settle(work: Work, less: DataFrame, more: DataFrame, floor: str | None) -> tuple[DataFrame, DataFrame | None, DataFrame]:
     """What is left to add, the positions of rows of the table that go, and the deletes that found no row."""
     spec, columns = work.spec, [*_slots(work.spec), *META]
     news = more.select(*columns, sf.lit(False).alias("there"))
     rows = news if work.before is None else news.unionByName(_table(work, floor).withColumn("there", sf.lit(True)))
-    others, touched, deletes = _numbered(rows, less, spec)
+    others, touched, deletes = _number_equals(rows, less, spec)
     touched = touched.localCheckpoint()
-    unpaid = _joined(deletes, touched, "left_anti", "n").select(*less.columns)
-    unpaid = unpaid.withColumn("problem", said(NO_ROW, sf.lit(FOUND_NO_ROW))).localCheckpoint()
-    taken = _joined(touched, deletes, "left_semi", "n").localCheckpoint()
-    kept = _joined(touched, deletes, "left_anti", "n")
+    unpaid = _join_on_values(deletes, touched, "left_anti", "n").select(*less.columns)
+    unpaid = unpaid.withColumn("problem", problem_value(NO_ROW, sf.lit(FOUND_NO_ROW))).localCheckpoint()
+    taken = _join_on_values(touched, deletes, "left_semi", "n").localCheckpoint()
+    kept = _join_on_values(touched, deletes, "left_anti", "n")
     left = others.where("NOT there").select(*columns).unionByName(kept.where("NOT there").select(*columns))
     gone = taken.where("there").select(*columns).localCheckpoint()
     if work.before is None or gone.isEmpty():
@@ -119,18 +119,18 @@ def _settled(work: Work, less: DataFrame, more: DataFrame, floor: str | None) ->
 
 def remaining(rows: DataFrame, less: DataFrame, spec: SilverSpec) -> DataFrame:
     """The rows less one equal row for each of `less`, where there is one."""
-    others, touched, deletes = _numbered(rows, less, spec)
-    return others.unionByName(_joined(touched, deletes, "left_anti", "n").select(*others.columns)).select(*rows.columns)
+    others, touched, deletes = _number_equals(rows, less, spec)
+    return others.unionByName(_join_on_values(touched, deletes, "left_anti", "n").select(*others.columns)).select(*rows.columns)
 
 
-def _numbered(rows: DataFrame, less: DataFrame, spec: SilverSpec) -> tuple[DataFrame, DataFrame, DataFrame]:
+def _number_equals(rows: DataFrame, less: DataFrame, spec: SilverSpec) -> tuple[DataFrame, DataFrame, DataFrame]:
     """The rows that no delete means, those that some may (numbered among equals, the oldest first), and the deletes, numbered."""
     values = _values(spec, less)
     order = Window.partitionBy(*[f"v{i}" for i in range(len(values))])
     known, valued = less.select(*values).distinct(), rows.select("*", *values)
-    touched = _joined(valued, known, "left_semi").withColumn("n", sf.row_number().over(order.orderBy(POSITION)))
+    touched = _join_on_values(valued, known, "left_semi").withColumn("n", sf.row_number().over(order.orderBy(POSITION)))
     deletes = less.select("*", *values).withColumn("n", sf.row_number().over(order.orderBy(POSITION, "offset")))
-    return _joined(valued, known, "left_anti").withColumn("n", sf.lit(0)), touched, deletes
+    return _join_on_values(valued, known, "left_anti").withColumn("n", sf.lit(0)), touched, deletes
 
 
 def _slots(spec: SilverSpec) -> list[str]:
@@ -145,7 +145,7 @@ def _values(spec: SilverSpec, rows: DataFrame) -> list[Expression]:
     return [value.alias(f"v{i}") for i, value in enumerate(found)]
 
 
-def _joined(rows: DataFrame, wanted: DataFrame, how: str, *more: str) -> DataFrame:
+def _join_on_values(rows: DataFrame, wanted: DataFrame, how: str, *more: str) -> DataFrame:
     names = [n for n in rows.columns if n[0] == "v" and n[1:].isdigit()] + [*more]
     renamed = wanted.select(*[sf.col(n).alias(f"w_{n}") for n in names])
     same = [sf.col(n).eqNullSafe(sf.col(f"w_{n}")) for n in names]
@@ -157,13 +157,13 @@ def _table(work: Work, floor: str | None) -> DataFrame:
     rows = work.session.read.format("delta").load(spec.path)
     if floor is not None:
         rows = rows.where(sf.col(POSITION) >= floor)
-    return rows.select(*[sf.col(quoted(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)], *META)
+    return rows.select(*[sf.col(quote(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)], *META)
 
 
 def _replace(work: Work, gone: DataFrame, more: DataFrame, metadata: str, floor: str | None) -> Commit:
     session, spec, view = work.session, work.spec, f"cdc_rows_{work.operation_id}"
     source = more.withColumn("gone", sf.lit(False)).unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
-    targets = [(quoted(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
+    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
     names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
     sql = (
         f"MERGE INTO {table_at(spec.path)} t USING {view} s ON t._cdc_position = s._cdc_position AND s.gone "

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.identifiers import quoted
+from spark.delta.identifiers import quote
 from spark.silver import quarantine
 from spark.silver.changes import key_slots
 from spark.silver.fold import of_keys
-from spark.silver.problems import AFTER_PROBLEM, NO_ROW, said
+from spark.silver.problems import AFTER_PROBLEM, NO_ROW, problem_value
 from spark.silver.table import soft
 from spark.specs import DELETED, SilverSpec
 
@@ -28,7 +28,7 @@ def without_row(
     if truncated is not None and spec.truncate == "apply":
         gone = gone | (sf.col("_cdc_position") < truncated)
     rows = target.select(
-        *[sf.col(quoted(name)).alias(f"t_{k}") for name, k in zip(spec.keys, keys, strict=True)],
+        *[sf.col(quote(name)).alias(f"t_{k}") for name, k in zip(spec.keys, keys, strict=True)],
         sf.when(~gone, sf.col("_cdc_position")).alias("row_position"),
     )
     same = [sf.col(k).eqNullSafe(sf.col(f"t_{k}")) for k in keys]
@@ -49,8 +49,8 @@ def without_row(
     why = sf.lit("the event holds a part of its row, {}; ALTER TABLE ... REPLICA IDENTITY FULL sends whole rows")
     no_row = sf.replace(why, sf.lit("{}"), sf.lit("and the table has no such row"))
     hole = sf.replace(why, sf.lit("{}"), sf.lit("and an earlier record of its key is in quarantine"))
-    return kept, orphans.withColumn("problem", said(NO_ROW, no_row)).unionByName(
-        blocked.withColumn("problem", said(AFTER_PROBLEM, hole))
+    return kept, orphans.withColumn("problem", problem_value(NO_ROW, no_row)).unionByName(
+        blocked.withColumn("problem", problem_value(AFTER_PROBLEM, hole))
     )
 
 

@@ -62,26 +62,26 @@ def absent(gaps: Sequence[Expression | None]) -> Expression:
 def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expression:
     """The first reason against an event that `changes` is converting; `gaps` as for `absent`."""
     op = sf.col("op")
-    found = [sf.when(sf.col("unreadable").isNotNull(), said(ENVELOPE, sf.col("unreadable")))]
+    found = [sf.when(sf.col("unreadable").isNotNull(), problem_value(ENVELOPE, sf.col("unreadable")))]
     for i, column in enumerate(spec.columns):
         text, value = sf.col(leaf(i)), sf.col(f"c{i}")
         here = gaps[i]
         held = sf.lit(True) if here is None else ~here
         what = f"column {column.name!r} of type {column.source_type}"
         shown = sf.concat(sf.lit(f"{what}, value '"), sf.left(text, sf.lit(200)), sf.lit("': it does not fit the type"))
-        found.append(sf.when(held & text.isNotNull() & value.isNull(), said(VALUE, shown, column)))
+        found.append(sf.when(held & text.isNotNull() & value.isNull(), problem_value(VALUE, shown, column)))
         if column.name in spec.keys and not column.nullable:
             found.append(
-                sf.when(text.isNull() & (op != "t"), said(KEY, sf.lit(f"{what}: the event has no value for it"), column))
+                sf.when(text.isNull() & (op != "t"), problem_value(KEY, sf.lit(f"{what}: the event has no value for it"), column))
             )
         if spec.connector == "postgresql" and null_may_mean_unchanged(column):
             unclear = held & text.isNull() & (op == "u") & ~sf.col("has_before")
             hint = f"{what} is NULL, which Debezium also sends for an unchanged value: ALTER TABLE ... REPLICA IDENTITY FULL"
-            found.append(sf.when(unclear, said(UNCLEAR, sf.lit(hint), column)))
+            found.append(sf.when(unclear, problem_value(UNCLEAR, sf.lit(hint), column)))
     return sf.coalesce(*found)
 
 
-def said(error_class: str, message: Expression, column: Column | None = None) -> Expression:
+def problem_value(error_class: str, message: Expression, column: Column | None = None) -> Expression:
     """A problem as a value."""
     name = sf.lit(column.name if column else None).cast("string")
     return sf.struct(sf.lit(error_class).alias("error_class"), name.alias("column"), message.alias("message"))

@@ -238,7 +238,7 @@ def doubts(session: SparkSession, spec: SilverSpec) -> DataFrame:
     return open_.groupBy("row_key").agg(sf.max(sf.coalesce("superseded_by", sf.lit("~"))).alias("until"))
 
 
-def settled(session: SparkSession, spec: SilverSpec) -> int:
+def last_settlement(session: SparkSession, spec: SilverSpec) -> int:
     """When a record was last re-driven or given up, in microseconds since 1970; 0 when none was."""
     if not exists(session, spec):
         return 0
@@ -246,7 +246,7 @@ def settled(session: SparkSession, spec: SilverSpec) -> int:
     return int(newest[0] or 0) if newest else 0
 
 
-def settled_after(session: SparkSession, spec: SilverSpec, at: int) -> DataFrame:
+def settlements_after(session: SparkSession, spec: SilverSpec, at: int) -> DataFrame:
     """The records that were re-driven or given up after this."""
     return table(session, spec).where(f"{_SETTLED} > {at}")
 

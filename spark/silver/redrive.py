@@ -22,10 +22,10 @@ from spark.delta.log import commit_of, silver_folded
 from spark.schema.evolution import aligned
 from spark.silver import merge, multiset, quarantine
 from spark.silver import table as silver_table
-from spark.silver.changes import decoded
+from spark.silver.changes import decode_changes
 from spark.silver.completion import existing
-from spark.silver.fold import POSITION, after_truncate, carried, judged, of_keys
-from spark.silver.key_changes import completed
+from spark.silver.fold import POSITION, after_truncate, fold_per_key, mark_problems, of_keys
+from spark.silver.key_changes import complete_creates
 from spark.silver.problems import MOVED
 from spark.specs import SilverSpec
 
@@ -76,23 +76,23 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
         redriven, version = multiset.redrive(session, spec, before, chosen)
         return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
     events = table_events(session, spec, before.bronze_version)
-    changes = quarantine.without_dropped(session, spec, decoded(events, spec))
+    changes = quarantine.without_dropped(session, spec, decode_changes(events, spec))
     if spec.truncate == "apply":
         changes = after_truncate(changes, before.truncated)
-    version, seen = (_keyed if spec.keys else _keyless)(session, spec, before, changes, chosen)
+    version, seen = (_redrive_keyed if spec.keys else _keyless)(session, spec, before, changes, chosen)
     redriven = quarantine.mark(session, spec, seen)
     return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
 
 
-def _keyed(
+def _redrive_keyed(
     session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
 ) -> tuple[int | None, DataFrame]:
     # A moved row may have waited for just these records.
     moved = quarantine.table(session, spec).where(f"{quarantine.OPEN} AND error_class = '{MOVED}'")
     places = chosen.unionByName(moved.select(*chosen.columns)).distinct()
     own = of_keys(changes, quarantine.at(changes, places), spec).localCheckpoint()
-    seen = judged(completed(own, changes, spec), spec, from_start=True).localCheckpoint()
-    rows = existing(carried(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
+    seen = mark_problems(complete_creates(own, changes, spec), spec, from_start=True).localCheckpoint()
+    rows = existing(fold_per_key(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
     if rows.isEmpty():
         return None, seen
     operation_id = uuid.uuid4().hex
@@ -109,7 +109,7 @@ def _keyless(
     if rows.isEmpty():
         return None, seen
     operation_id = uuid.uuid4().hex
-    writer = silver_table.named(rows, spec).write.format("delta").mode("append")
+    writer = silver_table.name_columns(rows, spec).write.format("delta").mode("append")
     writer.option("userMetadata", silver_metadata(operation_id, before, {})).save(spec.path)
     return commit_of(session, spec.path, operation_id).version, seen
 

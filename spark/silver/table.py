@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.identifiers import quoted, refuse_case_twins, table_at
+from spark.delta.identifiers import quote, refuse_case_twins, table_at
 from spark.delta.log import Commit
 from spark.errors import SchemaMismatchError
 from spark.schema.evolution import MAPPING, need_mapping, set_properties
@@ -26,7 +26,7 @@ _WITH_STATISTICS = frozenset(
 )
 
 
-def named(rows: DataFrame, spec: SilverSpec) -> DataFrame:
+def name_columns(rows: DataFrame, spec: SilverSpec) -> DataFrame:
     """Internal columns under the source's names, with the source's types as comments."""
     deleted = [sf.col("_cdc_op").isin("d", "t").alias(DELETED)] if soft(spec) else []
     return rows.select(*_columns(spec), *META, *deleted)
@@ -58,7 +58,7 @@ def properties(spec: SilverSpec) -> dict[str, str]:
     Delta refuses a table that is to have statistics on a boolean, on bytes, an array or a struct.
     """
     types = {c.name: kind.name.partition("(")[0] for c, kind in zip(spec.columns, lake_types(spec), strict=True)}
-    stats = ",".join(quoted(name) for name in (*[k for k in spec.keys if types[k] in _WITH_STATISTICS], "_cdc_position"))
+    stats = ",".join(quote(name) for name in (*[k for k in spec.keys if types[k] in _WITH_STATISTICS], "_cdc_position"))
     mapping = MAPPING if need_mapping(spec.columns) else {}
     return {
         "delta.dataSkippingStatsColumns": stats,

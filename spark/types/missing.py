@@ -33,12 +33,12 @@ def missing_leaf(column: Column) -> str | None:
     if source.name in _SAME or source.kind == "enum":
         return {shown: sent for sent, shown in SPECIAL.items()}.get(text, text) if source.name == "numeric" else text
     try:
-        return _converted(source, text)
+        return _convert(source, text)
     except ValueError:
         return None
 
 
-def _converted(source: SourceType, text: str) -> str | None:
+def _convert(source: SourceType, text: str) -> str | None:
     if source.name == "boolean":
         return {"t": "true", "f": "false"}[text]
     if source.name == "date":

@@ -40,7 +40,7 @@ def numeric(source: SourceType) -> LakeType:
         return LakeType(kind, lambda text: _from_double(text, kind))
     digits = rf"^-?\d+(\.\d{{0,{scale}}}0*)?$"
     if mode == "precise":
-        plain = lambda text: _scaled(unscaled(text), sf.lit(scale))  # noqa: E731
+        plain = lambda text: _place_point(unscale(text), sf.lit(scale))  # noqa: E731
         return LakeType(kind, lambda text: plain(text).try_cast(kind), loses="NaN (sent as NULL)")
     return LakeType(kind, lambda text: sf.when(text.rlike(digits), text.try_cast(kind)))
 
@@ -59,7 +59,7 @@ def _from_double(text: Expression, kind: str) -> Expression:
     return sf.when(value.cast("double") == text.try_cast("double"), value)
 
 
-def unscaled(text: Expression) -> Expression:
+def unscale(text: Expression) -> Expression:
     """Connect's Decimal: the unscaled value, big-endian two's complement in base64, as digits; null above 38 of them."""
     raw = sf.try_to_binary(text, sf.lit("base64"))
     digits = sf.hex(raw)
@@ -82,7 +82,7 @@ def unsigned_bigint(source: SourceType) -> LakeType:
     """0 to 2^64 - 1: as Connect's Decimal, whatever decimal.handling.mode says, or wrapped around (`unsigned: long`)."""
     if source.modes.unsigned == "long":
         return LakeType(UNSIGNED_BIGINT, _from_signed)
-    return LakeType(UNSIGNED_BIGINT, lambda text: unscaled(text).try_cast(UNSIGNED_BIGINT))
+    return LakeType(UNSIGNED_BIGINT, lambda text: unscale(text).try_cast(UNSIGNED_BIGINT))
 
 
 def _from_signed(text: Expression) -> Expression:
@@ -91,7 +91,7 @@ def _from_signed(text: Expression) -> Expression:
     return sf.when(signed < 0, (signed + sf.lit(str(WRAPPED)).cast("decimal(21,0)")).cast(UNSIGNED_BIGINT)).otherwise(signed)
 
 
-def _scaled(digits: Expression, scale: Expression) -> Expression:
+def _place_point(digits: Expression, scale: Expression) -> Expression:
     """An unscaled value's digits with the point where the scale puts it."""
     sign = sf.when(digits.startswith("-"), "-").otherwise("")
     bare = sf.ltrim(digits, sf.lit("-"))
@@ -104,7 +104,7 @@ def _money(source: SourceType) -> LakeType:
     if source.modes.decimal == "double":
         raise Refused("decimal.handling.mode=double rounds it")
     if source.modes.decimal == "precise":
-        return LakeType("string", lambda text: _scaled(unscaled(text), sf.lit(2)))
+        return LakeType("string", lambda text: _place_point(unscale(text), sf.lit(2)))
     return as_text(source)
 
 

@@ -31,25 +31,25 @@ def lake_type(column: Column) -> LakeType:
         ColumnTypeError: naming the column, its type and the way out.
     """
     if column.kind == "generated":
-        raise _refused(column, "it is a generated column, which the source's log does not have")
+        raise _refusal(column, "it is a generated column, which the source's log does not have")
     parse = mariadb_type if column.dialect == "mariadb" else SourceType.parse
     source = parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
     if source is None:
-        raise _refused(column, "it is not a type as the catalogue writes one")
+        raise _refusal(column, "it is not a type as the catalogue writes one")
     rule = _rule(column, source)
     try:
         element = rule.build(source) if rule.build else None
     except Refused as error:
-        raise _refused(column, str(error)) from error
+        raise _refusal(column, str(error)) from error
     if element is None:
-        raise _refused(column, rule.why)
+        raise _refusal(column, rule.why)
     loses = arrays.losses(source) if source.array else rule.loses
     if loses is not None and element.loses:
         loses = f"{loses}; {element.loses}" if loses else element.loses
     if loses is None:
-        raise _refused(column, "Debezium leaves arrays of it out, or sends NULL for them")
+        raise _refusal(column, "Debezium leaves arrays of it out, or sends NULL for them")
     if loses and not column.accepted:
-        raise _refused(column, f"Debezium loses {loses}", ", or accept that (accept_inexact)")
+        raise _refusal(column, f"Debezium loses {loses}", ", or accept that (accept_inexact)")
     return arrays.array_of(source, element) if source.array else element
 
 
@@ -58,11 +58,11 @@ def _rule(column: Column, source: SourceType) -> Rule:
         return MARIADB.get(source.name) or Rule((source.name,), "", "what Debezium sends for it has not been measured")
     found = _BUILT_IN.get(source.name) or _EXTENSION.get(source.bare) or user_defined.BY_KIND.get(source.kind)
     if found is None:
-        raise _refused(column, "the catalogue does not say what kind of type it is")
+        raise _refusal(column, "the catalogue does not say what kind of type it is")
     return found
 
 
-def _refused(column: Column, reason: str, way_out: str = "") -> ColumnTypeError:
+def _refusal(column: Column, reason: str, way_out: str = "") -> ColumnTypeError:
     return ColumnTypeError(
         f"column {column.name!r} has type {column.source_type}: {reason}; leave the column out (except_column_list), "
         f"capture a cast of it{way_out}"

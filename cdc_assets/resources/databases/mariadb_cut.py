@@ -123,11 +123,11 @@ class MariaDbCut:
         """The rows of these keys (texts), as they are shown."""
         if not keys:
             return {}
-        values = ", ".join(form.sql(row_text.dialect.quoted(name)) for name, form in row_text.forms.items())
+        values = ", ".join(form.sql(row_text.dialect.quote(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
         query = f"SELECT {key}, {values} FROM {_named(table, row_text)} WHERE {key} IN ".replace("%", "%%")
         found = self._scan(table, f"{query}({', '.join(['%s'] * len(keys))})", list(keys))
-        return {row[0]: row_text.shown([_as_text(value) for value in row[1:]]) for row in found}
+        return {row[0]: row_text.display([_as_text(value) for value in row[1:]]) for row in found}
 
     def bytewise(self, table: TableId) -> frozenset[str]:
         """None: a range in the order of bytes is a scan here."""
@@ -141,7 +141,7 @@ class MariaDbCut:
         query = f"SELECT {row_text.key_values_sql()} FROM {_named(table, row_text)} FORCE INDEX (PRIMARY) "
         query += f"WHERE {own.sql(KeyRange(own.names, after))} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}"
         found = self._scan(table, query)
-        return row_text.bound([_as_text(value) for value in found[0]]) if len(found) == 2 else None
+        return row_text.bind_values([_as_text(value) for value in found[0]]) if len(found) == 2 else None
 
     def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
         """Key text and hash of every row in a range."""
@@ -198,4 +198,4 @@ def _as_text(value: Any) -> str | None:
 
 
 def _named(table: TableId, row_text: RowText) -> str:
-    return f"{row_text.dialect.quoted(table.schema)}.{row_text.dialect.quoted(table.table)}"
+    return f"{row_text.dialect.quote(table.schema)}.{row_text.dialect.quote(table.table)}"

@@ -141,7 +141,7 @@ class PostgresRows:
         key = row_text.key_sql()
         query = f"SELECT {key}, {values} FROM {self._rows_of(table)} WHERE {key} = ANY(%s)"
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
-            return {row[0]: row_text.shown(row[1:]) for row in cursor}
+            return {row[0]: row_text.display(row[1:]) for row in cursor}
 
     def _rows_of(self, table: TableId) -> str:
         """What to select its rows from."""
@@ -164,7 +164,7 @@ class PostgresRows:
         query = f"SELECT {row_text.key_values_sql()} FROM {self._rows_of(table)} WHERE {own.sql(KeyRange(own.names, after))}"
         with self._scan(table, f"{query} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}", by_index=True) as cursor:
             found = [*cursor]
-        return row_text.bound(found[0]) if len(found) == 2 else None
+        return row_text.bind_values(found[0]) if len(found) == 2 else None
 
     def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
         """Key text and hash of every row in a range."""

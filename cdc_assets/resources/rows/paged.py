@@ -81,7 +81,7 @@ class PagedRows:
             for row in self.reader.rows_of(table, form.columns, [parsed(key, types) for key in some]):
                 # A collation may take other keys for equal.
                 if (key := form.key(row)) in asked:
-                    found[key] = row_text.shown(form.texts(row))
+                    found[key] = row_text.display(form.texts(row))
         return found
 
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:

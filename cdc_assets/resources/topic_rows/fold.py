@@ -202,7 +202,7 @@ class TopicRows:
         """The rows of these keys (texts), as they are shown."""
         fold = self._advanced(table, row_text, None)
         rows = fold.rows()
-        return {key: row_text.shown(fold.form.texts(rows[key])) for key in keys if key in rows}
+        return {key: row_text.display(fold.form.texts(rows[key])) for key in keys if key in rows}
 
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:
         """The columns of types without a text here."""
