@@ -32,15 +32,16 @@ def test_every_operation_has_its_section() -> None:
 
 def test_every_page_is_listed() -> None:
     pages = {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - {"index.md"}
-    assert sorted(pages - set(LINK.findall((DOCS / "index.md").read_text()))) == []
+    assert sorted(pages - set(LINK.findall((DOCS / "index.md").read_text()))) == [], "add a row to docs/index.md"
     decisions = {page.name for page in (DOCS / "adr").glob("0*.md")}
-    assert sorted(decisions - set(LINK.findall((DOCS / "adr" / "README.md").read_text()))) == []
+    summed_up = set(LINK.findall((DOCS / "adr" / "README.md").read_text()))
+    assert sorted(decisions - summed_up) == [], "add a row with one sentence to docs/adr/README.md"
     assert {"docs/index.md", "docs/tutorial.md"} <= set(LINK.findall((ROOT / "README.md").read_text()))
 
 
 def test_every_page_is_in_the_menu_of_the_site() -> None:
-    listed = set(re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(), re.MULTILINE))
-    assert {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - listed == set()
+    listed = set(re.findall(r"^ +- (?:[\w -]+: )?(\S+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - listed == set(), "add it to nav in .ci/mkdocs.yml"
 
 
 def test_readme_is_short() -> None:
