@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from pymysql.cursors import Cursor
 
 from cdc_assets_tests.mariadb_server import mariadb_server
 from cdc_assets_tests.own_server import own_server
@@ -71,6 +72,26 @@ def test_of_mariadb(tmp_path: Path, seed: int) -> None:
                 assert cursor.fetchall() == ((number,),), (mode, form)
             cursor.execute(f"SELECT COUNT(*) FROM h.t WHERE {text.one_of_sql([*forms][:7])}")
             assert cursor.fetchall() == ((7,),)
+        assert_any_session(cursor)
+
+
+def assert_any_session(cursor: Cursor) -> None:
+    """The connector's session has the time zone of its machine, and the server's mode: ours has neither."""
+    cursor.execute("CREATE TABLE h.typed (c char(6), t timestamp(3) NOT NULL, n int NOT NULL, PRIMARY KEY (c, t))")
+    cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
+    cursor.execute(
+        "INSERT INTO h.typed VALUES ('a', '2024-03-31 01:30:00.5', 1), (' b', '1970-01-01 00:00:01', 2), ('', '2038-01-01', 3)"
+    )
+    columns = Column("c", "char(6)", False, dialect="mariadb"), Column("t", "timestamp(3)", False, dialect="mariadb")
+    text = RowText(SilverSpec("s", "t", "-", "-", columns, ("c", "t")))
+    cursor.execute(f"SELECT {text.key_sql()}, n FROM h.typed")
+    forms = dict(cursor.fetchall())
+    assert len(forms) == 3
+    for session in ("time_zone = '-11:00'", "time_zone = '+05:30'", "sql_mode = 'PAD_CHAR_TO_FULL_LENGTH,ANSI'"):
+        cursor.execute(f"SET {session}")
+        for form, number in forms.items():
+            cursor.execute(f"SELECT n FROM h.typed WHERE {text.one_of_sql([form])}")
+            assert cursor.fetchall() == ((number,),), (session, form)
 
 
 def test_of_postgresql(tmp_path: Path, seed: int) -> None:

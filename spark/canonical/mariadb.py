@@ -1,6 +1,7 @@
 """MariaDB's types: the same texts from its SQL as Spark writes of silver's columns.
 
-Text is brought to UTF-8 and compared by its code points; the session's time zone is UTC (`mariadb_cut`).
+Text is brought to UTF-8 and compared by its code points. No text depends on the session: conditions on keys are read in the
+connector's, whose time zone and mode are others.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ def _trim_zeros(column: str, digits: int) -> str:
     return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))" if digits else text
 
 
+def _in_utc(column: str) -> str:
+    """A TIMESTAMP whatever the session's time zone; of a conversion between zones an hour would be two when clocks go back."""
+    return f"(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({column}) SECOND)"
+
+
 def _double_bits(column: str) -> str:
     """A dynamic column ends with its double's eight bytes, least significant first: MariaDB has no other door to them.
 
@@ -52,6 +58,8 @@ def _shape(column: Expression) -> Expression:
 # `+ 0` is the number without the zeros of ZEROFILL.
 _WHOLE = Form(lambda c: f"CAST({c} + 0 AS CHAR)", plain)
 _TEXT = Form(lambda c: _prefix_length(utf8(c)), prefix_length, with_length=True)
+# A CHAR ends with no blank, but in a session with PAD_CHAR_TO_FULL_LENGTH.
+_CHAR = Form(lambda c: _prefix_length(f"TRIM(TRAILING ' ' FROM {utf8(c)})"), prefix_length, with_length=True)
 _BYTES = Form(lambda c: f"MD5({c})", sf.md5)
 _SHAPE = Form(lambda c: f"CONCAT(ST_SRID({c}), ':', MD5(ST_AsBinary({c})))", _shape)
 _DOUBLE = Form(_double_bits, _lake_bits, in_key=one_zero(_double_bits, _lake_bits, "0" * 16))
@@ -61,7 +69,8 @@ _FORMS: dict[str, Form | Incomparable] = {
     "year": _WHOLE,
     **dict.fromkeys(("double", "double unsigned"), _DOUBLE),
     **dict.fromkeys(("float", "float unsigned"), Incomparable("a snapshot reads six digits of it")),
-    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid"), _TEXT),
+    "char": _CHAR,
+    **dict.fromkeys(("varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid"), _TEXT),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
     "date": Form(lambda c: f"CAST({c} AS CHAR)", plain),
     "time": Form(lambda c: f"CAST(CAST({c} AS TIME(6)) AS CHAR)", plain),
@@ -93,8 +102,10 @@ def _form_by_digits(source: SourceType) -> Form | None:
     if source.name in ("decimal", "decimal unsigned"):
         digits = ",".join(map(str, source.args or (10, 0)))
         return Form(lambda c: f"CAST(CAST({c} AS DECIMAL({digits})) AS CHAR)", plain)
-    if source.name in ("datetime", "timestamp"):
+    if source.name == "datetime":
         return Form(lambda c: _trim_zeros(c, first), plain)
+    if source.name == "timestamp":
+        return Form(lambda c: _trim_zeros(_in_utc(c), first), plain)
     if source.name == "bit" and (first or 1) == 1:
         return Form(lambda c: f"IF({c} IS NULL, NULL, IF({c} + 0, 'true', 'false'))", plain)
     if source.name == "bit":
