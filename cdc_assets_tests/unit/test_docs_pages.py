@@ -18,6 +18,8 @@ TESTS = ROOT / "cdc_assets_tests"
 DOCS = ROOT / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")), DOCS / "adr" / "README.md"]
+# In a wheel; what a reader is about to write.
+ELSEWHERE = {"cdc_assets/spark/__main__.py", "cdc_assets/defs/checks/described.py"}
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
@@ -67,6 +69,15 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     assert [file for file, found in files.items() if not found] == []
     assert [test for file, test in named if test and f"def {test}(" not in files[file][0].read_text()] == []
     assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+    paths = re.findall(r"`((?:cdc_assets|cdc_assets_tests|spark|benchmarks|docs|\.ci)/[\w./-]+)`", text)
+    assert sorted({path for path in paths if not (ROOT / path).exists() and "/test_" not in path} - ELSEWHERE) == []
+    modules = re.findall(r"python -m ((?:cdc_assets|spark|benchmarks)(?:\.\w+)*)", text)
+    assert sorted({name for name in modules if not is_module(name)}) == []
+
+
+def is_module(name: str) -> bool:
+    place = ROOT / name.replace(".", "/")
+    return place.with_suffix(".py").exists() or (place / "__main__.py").exists()
 
 
 def prose(text: str) -> Iterator[str]:
