@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
@@ -132,7 +133,7 @@ class LiveSource:
         source = self.source(tables)
         with self.settings():
             config = {**capture_config(source), **{k.replace("__", "."): v for k, v in overrides.items()}}
-        self.connect.put_config(config["name"], config)
+        self.connect.put_config(config["name"], settle(config, self.connect.config(config["name"])))
         self.connect.wait_running(config["name"])
 
     def delivered(self, *, seconds: float = 240) -> dict[str, dict[int, list[Record]]]:

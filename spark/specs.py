@@ -30,6 +30,9 @@ OWN_COLUMNS = (*META, DELETED, *VALID)
 ANCHOR_HEADER = "cdc_assets.anchor"
 """A record's header: the commit (LSN) behind which a row read by a temporary connector stands."""
 
+UNCHANGED_HEADER = "cdc_assets.unchanged"
+"""A record's header: its connector's `unavailable.value.placeholder`, where that is the connector's own."""
+
 DEBEZIUM_UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's own `unavailable.value.placeholder`: of somebody else's connector, unless he has changed it."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from cdc_assets.connectors.beginning import begin
 from cdc_assets.connectors.difference import Difference, difference, difference_of
 from cdc_assets.connectors.owner import COMMIT, refuse_write
+from cdc_assets.connectors.unchanged_value import has_another_text, settle
 from cdc_assets.errors import ConnectError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient, ConnectorStatus
@@ -93,17 +94,32 @@ def apply_connector(
     name = config["name"]
     found = difference(connect, config)
     refuse(found)
+    running = connect.config(name) or {}
+    config = settle(config, running)
     if not found.exists:
         resumed = begin(connect, config, resume_offsets=resume_offsets)
         return Applied(name, True, (), connect.wait_running(name, hopeless=hopeless), len(resumed))
     held = _held(connect, name)
-    if found.changes:
+    if found.changes and has_another_text(config, running):
+        _reconfigure_stopped(connect, config, held)
+    elif found.changes:
         connect.put_config(name, config)
     if held:
         done = "the declared config is applied, but it" if found.changes else "it"
         raise ConnectError(f"connector {name} at {connect.url}: {done} is {held}; when that is over: cdc resume {name}")
     status = connect.wait_running(name, hopeless=hopeless)
     return Applied(name, False, tuple(change.key for change in found.changes), status)
+
+
+def _reconfigure_stopped(connect: ConnectClient, config: Mapping[str, str], held: str) -> None:
+    """Give it the config while it has no task, and its state back."""
+    name = config["name"]
+    connect.stop(name)
+    connect.put_config(name, config)
+    if held == "PAUSED":
+        connect.pause(name)
+    elif not held:
+        connect.resume(name)
 
 
 def refuse(found: Difference) -> None:

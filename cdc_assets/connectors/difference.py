@@ -9,6 +9,7 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.connectors.deployed import find_differing_keys
+from cdc_assets.connectors.unchanged_value import settle, with_public_text
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import shown
@@ -76,7 +77,7 @@ class Difference:
 
 def difference_to_git(connect: ConnectClient, config: Mapping[str, str], *, shared: bool = False) -> Difference:
     """Compare with what an operator has deployed; Connect validates nothing, since nothing of ours is to be applied."""
-    current = connect.config(config["name"])
+    current, config = connect.config(config["name"]), with_public_text(config)
     before = current or {}
     taken_by = "" if current is None else _other_class(before, config)
     keys = [] if taken_by else find_differing_keys(config, before, shared=shared)
@@ -99,6 +100,7 @@ def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
     # One that was created and not begun is still to be created.
     current = None if is_beginning(found) else found
     before = current or {}
+    declared, config = config, settle(config, before)
     keys = sorted(key for key in {*config, *before} if config.get(key) != before.get(key))
     taken_by = "" if current is None else _other_class(before, config)
     if not keys or taken_by:
@@ -106,7 +108,7 @@ def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
     findings = connect.validate(config)
     # Connect's plugin answers only for a class that it has; validate has said so otherwise.
     secret = connect.password_keys(config["connector.class"])
-    changes = tuple(KeyChange(k, _shown(k, before, secret), _shown(k, config, secret)) for k in keys)
+    changes = tuple(KeyChange(k, _shown(k, before, secret), _shown(k, declared, secret)) for k in keys)
     return Difference(name, connect.url, current is not None, changes, findings)
 
 

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 from cdc_assets import names, settings
 from cdc_assets.connectors.records import exact_pattern, heartbeat_ms, password_placeholder, record_settings
+from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from spark.specs import ANCHOR_HEADER
 
 _ON_CONNECT = "database.initial.statements"
-# Unguessable, so that a real value can never be taken for "unchanged TOAST" (Debezium's own default is public).
-UNAVAILABLE_VALUE = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
@@ -67,7 +66,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "hstore.handling.mode": values.hstore,
         # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
         "include.unknown.datatypes": "true" if values.unknown == "include" else "false",
-        "unavailable.value.placeholder": UNAVAILABLE_VALUE,
+        **DECLARED,
         **_own_rows(source),
         **record_settings(source),
     }
@@ -99,7 +98,8 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
 
     Each of its rows says in a header behind which commit it stands (spark.bronze.drafts).
     """
-    config = capture_config(source.model_copy(update={"tables": tuple(tables)}))
+    # It reads whole rows alone.
+    config = with_public_text(capture_config(source.model_copy(update={"tables": tuple(tables)})))
     kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat.", _ON_CONNECT))}
     return {
         **kept,
@@ -115,4 +115,5 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
         "transforms.anchor.type": "org.apache.kafka.connect.transforms.InsertHeader",
         "transforms.anchor.header": ANCHOR_HEADER,
         "transforms.anchor.value.literal": str(anchor),
+        "header.converter": HEADER_CONVERTER,
     }

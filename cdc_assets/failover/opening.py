@@ -23,6 +23,7 @@ from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.owner import refuse_write
+from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import DatabaseError, IncarnationError
 from cdc_assets.identity.facts import IncarnationDatabase
 from cdc_assets.identity.look import ends_in_core, remember
@@ -121,6 +122,7 @@ def _drop_slot(database: PostgresCapture, slot: str) -> None:
 def _read(platform: Platform, source: Source, opening: Opening) -> None:
     connect, config = platform.core_connect(), capture_config(source)
     found = connect.config(config["name"])
+    config = settle(config, found)
     if found is None or is_beginning(found):
         begin_anew(connect, config)  # whoever has deleted it has left the offsets of the old log
     else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from cdc_assets import settings
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.errors import MissingAddressError, RenderError
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.render.application import applications
@@ -45,7 +47,7 @@ def connectors_to_render(
     """The connectors as `cdc apply` has them, with the deployment's addresses and nothing of this machine's."""
     try:
         with settings.only(deployment.variables(secrets_folder=secrets_folder)):
-            return declared_connectors(sources)
+            return [replace(each, config=with_public_text(each.config)) for each in declared_connectors(sources)]
     except MissingAddressError as error:
         raise RenderError(
             f"the registry refers to {error.name}, which the deployment does not give: add it under `environment`"

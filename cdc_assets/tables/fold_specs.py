@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc_assets import names
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.connectors.unchanged_value import PUBLIC
 from cdc_assets.errors import HistoryWithoutKeyError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -37,7 +37,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         drops=found.drops,
         ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
         columns_to_update=table.columns_to_update or "",
-        unavailable=UNAVAILABLE_VALUE if source.is_captured else DEBEZIUM_UNAVAILABLE,
+        unavailable=PUBLIC if source.is_captured else DEBEZIUM_UNAVAILABLE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
         **record_form(source, table),

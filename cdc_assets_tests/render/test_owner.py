@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cdc_assets.connectors.declared import DeclaredConnector, declared_connector
 from cdc_assets.connectors.deployed import find_differing_keys
 from cdc_assets.connectors.inventory import declared_names
 from cdc_assets.connectors.owner import refuse_write_of
+from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.errors import OwnerError
 from cdc_assets.registry.errors import RegistryError
@@ -59,8 +61,9 @@ def deployed(sources: list[BaseSource], resource: str, authentication: str) -> d
 
 
 def declared(sources: list[BaseSource]) -> list[DeclaredConnector]:
+    """As `difference_to_git` compares them."""
     with settings.only(HERE):
-        return declared_connectors(sources)
+        return [replace(each, config=with_public_text(each.config)) for each in declared_connectors(sources)]
 
 
 @pytest.mark.parametrize("resource", ["mirrormaker2", "connector"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.spark.capture import Record
 from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 

@@ -69,7 +69,8 @@ class Copier:
             done = self.at.setdefault(topic, {})
             ranges = {p: (done.get(p, 0), end) for p, end in state.ends.items()}
             for record in cluster.records(topic, ranges):
-                producer.produce(f"core.{topic}", record.value, record.key, record.partition)
+                headers = list(record.headers)
+                producer.produce(f"core.{topic}", record.value, record.key, record.partition, headers=headers)
                 producer.poll(0)
             done.update(state.ends)
         producer.flush()

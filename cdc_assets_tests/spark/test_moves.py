@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
+from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven

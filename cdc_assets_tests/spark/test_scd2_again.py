@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE as GAP
+from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
 from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows
 from cdc_assets_tests.spark.proven import proven

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.test_types import event
 from spark.silver.unavailable import forms, null_may_mean_unchanged
-from spark.specs import Column
+from spark.specs import UNCHANGED_HEADER, Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,3 +55,27 @@ def test_a_real_value_that_looks_like_debeziums_default(session: SparkSession, t
     lake.append(lake.all_of("t"))
     lake.fold(lake.spec("t"))
     assert values(lake.spec("t").path) == [{"id": 1, "v": "__debezium_unavailable_value"}]
+
+
+def test_the_text_that_the_header_tells_counts_and_no_other(session: SparkSession, tmp_path: Path) -> None:
+    lake, own = Lake(session, tmp_path), "cdc_unchanged_0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+    columns = [Column("id", "integer", False), Column("v", "text"), Column("b", "bytea"), Column("a", "text[]")]
+    columns += [Column("u", "uuid[]"), Column("i", "integer[]"), Column("h", "hstore")]
+    text, binary, listed, _, numbers, named, pair = forms(own)
+    gone = dict(zip("vbauih", (text, binary, *map(json.loads, (listed, named, numbers)), pair), strict=True))
+    was = {"v": "x", "b": "eA==", "a": ["x"], "u": ["0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"], "i": [1], "h": '{"a":"1"}'}
+    told = {UNCHANGED_HEADER: own}
+    lake.put("t", event(0, {"id": 1, **was}), event(1, {"id": 2, **was}), event(2, {"id": 3, **was}))
+    lake.put(
+        "t",
+        replace(event(3, {"id": 1, **gone}, op="u"), headers=told),
+        # Of before, when no header was sent; and the same text where another one counts.
+        event(4, {"id": 2, **was, "v": UNAVAILABLE_VALUE}, op="u"),
+        replace(event(5, {"id": 3, **was, "v": UNAVAILABLE_VALUE}, op="u"), headers=told),
+        event(6, {"id": 4, **was, "v": UNAVAILABLE_VALUE}, op="r"),
+    )
+    lake.append(lake.all_of("t"))
+    lake.fold(lake.spec("t", columns))
+    found = {row["id"]: row for row in values(lake.spec("t", columns).path)}
+    assert {key: row["v"] for key, row in found.items()} == {1: "x", 2: "x", 3: UNAVAILABLE_VALUE, 4: UNAVAILABLE_VALUE}
+    assert [{name: row[name] for name in "bauih"} for row in found.values()] == 4 * [{n: found[4][n] for n in "bauih"}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -15,6 +16,7 @@ from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.difference import difference
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.connectors.unchanged_value import DRAWN, PUBLIC, settle, with_public_text
 from cdc_assets.errors import ConnectError, ConnectorFailedError, OffsetsRemainError
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.connect import ConnectClient
@@ -83,7 +85,17 @@ def test_no_name_has_what_debezium_splits_or_trims_its_lists_at(source: Source) 
 def test_silver_looks_for_the_placeholder_that_the_connector_sends(source: Source) -> None:
     found = CatalogueTable(source.tables[0].id, (CatalogueColumn("id", "integer", nullable=False),), ("id",))
     spec = silver_spec("/lake", source, source.tables[0], found)
-    assert spec.unavailable == capture_config(source)["unavailable.value.placeholder"]
+    assert spec.unavailable == with_public_text(capture_config(source))["unavailable.value.placeholder"]
+    drawn = settle(capture_config(source), None)
+    text = drawn["unavailable.value.placeholder"]
+    assert re.fullmatch("cdc_unchanged_[0-9a-f]{32}", text)
+    assert drawn["transforms.unchanged.value.literal"] == text
+    assert settle(capture_config(source), drawn) == drawn
+    assert settle(capture_config(source), with_public_text(capture_config(source)))["unavailable.value.placeholder"] not in (
+        text,
+        spec.unavailable,
+    )
+    assert not [key for key in with_public_text(capture_config(source)) if key.startswith("transforms")]
 
 
 def test_no_secret_is_in_a_rendered_config(source: Source) -> None:
@@ -129,6 +141,7 @@ class FakeConnect:
         self.puts = self.posts = self.restarts = 0
         self.offsets: list[dict[str, object]] = []
         self.state = "RUNNING"
+        self.put_while: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -142,6 +155,7 @@ class FakeConnect:
             return httpx.Response(200, json=[{"name": "pin", "type": "PASSWORD"}])
         if path.endswith("/c/config") and request.method == "PUT":
             self.puts += 1
+            self.put_while.append(self.state)
             self.config = json.loads(request.content)
             return httpx.Response(201, json={})
         if path.endswith("/c/config"):
@@ -150,6 +164,9 @@ class FakeConnect:
                 if self.config is None
                 else httpx.Response(200, json=self.config)
             )
+        if path.endswith(("/stop", "/pause", "/resume")):
+            self.state = {"stop": "STOPPED", "pause": "PAUSED", "resume": "RUNNING"}[path.rsplit("/", 1)[1]]
+            return httpx.Response(202)
         if path == "/connectors":
             self.posts += 1
             sent = json.loads(request.content)
@@ -188,6 +205,21 @@ def test_applying_twice_changes_nothing() -> None:
     changed = apply_connector(connect.client(), {**CONFIG, "x": "2"})
     assert (changed.summary, changed.changed_keys) == ("changed", ("x",))
     assert (connect.posts, connect.puts) == (2, 1)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
+def test_a_connector_gets_another_text_for_unchanged_values_while_it_has_no_task(state: str) -> None:
+    """Connect takes the header that tells the text from the connector's config, and the text from the task's."""
+    connect, texts = FakeConnect(), {"unavailable.value.placeholder": DRAWN}
+    apply_connector(connect.client(), {**CONFIG, "unavailable.value.placeholder": PUBLIC})
+    connect.state = state
+    with nullcontext() if state == "RUNNING" else pytest.raises(ConnectError, match=f"it is {state}"):
+        apply_connector(connect.client(), {**CONFIG, **texts})
+    assert (connect.put_while, connect.state) == (["STOPPED"], state)
+    connect.state = "RUNNING"
+    assert apply_connector(connect.client(), {**CONFIG, **texts}).summary == "unchanged"
+    apply_connector(connect.client(), {**CONFIG, **texts, "x": "2"})
+    assert connect.put_while == ["STOPPED", "RUNNING"]
 
 
 def test_a_difference_shows_no_secret_and_changes_nothing() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 
 Row = dict[str, Any]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.envelopes.envelope import Envelope
 from spark.envelopes.registry import envelope
+from spark.envelopes.unchanged import told_forms
 from spark.envelopes.written_times import in_numbers
 from spark.positions.registry import connector
 from spark.specs import Column, SilverSpec
@@ -41,7 +42,8 @@ def fields_of(spec: SilverSpec) -> SilverSpec:
 
 
 def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
-    """What CARRIED names, `unreadable` (the reason, or null), `has_before`, `present` (see Envelope.images), leaves."""
+    """What CARRIED names, `unreadable` (the reason, or null), `has_before`, `present` (see Envelope.images), leaves, and
+    `unchanged`: the leaves that say "as it was" in this event, null where its header does not tell."""
     form, read = envelope(spec.envelope).prepare(events, spec.schema_registry, spec.schema_ids), fields_of(spec)
     wanted = events.select(*CARRIED, "key", "value", "headers")
     late = [c for c in spec.columns if missing_leaf(c) is not None]
@@ -56,6 +58,7 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
         *CARRIED,
         _unreadable(spec, form).alias("unreadable"),
         sf.col("row_before").isNotNull().alias("has_before"),
+        told_forms().alias("unchanged"),
         _present(spec, read).alias("present"),
         *[_fitting(column, spec, form).alias(leaf(i)) for i, column in enumerate(spec.columns)],
     )

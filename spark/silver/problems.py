@@ -40,7 +40,10 @@ def gap(column: Column, index: int, spec: SilverSpec) -> Expression:
     kind = lake_type(column).name
     # Only a value that can be stored out of line can be left where it is.
     if kind in ("string", "binary") or kind.startswith("array"):
-        left_out = left_out | sf.coalesce(sf.col(leaf(index)).isin(*forms(spec.unavailable)), sf.lit(False))
+        text = sf.col(leaf(index))
+        # A snapshot's row is whole: what looks like the placeholder there is a value.
+        known = text.isin(*forms(spec.unavailable)) & (sf.col("op") != "r")
+        left_out = left_out | sf.coalesce(sf.array_contains("unchanged", text), known, sf.lit(False))
     if column.name in spec.ignore_null_updates:
         left_out = left_out | (sf.col(leaf(index)).isNull() & (sf.col("op") != "d"))
     if spec.columns_to_update and column.name != spec.columns_to_update:

@@ -11,6 +11,7 @@ import time
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
@@ -50,7 +51,9 @@ def without_signals(work: Work) -> Facts:
 def reconfigure(work: Work, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
     connect, config = work.platform.core_connect(), capture_config(source)
-    if connect.config(config["name"]) is None:
+    running = connect.config(config["name"])
+    config = settle(config, running)
+    if running is None:
         raise OnboardingError(
             f"connector {config['name']} does not exist any more: cdc apply {source.name} makes it again, and says how it goes "
             f"on; then cdc onboard {source.name} --resume, or --rollback"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets.connectors.postgresql import UNAVAILABLE_VALUE
+from cdc_assets.connectors.unchanged_value import says_unchanged
 
 
 @dataclass
@@ -90,7 +90,7 @@ class StaleRows:
 
 def _digest_if_whole(after: Mapping[str, Any] | None) -> Mapping[str, Any] | bytes | None:
     """A digest, where every column is there."""
-    return after if after is None or UNAVAILABLE_VALUE in map(str, after.values()) else _digest(after)
+    return after if after is None or any(map(says_unchanged, after.values())) else _digest(after)
 
 
 def _same(said: Mapping[str, Any] | bytes | None, row: Mapping[str, Any] | None) -> bool:
@@ -98,7 +98,7 @@ def _same(said: Mapping[str, Any] | bytes | None, row: Mapping[str, Any] | None)
         return row is not None and said == _digest(row)
     if said is None or row is None:
         return said is row
-    return all(row.get(name) == value for name, value in said.items() if str(value) != UNAVAILABLE_VALUE)
+    return all(row.get(name) == value for name, value in said.items() if not says_unchanged(value))
 
 
 def _digest(row: Mapping[str, Any]) -> bytes:
