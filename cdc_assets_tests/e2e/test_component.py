@@ -116,4 +116,5 @@ def test_its_own_sensor_carries_a_source_to_silver(lakehouse: Lakehouse, depot: 
         checked = [("bronze/depot/depot_parcels", "record_parity"), (silver, "reconciled")]
         dagster.execute_checks(checked, _AT_ONCE)
         checked.append(("connector/depot", "connector_running"))
-        assert {each: dagster.checks(each[0])[each[1]] for each in checked} == dict.fromkeys(checked, "SUCCEEDED")
+        # A schedule of its own may have begun another round by then.
+        assert dagster.statuses_at_end(checked) == dict.fromkeys(checked, "SUCCEEDED")

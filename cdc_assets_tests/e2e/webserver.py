@@ -62,6 +62,15 @@ class Graphql:
         found = self.ask(_CHECKS, key={"path": asset.split("/")})["assetNodeOrError"]["assetChecksOrError"]["checks"]
         return {each["name"]: (each["executionForLatestMaterialization"] or {}).get("status", "") for each in found}
 
+    def statuses_at_end(self, checked: list[tuple[str, str]], *, seconds: float = 240.0) -> dict[tuple[str, str], str]:
+        """The statuses of these checks of these assets, once none of them is under way."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = {(asset, name): self.checks(asset)[name] for asset, name in checked}
+            if "IN_PROGRESS" not in found.values() or time.monotonic() > deadline:
+                return found
+            time.sleep(0.5)
+
     def execute_checks(self, chosen: list[tuple[str, str]], config: Mapping[str, Any] | None = None) -> None:
         """As the button does: these checks of these assets, and wait for their end."""
         checks = [{"assetKey": {"path": asset.split("/")}, "name": name} for asset, name in chosen]
