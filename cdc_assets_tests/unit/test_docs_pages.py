@@ -46,6 +46,17 @@ def test_every_page_is_in_the_menu_of_the_site() -> None:
     assert {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - listed == set(), "add it to nav in .ci/mkdocs.yml"
 
 
+def test_pages_that_the_code_names_are_there() -> None:
+    named = {
+        (page, str(file.relative_to(ROOT)))
+        for folder in ("cdc_assets", "spark", "cdc_assets_tests", "benchmarks")
+        for file in (ROOT / folder).rglob("*.py")
+        for page in re.findall(r"(?<![\w/.])docs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert sorted((page, file) for page, file in named if not (ROOT / page).exists()) == []
+
+
 def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
