@@ -13,7 +13,7 @@ from cdc_assets.apply.whole_source import refuse_source
 from cdc_assets.connectors.apply import Applied, bring_connector
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
-from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, ConnectorFailedError
 from cdc_assets.quantity import quantity
@@ -74,7 +74,7 @@ def bring_sources(platform: Platform, sources: Iterable[BaseSource], *, resume_o
 
 
 def _refusals(source: BaseSource, reason: str) -> Iterator[Brought]:
-    first, *others = declared_names([source])
+    first, *others = connector_owners([source])
     yield Brought(first, error=reason)
     for name in others:
         yield Brought(name, error=f"connector {name}: left as it is, since source {source.name} is refused")

@@ -30,9 +30,9 @@ def complete_source(incomplete: str) -> list[str]:
 
 def complete_connector(incomplete: str) -> list[str]:
     """For the shell: names of declared connectors that begin like this; asks no service."""
-    from cdc_assets.connectors.inventory import declared_names
+    from cdc_assets.connectors.inventory import connector_owners
 
-    found = declared_names(load_sources(settings.sources_folder()))
+    found = connector_owners(load_sources(settings.sources_folder()))
     return [name for name in found if name.startswith(incomplete)]
 
 

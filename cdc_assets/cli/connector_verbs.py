@@ -46,13 +46,13 @@ def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = Form
 
 def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = Format.text) -> None:
     """Let paused or stopped connectors run, and wait until every task does; from the offsets that Connect has of them."""
-    from cdc_assets.connectors.beginning import begin, is_beginning, unmarked
+    from cdc_assets.connectors.beginning import begin, is_beginning, without_mark
 
     def act(connect: ConnectClient, name: str) -> None:
         _refuse_other(name)
         config = connect.config(name) or {}
         if is_beginning(config):
-            begin(connect, unmarked(config), resume_offsets=True)
+            begin(connect, without_mark(config), resume_offsets=True)
         else:
             connect.resume(name)
         connect.wait_running(name)

@@ -60,7 +60,7 @@ def describe(
     if what not in ("connector", "connectors"):
         raise typer.BadParameter(f"{what}: only connectors can be described; cdc describe connector {name}")
     from cdc_assets.connectors.inventory import locate
-    from cdc_assets.resources.connect.masking import shown_config
+    from cdc_assets.resources.connect.masking import mask_config
     from cdc_assets.resources.platform import Platform
 
     connect = locate(Platform(), name)
@@ -71,7 +71,7 @@ def describe(
         "state": status.state if status else "UNASSIGNED",
         "tasks": [vars(task) for task in (status.details if status else ())],
         "trace": list(status.trace) if status else [],
-        "config": shown_config(config, connect.password_keys(config.get("connector.class", "none"))),
+        "config": mask_config(config, connect.password_keys(config.get("connector.class", "none"))),
         "offsets": connect.offsets(name),
         "topics": connect.topics(name),
     }

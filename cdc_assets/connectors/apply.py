@@ -99,7 +99,7 @@ def apply_connector(
     if not found.exists:
         resumed = begin(connect, config, resume_offsets=resume_offsets)
         return Applied(name, True, (), connect.wait_running(name, hopeless=hopeless), len(resumed))
-    held = _held(connect, name)
+    held = _halt_state(connect, name)
     if found.changes and has_another_text(config, running):
         _reconfigure_stopped(connect, config, held)
     elif found.changes:
@@ -134,6 +134,6 @@ def refuse(found: Difference) -> None:
         raise ConnectError(f"connector {found.name} at {found.url} is not valid, nothing was applied: {found.refusal}")
 
 
-def _held(connect: ConnectClient, name: str) -> str:
+def _halt_state(connect: ConnectClient, name: str) -> str:
     status = connect.status(name)
     return status.state if status is not None and status.state in HELD else ""

@@ -37,7 +37,7 @@ def is_beginning(config: Mapping[str, str] | None) -> bool:
     return config is not None and MARK in config
 
 
-def unmarked(config: Mapping[str, str]) -> dict[str, str]:
+def without_mark(config: Mapping[str, str]) -> dict[str, str]:
     """As it was declared."""
     return {key: value for key, value in config.items() if key != MARK}
 
@@ -50,7 +50,7 @@ def begin(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: 
             connector is left STOPPED and marked.
         ConnectError: as Connect says.
     """
-    offsets = _stopped(connect, config)
+    offsets = _await_stopped_offsets(connect, config)
     if offsets and not resume_offsets:
         raise OffsetsRemainError(_question(connect, config["name"], offsets))
     _run(connect, config)
@@ -63,12 +63,12 @@ def begin_anew(connect: ConnectClient, config: Mapping[str, str]) -> None:
     Raises:
         ConnectError: as Connect says.
     """
-    if _stopped(connect, config):
+    if _await_stopped_offsets(connect, config):
         connect.reset_offsets(config["name"])
     _run(connect, config)
 
 
-def _stopped(connect: ConnectClient, config: Mapping[str, str]) -> list[dict[str, Any]]:
+def _await_stopped_offsets(connect: ConnectClient, config: Mapping[str, str]) -> list[dict[str, Any]]:
     name = config["name"]
     if connect.config(name) is None:
         connect.create(name, {**config, MARK: "true"}, initial_state="STOPPED")

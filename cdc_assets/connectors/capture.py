@@ -48,7 +48,7 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
     return config
 
 
-def listed(source: BaseSource, running: Mapping[str, str]) -> list[str]:
+def tables_in_list(source: BaseSource, running: Mapping[str, str]) -> list[str]:
     """The declared tables that a running connector's list has, however it is written."""
     patterns = _patterns(running.get("table.include.list", running.get("collection.include.list", "")))
     return [table.name for table in source.tables if any(pattern.fullmatch(".".join(table.id)) for pattern in patterns)]
@@ -67,5 +67,5 @@ def not_listed(source: BaseSource, running: Mapping[str, str] | None) -> str:
     """The declared tables that a running connector's list does not have, as `cdc onboard` takes them; empty without one."""
     if running is None:
         return ""
-    there = listed(source, running)
+    there = tables_in_list(source, running)
     return " ".join(table.name for table in source.tables if table.name not in there)

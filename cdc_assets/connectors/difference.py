@@ -12,7 +12,7 @@ from cdc_assets.connectors.deployed import find_differing_keys
 from cdc_assets.connectors.unchanged_value import settle, with_public_text
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.connect.masking import shown
+from cdc_assets.resources.connect.masking import mask_value
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def difference_to_git(connect: ConnectClient, config: Mapping[str, str], *, shar
     taken_by = "" if current is None else _other_class(before, config)
     keys = [] if taken_by else find_differing_keys(config, before, shared=shared)
     secret = connect.password_keys(config["connector.class"]) if keys else frozenset()
-    changes = tuple(KeyChange(key, _shown(key, before, secret), _shown(key, config, secret)) for key in keys)
+    changes = tuple(KeyChange(key, _mask(key, before, secret), _mask(key, config, secret)) for key in keys)
     return Difference(config["name"], connect.url, current is not None, changes, {}, taken_by)
 
 
@@ -108,12 +108,12 @@ def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
     findings = connect.validate(config)
     # Connect's plugin answers only for a class that it has; validate has said so otherwise.
     secret = connect.password_keys(config["connector.class"])
-    changes = tuple(KeyChange(k, _shown(k, before, secret), _shown(k, declared, secret)) for k in keys)
+    changes = tuple(KeyChange(k, _mask(k, before, secret), _mask(k, declared, secret)) for k in keys)
     return Difference(name, connect.url, current is not None, changes, findings)
 
 
-def _shown(key: str, config: Mapping[str, str], secret: frozenset[str]) -> str | None:
-    return shown(key, config[key], secret) if key in config else None
+def _mask(key: str, config: Mapping[str, str], secret: frozenset[str]) -> str | None:
+    return mask_value(key, config[key], secret) if key in config else None
 
 
 def _other_class(current: Mapping[str, str], config: Mapping[str, str]) -> str:

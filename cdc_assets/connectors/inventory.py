@@ -34,7 +34,7 @@ def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[di
     Raises:
         ConnectError: no cluster answers.
     """
-    declared, captures = declared_names(sources), {names.connector_name(source) for source in sources}
+    declared, captures = connector_owners(sources), {names.connector_name(source) for source in sources}
     rows, away, asked = [], dict[str, ConnectError](), dict(clusters(platform))
     for cluster, connect in asked.items():
         try:
@@ -51,7 +51,7 @@ def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[di
     return sorted(rows, key=lambda row: (severity(row["state"]), row["cluster"], row["name"]))
 
 
-def declared_names(sources: Iterable[BaseSource]) -> dict[str, str]:
+def connector_owners(sources: Iterable[BaseSource]) -> dict[str, str]:
     """Each declared connector's name and its source's; sources', where they share a mirror."""
     found: dict[str, str] = {}
     for source in sources:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.errors import OwnerError
 from cdc_assets.names import temporary
 from cdc_assets.registry.models import BaseSource
@@ -39,6 +39,6 @@ def refuse_write_of(sources: Iterable[BaseSource], connector: str, what: str, in
         OwnerError: git owns the source that declares it.
     """
     for source in sources:
-        known = declared_names([source])
+        known = connector_owners([source])
         if connector in known or connector in map(temporary, known):
             refuse_write(source, what, instead)

@@ -19,7 +19,7 @@ def own_rows_condition(table: TableId) -> str:
     return f"""tableoid = '"{table.schema}"."{table.table}"'::regclass"""
 
 
-def unsignalled(table: TableId) -> bool:
+def is_unsignallable(table: TableId) -> bool:
     """Whether no signal can name the table.
 
     Debezium parses a name that is matched once more, without quotes (AbstractIncrementalSnapshotContext, 3.7.0): with a blank or

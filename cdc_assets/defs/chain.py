@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.defs.assets.backup import build_backup_assets
 from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.connector import build_connector_asset
@@ -48,7 +48,7 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     sensors = [build_offsets_sensor(source, declared_in)]
     if isinstance(source, CapturedSource):
         checks.append(build_preflight_check(source))
-    if declared_names([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
+    if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):
         checks.append(build_flow_check(source))

@@ -18,7 +18,7 @@ from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mongodb import MongoDb
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.rows.mongodb import opened
+from cdc_assets.resources.rows.mongodb import open_client
 from cdc_assets.resources.rows.open import open_connection
 from cdc_assets.resources.rows.sql import Connection
 
@@ -66,7 +66,7 @@ def _of_sql(source: UnaskedSource, server: Connection, tables: list[TableId], us
     for name, query in rules.queries.items():
         if not rules.asked(name, answers):
             continue
-        placed = query.format(schemas=", ".join(server.statements.bound(i + 1) for i in range(len(schemas))))
+        placed = query.format(schemas=", ".join(server.statements.placeholder(i + 1) for i in range(len(schemas))))
         try:
             with server.cursor() as cursor:
                 cursor.execute(placed, *([schemas] if placed != query else ()))
@@ -79,7 +79,7 @@ def _of_sql(source: UnaskedSource, server: Connection, tables: list[TableId], us
 
 def _of_mongodb(database: MongoDb, tables: list[TableId], user: str) -> Iterator[Finding]:
     def ask(where: str, command: dict[str, Any]) -> Any:
-        with opened(database) as client:
+        with open_client(database) as client:
             return client[where].command(command)
 
     answers = Answers(hello=ask(*mongodb.COMMANDS["hello"]), collections={})

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Sequence
 
 from cdc_assets import names
-from cdc_assets.connectors.signals import collection, own_rows_condition, unsignalled
+from cdc_assets.connectors.signals import collection, is_unsignallable, own_rows_condition
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import key_signals
@@ -80,7 +80,7 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
             f"{source.name}/{spec.table}: {quantity(len(differences), 'key')} not in bronze as in the topic, and "
             "nobody can be asked to send them again; if the topic still holds their records, build the table anew from it"
         )
-    if unsignalled(table.id):
+    if is_unsignallable(table.id):
         raise DatabaseError(
             f"{source.name}/{spec.table}: no signal can name a table with a blank, quote or dot in its name; "
             f"cdc onboard {source.name} '{table.name}' --again --route temporary reads it again"

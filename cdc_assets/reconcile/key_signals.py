@@ -20,7 +20,7 @@ from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import RowReader, Values
-from cdc_assets.resources.rows.texts import parsed
+from cdc_assets.resources.rows.texts import parse_key
 from spark.specs import Column, SilverSpec
 
 DATA = 2048
@@ -43,7 +43,7 @@ def ask(source: UnaskedSource, table: Table, spec: SilverSpec, keys: Sequence[st
     reader = open_reader(source.database)
     by_name = {c.name: c for c in spec.columns}
     columns = [by_name[name] for name in spec.keys]
-    rows = [parsed(key, [c.source_type for c in columns]) for key in keys]
+    rows = [parse_key(key, [c.source_type for c in columns]) for key in keys]
     sent = list(signals(reader, names.collection(source, table.id), columns, rows))
     ask_id = f"heal-{uuid.uuid4().hex[:12]}"
     for number, data in enumerate(sent):

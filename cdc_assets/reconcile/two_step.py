@@ -180,7 +180,7 @@ class _Table:
         from spark.reconcile.dialect import BUCKETS
 
         theirs = self.now.digest(self.table.id, text, self.part)
-        known = self.now.known(self.table.id)
+        known = self.now.key_filter(self.table.id)
         task = self._task(text)
         if known is not None:
             return self._look_at(text, task, range(BUCKETS), known)
@@ -227,7 +227,7 @@ class _Table:
         task = self._task(text)
         held = self.platform.spark().run(lambda session, asked: job.suspects(session, asked, keys), task)
         after = self.now.texts(self.table.id, text, keys)
-        known = self.now.known(self.table.id)
+        known = self.now.key_filter(self.table.id)
         suspects.judge(before, held, after, [key for key in keys if known is not None and not known(key)])
         if suspects.pending:
             time.sleep(_PAUSE_SECONDS)

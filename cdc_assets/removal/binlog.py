@@ -8,7 +8,7 @@ from cdc_assets import names
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.removal.trace import Trace
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quoted
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
 
 # Of the signal table's database: whether it is there, whether the table is, and what else is in it, also what is no table.
 _THERE = """
@@ -43,9 +43,9 @@ class BinlogTraces:
             cursor.execute(_THERE, [table.schema, *table, *table, table.schema, table.schema])
             database, there, others = map(int, cursor.fetchone())
         ours = table == TableId(names.SIGNAL_SCHEMA, f"signal_{self._source.name}")
-        found = [Trace("tables", f"table {table}", f"DROP TABLE {quoted(*table)}", ours=ours)] if there else []
+        found = [Trace("tables", f"table {table}", f"DROP TABLE {quote(*table)}", ours=ours)] if there else []
         if ours and database and not others:
-            what, statement = f"database {table.schema}, empty now", f"DROP DATABASE {quoted(table.schema)}"
+            what, statement = f"database {table.schema}, empty now", f"DROP DATABASE {quote(table.schema)}"
             found.append(Trace("tables", what, statement, ours=False, costs=False))
         return found
 

@@ -167,9 +167,9 @@ def _tables(source: BaseSource) -> str:
 
 
 def _on_lake_connect(source: BaseSource) -> str:
-    from cdc_assets.connectors.inventory import declared_names
+    from cdc_assets.connectors.inventory import connector_owners
 
-    return ", ".join(name for name in declared_names([source]) if name != names.connector_name(source)) or "none"
+    return ", ".join(name for name in connector_owners([source]) if name != names.connector_name(source)) or "none"
 
 
 STEPS = (

@@ -47,7 +47,7 @@ def silver_committed(path: str) -> Folded | None:
 
 def _silver_committed(path: str) -> Folded | None:
     table = open_table(path)
-    return None if table is None else _folded(table)
+    return None if table is None else _last_fold(table)
 
 
 def ledger_counted(path: str) -> dict[str, Counted]:
@@ -56,7 +56,7 @@ def ledger_counted(path: str) -> dict[str, Counted]:
     return fold_ledger(_commits(table, _PAGE)[0]).tables if table is not None else {}
 
 
-def folded_positions(folded: Folded | None, topic: str) -> dict[int, int]:
+def silver_positions(folded: Folded | None, topic: str) -> dict[int, int]:
     """Per partition the offset up to which silver has folded the topic; empty when it has nothing of it."""
     state = folded.topics.get(topic) if folded else None
     return dict(state.positions) if state else {}
@@ -97,7 +97,7 @@ class SilverState:
 def silver_state(path: str) -> SilverState | None:
     """Both of the newest version, whoever wrote it: damage that others did must show. None: there is no table yet."""
     table = open_table(path)
-    return None if table is None else SilverState(_folded(table), int(table.version()), _rows(table))
+    return None if table is None else SilverState(_last_fold(table), int(table.version()), _rows(table))
 
 
 def version_that_folded(path: str, wanted: Folded) -> int | None:
@@ -137,7 +137,7 @@ def _silver_rows(path: str) -> int | None:
     return None if table is None else _rows(table)
 
 
-def _folded(table: Any) -> Folded | None:
+def _last_fold(table: Any) -> Folded | None:
     limit = _PAGE
     while True:
         commits, complete = _commits(table, limit)

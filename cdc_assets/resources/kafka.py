@@ -187,7 +187,7 @@ class KafkaCluster:
         until = time.monotonic() + deadline
         try:
             # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
-            self._known(consumer, topic)
+            self._await_metadata(consumer, topic)
             consumer.assign([TopicPartition(topic, p, start) for p, (start, _) in open_ranges.items()])
             while open_ranges:
                 if time.monotonic() > until:
@@ -268,7 +268,7 @@ class KafkaCluster:
         except KafkaException as error:
             raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
 
-    def _known(self, consumer: Any, topic: str) -> None:
+    def _await_metadata(self, consumer: Any, topic: str) -> None:
         from confluent_kafka import KafkaException
 
         until = time.monotonic() + self._timeout
@@ -279,7 +279,7 @@ class KafkaCluster:
             except KafkaException as error:
                 consumer.poll(0.1)
                 self.clients.refuse()
-                if not self.clients.waited(error.args[0]) or time.monotonic() > until:
+                if not self.clients.is_timeout(error.args[0]) or time.monotonic() > until:
                     raise self.clients.error(f"reading {topic} at {self.bootstrap}", error.args[0]) from error
 
 

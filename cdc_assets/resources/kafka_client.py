@@ -122,7 +122,7 @@ class ClientMaker:
             except KafkaException as error:
                 admin.poll(0)
                 self.refuse()
-                if not (self.waited(error.args[0]) or error.args[0].name() == "_PARTIAL") or time.monotonic() > until:
+                if not (self.is_timeout(error.args[0]) or error.args[0].name() == "_PARTIAL") or time.monotonic() > until:
                     raise
             admin.poll(_LOOK_SECONDS)
             patience = max(1.0, min(2 * patience, until - time.monotonic()))
@@ -149,16 +149,16 @@ class ClientMaker:
         return bool(self._refused)
 
     @staticmethod
-    def waited(error: Any) -> bool:
+    def is_timeout(error: Any) -> bool:
         """Whether a call ended for want of an answer."""
         return error.name() in _WAITED
 
     def error(self, place: str, error: Any) -> KafkaError:
         """A call's own reason at a place, with what its client was told: a deadline alone says nothing."""
         text = error.str()
-        if self.waited(error) and self._told:
+        if self.is_timeout(error) and self._told:
             text += f" ({self._told})"
-        if self.waited(error) and not self.login:
+        if self.is_timeout(error) and not self.login:
             text += "; is it there, or does it ask for a login (CDC_CORE_LOGIN, CDC_LAKE_LOGIN: docs/kafka-login.md)?"
         if error.name().endswith("_AUTHORIZATION_FAILED"):
             text += "; grant what docs/kafka-login.md says"

@@ -22,7 +22,7 @@ from cdc_assets.resources.kafka import KafkaCluster
 _PLACE = ("ts_sec", "file", "pos", "gtids", "server_id")
 
 
-def quoted_id(table: TableId) -> str:
+def quote_id(table: TableId) -> str:
     """As Debezium writes it: each part in double quotes."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in table)
 
@@ -32,7 +32,7 @@ def definitions(cluster: KafkaCluster, topic: str, tables: Sequence[TableId]) ->
     state = cluster.states([topic]).get(topic)
     if state is None:
         return {}
-    ids, found = {quoted_id(table): table for table in tables}, {}
+    ids, found = {quote_id(table): table for table in tables}, {}
     for read in cluster.records(topic, state.ranges):
         record = json.loads(read.value or b"{}")
         for change in record.get("tableChanges") or ():

@@ -27,7 +27,7 @@ class BinlogWitness:
 
     def now(self, tables: Sequence[Table]) -> dict[str, Any]:
         """A place of the binlog."""
-        at, seconds = self.database.clocked_place()
+        at, seconds = self.database.place_and_clock()
         return {"file": at.file, "position": at.position, "seconds": seconds}
 
     def follows(self, before: Baseline, now: Baseline) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.resources.delta_log import bronze_committed, folded_positions, silver_committed
+from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
 from spark.delta.commits import TopicState
@@ -151,7 +151,7 @@ def _layer_behind(
 def _has_folded(path: str, topic: str, target: Mapping[int, int], records: int) -> bool:
     """Whether the table has folded the topic up to the target, or all `records` that bronze holds of it."""
     folded = silver_committed(path)
-    state, up_to = (folded.topics.get(topic) if folded else None), folded_positions(folded, topic)
+    state, up_to = (folded.topics.get(topic) if folded else None), silver_positions(folded, topic)
     if not records or all(up_to.get(partition, 0) >= end for partition, end in target.items()):
         return True
     return state is not None and state.records >= records

@@ -50,7 +50,7 @@ class PostgresWitness:
     def tables_outside_log(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that are not in the publication, or by their partitions only."""
         publication = config.get("publication.name", names.publication_name(source))
-        published = self.database.published(publication)
+        published = self.database.publication_tables(publication)
         parted = self.database.tables_by_partitions(publication, [table.id for table in source.tables])
         by_partitions = {
             table.name: f"publication {publication} sends its changes under the names of its partitions, which are not captured; "
@@ -70,4 +70,4 @@ class PostgresWitness:
             return True
         if now.kept == was.kept and now.live != was.live:
             return True
-        return bool(self.database.changed_since(table.id, before["next_xid"]))
+        return bool(self.database.has_changed_since(table.id, before["next_xid"]))

@@ -55,7 +55,7 @@ def test_row_events_are_those_that_were_committed(
 ) -> None:
     monkeypatch.setattr(binlog_events, "AT_ONCE", at_once)
     server.execute("REPLACE INTO act.b VALUES (1, 1)", "REPLACE INTO act.a VALUES (3, 3)")
-    begin, _ = activity.clocked_place()
+    begin, _ = activity.place_and_clock()
     with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
         cursor.execute("REPLACE INTO act.a VALUES (1, 1), (2, 2)")
         # Both tables have a Table_map event, and only one of them is changed.
@@ -67,7 +67,7 @@ def test_row_events_are_those_that_were_committed(
         cursor.execute("UPDATE act.d SET v = v")
         connection.commit()
     server.execute("FLUSH BINARY LOGS", "REPLACE INTO act.`c (x)` VALUES (1, 1)", "FLUSH BINARY LOGS", "DELETE FROM act.`c (x)`")
-    end, _ = activity.clocked_place()
+    end, _ = activity.place_and_clock()
     server.execute("UPDATE act.b SET v = 1", "REPLACE INTO act.b VALUES (9, 9)", "DELETE FROM act.b")
     found, unread = activity.row_events([A, B, C, D], begin, end)
     assert ({table for table, n in found.items() if n}, unread) == ({A, C}, "")
@@ -78,16 +78,16 @@ def test_row_events_are_those_that_were_committed(
 
 def test_tables_that_did_not_change_are_told_without_the_binlog(server: BinlogServer, activity: Activity) -> None:
     server.execute("REPLACE INTO act.a VALUES (5, 5)")
-    _, seconds = activity.clocked_place()
+    _, seconds = activity.place_and_clock()
     assert A in activity.perhaps_changed([A, B, C, D, TableId("act", "none")], seconds - 60)
     assert A not in activity.perhaps_changed([A, B, C, D], seconds + 60)
     assert activity.perhaps_changed([], seconds) == []
 
 
 def test_a_binlog_that_is_gone_is_said(server: BinlogServer, activity: Activity) -> None:
-    begin, _ = activity.clocked_place()
+    begin, _ = activity.place_and_clock()
     server.execute("FLUSH BINARY LOGS")
-    end, _ = activity.clocked_place()
+    end, _ = activity.place_and_clock()
 
     def gone() -> bool:
         # The file stays until InnoDB needs it no more for its recovery.

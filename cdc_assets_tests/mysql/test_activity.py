@@ -45,7 +45,7 @@ def test_row_events_of_compressed_transactions(
     """More events than are asked for at once; the last transaction ends where the look does."""
     monkeypatch.setattr(binlog_events, "AT_ONCE", at_once)
     server.execute("DELETE FROM act.a", "DELETE FROM act.b", "REPLACE INTO act.c VALUES (7, 'before')")
-    begin, _ = activity.clocked_place()
+    begin, _ = activity.place_and_clock()
     with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION binlog_transaction_compression = ON")
         for table, rows in ((A, 5), (B, 3)):
@@ -55,7 +55,7 @@ def test_row_events_of_compressed_transactions(
         cursor.execute("DELETE FROM act.a WHERE id < 2")
         cursor.execute("UPDATE act.b SET v = 'short' WHERE id = 1")
         connection.commit()
-    end, _ = activity.clocked_place()
+    end, _ = activity.place_and_clock()
     kinds = [row[2] for row in server.query(f"SHOW BINLOG EVENTS IN '{begin.file}' FROM {begin.position}")]
     assert kinds.count("Transaction_payload") == 3
     server.execute("DELETE FROM act.c")
@@ -65,8 +65,8 @@ def test_row_events_of_compressed_transactions(
 def test_a_change_is_told_at_once_though_the_server_keeps_what_it_told(server: MySqlServer, activity: MySqlActivity) -> None:
     """`information_schema_stats_expiry` is a day; partitions are looked at, too."""
     server.query("SELECT table_name, update_time FROM information_schema.tables WHERE table_schema = 'act'")
-    _, before = activity.clocked_place()
-    while (since := activity.clocked_place()[1]) <= before:
+    _, before = activity.place_and_clock()
+    while (since := activity.place_and_clock()[1]) <= before:
         time.sleep(0.05)
     server.execute("INSERT INTO act.p VALUES (3, 'x')", "INSERT INTO act.c VALUES (9, 'x')")
     found = activity.perhaps_changed([A, C, P], since)

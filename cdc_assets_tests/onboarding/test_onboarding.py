@@ -52,7 +52,7 @@ def last_values(own: Ground, table: str, *, rows_first: bool = False) -> dict[in
 
 
 def published(source: str) -> set[str]:
-    return {table.table for table in PostgresCapture(find_source(source).database).published(f"cdc_{source}")}
+    return {table.table for table in PostgresCapture(find_source(source).database).publication_tables(f"cdc_{source}")}
 
 
 def test_a_transaction_from_before_the_publication_is_awaited(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

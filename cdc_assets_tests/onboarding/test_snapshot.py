@@ -25,7 +25,7 @@ def twice(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def published() -> bool:
-    tables = PostgresCapture(find_source(SOURCE).database).published(f"cdc_{SOURCE}")
+    tables = PostgresCapture(find_source(SOURCE).database).publication_tables(f"cdc_{SOURCE}")
     return TABLE in {table.table for table in tables}
 
 

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets import names, settings
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.deployed import find_differing_keys
-from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import refuse_write_of
 from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.defs.chain import build_source_defs
@@ -92,7 +92,7 @@ def test_a_source_of_git_is_known_by_its_names_there_and_restarted_by_the_operat
     source = of_git(shop().model_copy(update={"source": "my_shop"}), "mirrormaker2")
     other = of_git(shop(), "mirrormaker2")
     capture = names.kubernetes_name("my_shop-capture")
-    assert declared_names([source, other]) == {
+    assert connector_owners([source, other]) == {
         capture: "my_shop",
         names.SHARED_MIRROR: "my_shop, shop",
         "shop-capture": "shop",

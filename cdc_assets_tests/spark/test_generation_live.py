@@ -22,7 +22,7 @@ from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.lake import rows, values
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
 from spark.errors import SchemaMismatchError
-from spark.schema.generation import noticed
+from spark.schema.generation import renew_generation
 from spark.schema.ledger import Ledger
 from spark.specs import Column, SilverSpec
 
@@ -38,14 +38,14 @@ def test_only_another_number_is_another_table() -> None:
     columns = (Column("id", "integer", False, number=2), Column("gone", "text", number=-1))
     spec = SilverSpec("s", "t", "b", "p", columns, ("id",), generation="7", schema_changes={"drop_table": "evolve"})
     ledger = Ledger(columns, keys=("id",))
-    first, told = noticed(ledger, spec, after="5")
+    first, told = renew_generation(ledger, spec, after="5")
     assert (first.generation, first.renewed, told) == ("7", "", [])
-    assert noticed(first, replace(spec, generation=""), after="6") == (first, [])
-    second, told = noticed(first, replace(spec, generation="8"), after="6")
+    assert renew_generation(first, replace(spec, generation=""), after="6") == (first, [])
+    second, told = renew_generation(first, replace(spec, generation="8"), after="6")
     assert (second.renewed, [c.number for c in second.columns], [c.kind for c in told]) == ("6", [None, -1], ["drop_table"])
-    assert noticed(first, replace(spec, generation="8", schema_changes={"drop_table": "ignore"}), after="6")[1] == []
+    assert renew_generation(first, replace(spec, generation="8", schema_changes={"drop_table": "ignore"}), after="6")[1] == []
     with pytest.raises(SchemaMismatchError, match="number 7 there, now 8"):
-        noticed(first, replace(spec, generation="8", schema_changes={"drop_table": "halt"}), after="6")
+        renew_generation(first, replace(spec, generation="8", schema_changes={"drop_table": "halt"}), after="6")
     assert Ledger.from_text(second.to_text()) == second
 
 

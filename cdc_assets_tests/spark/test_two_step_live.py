@@ -83,7 +83,7 @@ class PostgresPages(OracleStatements, Connection):
     def __init__(self, live: LiveSource) -> None:
         self.live, self.statements = live, self
 
-    def bound(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         return "%s"
 
     @contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from cdc_assets.errors import ConnectError
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.connect.masking import HIDDEN, mask_text, shown, shown_config
+from cdc_assets.resources.connect.masking import HIDDEN, mask_config, mask_text, mask_value
 
 CANARY = "canary-77aa"
 
@@ -26,18 +26,18 @@ CANARY = "canary-77aa"
     ],
 )
 def test_a_key_that_tells_of_a_secret_is_hidden(key: str) -> None:
-    assert shown(key, CANARY) == HIDDEN
-    assert shown(key, "${dir:/run/secrets:shop}") == "${dir:/run/secrets:shop}"
-    assert CANARY not in shown(key, f"${{dir:/run/secrets:shop}}{CANARY}")
+    assert mask_value(key, CANARY) == HIDDEN
+    assert mask_value(key, "${dir:/run/secrets:shop}") == "${dir:/run/secrets:shop}"
+    assert CANARY not in mask_value(key, f"${{dir:/run/secrets:shop}}{CANARY}")
 
 
 @pytest.mark.parametrize("key", ["message.key.columns", "key.converter", "table.include.list", "topic.prefix", "tasks.max"])
 def test_what_is_no_secret_is_shown(key: str) -> None:
-    assert shown(key, "x.y") == "x.y"
+    assert mask_value(key, "x.y") == "x.y"
 
 
 def test_a_password_by_type_is_hidden_whatever_its_key() -> None:
-    assert shown_config({"pin": CANARY, "a": "1"}, {"pin"}) == {"a": "1", "pin": HIDDEN}
+    assert mask_config({"pin": CANARY, "a": "1"}, {"pin"}) == {"a": "1", "pin": HIDDEN}
 
 
 @pytest.mark.parametrize(

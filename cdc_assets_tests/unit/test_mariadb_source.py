@@ -14,8 +14,8 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.databases.binlog_database import quoted
-from cdc_assets.resources.databases.binlog_signals import _made
+from cdc_assets.resources.databases.binlog_database import quote
+from cdc_assets.resources.databases.binlog_signals import _create_statements
 from cdc_assets.stack import plan
 from spark.types.mariadb.columns import parse
 
@@ -111,8 +111,8 @@ def test_column_types_are_taken_apart(text: str, name: str, args: tuple[int, ...
 
 
 def test_a_name_with_a_backtick_stays_one_name() -> None:
-    assert quoted("a`b", "c") == "`a``b`.`c`"
-    assert _made(TableId("a`b", "c`"))[1].startswith("CREATE TABLE IF NOT EXISTS `a``b`.`c``` (id ")
+    assert quote("a`b", "c") == "`a``b`.`c`"
+    assert _create_statements(TableId("a`b", "c`"))[1].startswith("CREATE TABLE IF NOT EXISTS `a``b`.`c``` (id ")
 
 
 @pytest.mark.parametrize(

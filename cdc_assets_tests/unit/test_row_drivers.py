@@ -65,7 +65,7 @@ def test_sql_server(monkeypatch: pytest.MonkeyPatch) -> None:
         assert opened == "cursor"
     assert (asked[0]["dsn"], asked[0]["port"], asked[0]["database"], asked[0]["autocommit"]) == ("db\\two", None, "shop", True)
     assert "cafile" not in asked[0]
-    assert server.taken(UUID(int=0xAB)) == "00000000-0000-0000-0000-0000000000AB"
+    assert server.normalize(UUID(int=0xAB)) == "00000000-0000-0000-0000-0000000000AB"
     encrypted = SqlServerConnection(SqlServer(kind="sqlserver", host="db", dbname="shop", trust_server_certificate=True, **WHO))
     with pytest.raises(DatabaseError, match="SQL Server at db:1433: login failed"), encrypted.cursor():
         raise Error("login failed")

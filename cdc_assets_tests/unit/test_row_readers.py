@@ -33,7 +33,7 @@ from cdc_assets.resources.rows.oracle import OracleStatements
 from cdc_assets.resources.rows.paged import PagedRows, RowForm
 from cdc_assets.resources.rows.sql import Connection, SqlReader, Statements
 from cdc_assets.resources.rows.sqlserver import SqlServerStatements
-from cdc_assets.resources.rows.texts import parsed, writer
+from cdc_assets.resources.rows.texts import parse_key, writer
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
@@ -108,7 +108,7 @@ def test_the_statements_of_each_kind() -> None:
         'ORDER BY "a]`%", "b" FETCH FIRST 5000 ROWS ONLY'
     )
     with pytest.raises(DatabaseError, match="double quote"):
-        oracle.quoted('x"y')
+        oracle.quote('x"y')
 
 
 def test_sums_keys_and_rows_agree_with_each_other() -> None:
@@ -121,7 +121,7 @@ def test_sums_keys_and_rows_agree_with_each_other() -> None:
     assert {bucket: found for share in shares for bucket, found in share.items()} == whole
     assert sum(map(len, shares)) == len(whole)
     key = "3:c'5;4;"
-    assert (key, parsed(key, ["text", "integer"])) in {(k, (k[2:5], 4)) for k, _ in hashes}
+    assert (key, parse_key(key, ["text", "integer"])) in {(k, (k[2:5], 4)) for k, _ in hashes}
     assert set(rows.texts(TABLE, TEXT, [key, "4:none;1;"])) == {key}
 
 
@@ -239,7 +239,7 @@ def test_a_value_that_is_not_what_was_declared_is_told_with_its_column() -> None
     with pytest.raises(DatabaseError, match="4 bits are more than the declared 3"):
         (writer("bit(3)") or str)(b"\x08")
     with pytest.raises(DatabaseError, match="the key 0000-00-00; cannot be asked for again"):
-        parsed("0000-00-00;", ["date"])
+        parse_key("0000-00-00;", ["date"])
 
 
 @pytest.mark.parametrize("value", ["secret", Decimal("Infinity"), Decimal("NaN"), Decimal("77123.456"), Decimal("1e99999"), True])

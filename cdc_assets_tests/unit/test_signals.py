@@ -6,19 +6,19 @@ import re
 
 import pytest
 
-from cdc_assets.connectors.signals import collection, unsignalled
+from cdc_assets.connectors.signals import collection, is_unsignallable
 from cdc_assets.registry.identifiers import TableId
 
 
 @pytest.mark.parametrize("name", ["orders", "a$b", "naïve", "a-b", "a(x", "a[x]", "Upper", "x" * 63])
 def test_a_name_is_matched_and_no_other(name: str) -> None:
     table = TableId("public", name)
-    assert not unsignalled(table)
+    assert not is_unsignallable(table)
     assert re.fullmatch(collection(table), f"public.{name}")
     assert not re.fullmatch(collection(table), f"public_{name}")
 
 
 @pytest.mark.parametrize("name", ["a b", "we.ird", 'say "hi"', "it's", "a`b", "a\u00a0b"])
 def test_a_name_that_is_parsed_into_another_is_known(name: str) -> None:
-    assert unsignalled(TableId("public", name))
-    assert unsignalled(TableId(name, "orders"))
+    assert is_unsignallable(TableId("public", name))
+    assert is_unsignallable(TableId(name, "orders"))

@@ -1,6 +1,6 @@
 """The one interface of all envelopes.
 
-A record is read twice, each time for what is needed there: by bronze narrowly (`parsed`, `narrow`: what happened,
+A record is read twice, each time for what is needed there: by bronze narrowly (`parse`, `narrow`: what happened,
 when and where in the source's log), by silver for one table's row images (`images`). Nothing is dropped in either: a
 record that an envelope cannot read keeps its bytes, has a null op in bronze and a reason in silver.
 """

@@ -33,7 +33,7 @@ from spark.history import tail as history_tail
 from spark.history.versions import TRACKED, versions
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
-from spark.schema.evolution import aligned, at_birth, record_birth
+from spark.schema.evolution import align_columns, at_birth, record_birth
 from spark.silver import quarantine
 from spark.silver import table as silver_table
 from spark.silver.batch import Work
@@ -56,7 +56,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     settled = quarantine.last_settlement(session, spec)
     if not topics or (before is not None and before.topics == topics and before.settled >= settled):
         return _result(spec, None, before, topics, {}, started)
-    spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
+    spec = at_birth(spec) if before is None else align_columns(session, spec, after=before.highest)
     silver_table.check_names(spec)
     events = sum(state.records for state in topics.values())
     known = sum(state.records for state in before.topics.values()) if before else 0

@@ -69,7 +69,7 @@ def open_tail(work: Work, before: Folded) -> Iterator[Tail]:
 def _tail(work: Work, before: Folded, new: DataFrame) -> Tail:
     spec = work.spec
     truncates = truncate_positions(new) if may_have_truncates(spec, work.committed.of_table(spec.table)) else []
-    begun = generation.begun(work.events, spec, before.truncated)
+    begun = generation.generation_start(work.events, spec, before.truncated)
     renewed = [begun, *generation.drops(spec, after=before.truncated or "")] if begun else []
     truncates = sorted({*truncates, *_epochs(work, before), *renewed})
     rows = new.where("_cdc_op IS DISTINCT FROM 't'")

@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, NumericType
 from spark.delta.identifiers import quote
 from spark.schema import difference, generation
 from spark.schema.difference import Plan
-from spark.schema.evolution import kept
+from spark.schema.evolution import read_ledger
 from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
@@ -83,10 +83,10 @@ def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> Co
     Raises:
         SchemaMismatchError: the table stops at this change of the schema.
     """
-    ledger = kept(session, spec)
+    ledger = read_ledger(session, spec)
     if ledger is None:
         return ColumnsAtCut(spec, spec, Plan(columns=[*spec.columns]))
-    known, _ = generation.noticed(ledger, spec, after=after)
+    known, _ = generation.renew_generation(ledger, spec, after=after)
     wanted = difference.plan(known.columns, spec, after=after)
     lake = replace(spec, columns=tuple(wanted.columns), keys=difference.keys(wanted.columns, spec), renewed=known.renewed)
     return ColumnsAtCut(spec, lake, wanted)

@@ -48,7 +48,7 @@ class Dialect(Protocol):
     def sort_key(self, column: Column) -> str | None:
         """What is compared of a key's column, so that it is Spark's order (key_order); None where none is known."""
 
-    def bound_constant(self, column: Column, value: int | str) -> str:
+    def constant(self, column: Column, value: int | str) -> str:
         """A constant to compare it with."""
 
     def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
@@ -108,7 +108,7 @@ class PostgreSql:
             return self.quote(column.name)
         return f'{self.quote(column.name)} COLLATE "C"' if name in ("text", "character varying") else None
 
-    def bound_constant(self, column: Column, value: int | str) -> str:
+    def constant(self, column: Column, value: int | str) -> str:
         """A text's quotes are doubled, and standard_conforming_strings is on (`postgresql_cut`).
 
         A number is a bigint, which the indexes of all whole numbers know; -2^63 written plainly would be numeric.
@@ -187,7 +187,7 @@ class MariaDb:
         text = self.quote(column.name) if column.kind == "utf8mb4" else f"CONVERT({self.quote(column.name)} USING utf8mb4)"
         return f"{text} COLLATE utf8mb4_nopad_bin"
 
-    def bound_constant(self, column: Column, value: int | str) -> str:
+    def constant(self, column: Column, value: int | str) -> str:
         """Bytes in hexadecimal, so that no character of a key is one of SQL."""
         if isinstance(value, int):
             return str(value)

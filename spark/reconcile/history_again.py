@@ -25,7 +25,7 @@ from spark.history.versions import TRACKED
 from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
 from spark.schema.difference import DROPPED
-from spark.schema.evolution import kept
+from spark.schema.evolution import read_ledger
 from spark.schema.ledger import Ledger, place_of
 from spark.schema.policy import EVOLVE, SchemaChanges
 from spark.silver import quarantine
@@ -51,7 +51,7 @@ class Again:
 
 def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, Ledger | None]:
     """The spec with the columns that the table's ledger has, not those that the source may have by now; nothing is altered."""
-    ledger = kept(session, spec)
+    ledger = read_ledger(session, spec)
     if ledger is None:
         return spec, None
     own = replace(spec, columns=ledger.columns, keys=ledger.keys or spec.keys, generation=ledger.generation)
@@ -107,7 +107,7 @@ def _ends(session: SparkSession, asked: Again, changes: DataFrame) -> list[str]:
 
 def _snapshots_of_another(session: SparkSession, asked: Again) -> list[str]:
     """Where the catalogue alone tells of another table of this name: the full snapshot that came first after each."""
-    spec, ledger = asked.spec, kept(session, asked.spec)
+    spec, ledger = asked.spec, read_ledger(session, asked.spec)
     if ledger is None or SchemaChanges.of(spec.schema_changes).drop_table != EVOLVE:
         return []
     found = []

@@ -28,7 +28,7 @@ from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
 from spark.reconcile.row_text import RowText
 from spark.schema.difference import DROPPED
-from spark.schema.evolution import kept
+from spark.schema.evolution import read_ledger
 from spark.schema.ledger import Ledger
 from spark.silver import quarantine
 from spark.silver.changes import key_slots, slot
@@ -93,7 +93,7 @@ def prove(session: SparkSession, asked: Proof) -> Proven:
     # Silver heeds what was decided in the quarantine first.
     unsettled = quarantine.last_settlement(session, spec) > again.folded.settled
     if not unsettled:
-        alike = _alike(ledger, kept(session, replace(spec, path=asked.silver_path)), spec)
+        alike = _alike(ledger, read_ledger(session, replace(spec, path=asked.silver_path)), spec)
         left_out |= {c.name: why for c, why in alike if why}
         found.append(_silver(session, asked, again, there, [c for c, why in alike if not why]))
     not_folded = _UNSETTLED if unsettled else why_not_folded(session, again)
@@ -118,7 +118,7 @@ def versions_there(session: SparkSession, again: Again, version: int) -> DataFra
 
 def why_not_folded(session: SparkSession, again: Again) -> str:
     """What stands in the way of folding the whole history again; empty: nothing."""
-    if others := history_again.other_columns_tracked(session, again.spec, kept(session, again.spec)):
+    if others := history_again.other_columns_tracked(session, again.spec, read_ledger(session, again.spec)):
         return f"the columns whose changes make a version {others}: move the history away, and the next run makes it anew"
     lost = history_again.records_lost(session, again)
     known = sum(state.all_records for state in again.folded.topics.values())
@@ -130,7 +130,7 @@ def why_not_folded(session: SparkSession, again: Again) -> str:
 def foldable(spec: SilverSpec, ledger: Ledger | None) -> tuple[list[Column], dict[str, str]]:
     """The columns whose old values events tell, and why the others' do not."""
     anew = {c.column for e in ledger.history for c in e.changes if c.kind == "add" and c.was} if ledger else set()
-    unfilled = {*ledger.unfilled()} if ledger else set()
+    unfilled = {*ledger.gaps_by_column()} if ledger else set()
     told, without = [], {}
     for column in spec.columns:
         if column.event_field.startswith(DROPPED):
@@ -147,7 +147,7 @@ def foldable(spec: SilverSpec, ledger: Ledger | None) -> tuple[list[Column], dic
 def wrong_keys(session: SparkSession, again: Again, there: DataFrame, made: DataFrame) -> DataFrame:
     """The keys (slots) whose versions are not those that bronze makes, or do not follow one another."""
     keys = key_slots(again.spec)
-    columns, _ = foldable(again.spec, kept(session, again.spec))
+    columns, _ = foldable(again.spec, read_ledger(session, again.spec))
     found = _intervals(there, again.spec).select(*keys)
     return found.unionByName(_bronze(there, made, again.spec, columns).select(*keys)).distinct()
 

@@ -70,7 +70,7 @@ class KeyOrder:
         return self.dialect.between(ordered, self._constants(keys.after), self._constants(keys.to))
 
     def _constants(self, bound: Bound | None) -> list[str] | None:
-        return None if bound is None else [self.dialect.bound_constant(*pair) for pair in zip(self.columns, bound, strict=True)]
+        return None if bound is None else [self.dialect.constant(*pair) for pair in zip(self.columns, bound, strict=True)]
 
     def by_index(self, own: Collection[str] = ()) -> bool:
         """Whether the index of these columns serves the condition; `own` as in `sql`."""

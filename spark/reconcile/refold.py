@@ -20,7 +20,7 @@ from spark.delta.identifiers import quote
 from spark.delta.log import silver_folded
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
-from spark.schema.evolution import aligned
+from spark.schema.evolution import align_columns
 from spark.silver import merge, quarantine
 from spark.silver.changes import decode_changes, key_slots, slot
 from spark.silver.fold import after_truncate, fold_per_key, mark_problems
@@ -44,7 +44,7 @@ def _run(session: SparkSession, asked: Refold) -> int:
     before = silver_folded(session, asked.spec.path)
     if before is None or not asked.keys or not asked.spec.keys:
         return 0
-    spec = aligned(session, asked.spec, after=before.highest)
+    spec = align_columns(session, asked.spec, after=before.highest)
     text = RowText(spec)
     wanted = session.createDataFrame([(k,) for k in asked.keys], "key string")
     events = decode_changes(of_keys(table_events(session, spec, before.bronze_version), text, asked.keys), spec)

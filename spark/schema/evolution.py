@@ -44,7 +44,7 @@ def at_birth(spec: SilverSpec) -> SilverSpec:
     return generation.at_birth(replace(spec, columns=tuple(columns)))
 
 
-def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpec:
+def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpec:
     """The spec with the columns to fold from now on: the source's, and those that are kept.
 
     `after` is the highest position that silver has folded.
@@ -53,8 +53,8 @@ def aligned(session: SparkSession, spec: SilverSpec, *, after: str) -> SilverSpe
         SchemaMismatchError: where the policy says halt, or no way is left but a new table.
         KeyDefinitionError: the rows are told apart by other columns than before.
     """
-    old = kept(session, spec)
-    ledger, renewed = generation.noticed(old or _shown(session, spec), spec, after=after)
+    old = read_ledger(session, spec)
+    ledger, renewed = generation.renew_generation(old or _ledger_of_columns(session, spec), spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
     effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed)
     _same_key(ledger, effective)
@@ -88,13 +88,13 @@ def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) 
     session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({pairs})")
 
 
-def kept(session: SparkSession, spec: SilverSpec) -> Ledger | None:
+def read_ledger(session: SparkSession, spec: SilverSpec) -> Ledger | None:
     """The ledger in the table."""
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
     return Ledger.from_text(found.value) if found is not None and found.value.startswith("{") else None
 
 
-def _shown(session: SparkSession, spec: SilverSpec) -> Ledger:
+def _ledger_of_columns(session: SparkSession, spec: SilverSpec) -> Ledger:
     """What a table without a ledger shows: its columns, with its source's types as comments."""
     schema = session.read.format("delta").load(spec.path).schema
     by_name = {c.name: c for c in spec.columns}

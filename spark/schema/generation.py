@@ -27,7 +27,7 @@ from spark.specs import SilverSpec
 KIND, PARTITION = "drop_table", "drop_partition"
 
 
-def noticed(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, list[Change]]:
+def renew_generation(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, list[Change]]:
     """The ledger with the table's generation, and what there is to tell of it. `after`: the highest position folded.
 
     Raises:
@@ -94,7 +94,7 @@ def drops(spec: SilverSpec, *, after: str = "") -> list[str]:
     return [place for place in places if place is not None and after < place <= (spec.renewed or place)]
 
 
-def begun(events: DataFrame, spec: SilverSpec, truncated: str | None) -> str | None:
+def generation_start(events: DataFrame, spec: SilverSpec, truncated: str | None) -> str | None:
     """Where the new table begins; None while there is nothing new. Where the log does not tell, that is known once its full
     snapshot is among the events (bronze rows)."""
     if not spec.renewed or (truncated is not None and truncated > spec.renewed):

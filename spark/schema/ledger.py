@@ -74,7 +74,7 @@ class Ledger:
         entry = Entry(len(self.history), at, after, tuple(changes))
         return replace(self, columns=tuple(columns), history=(*self.history, entry))
 
-    def unfilled(self) -> dict[str, str]:
+    def gaps_by_column(self) -> dict[str, str]:
         """Columns in which rows at or below a position may lack a value: {column: position}."""
         return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}
 

@@ -1,7 +1,7 @@
 """Many changes of a key to one: the newest wins, and what it does not hold comes from the changes before it.
 
 Two ways to the same answer. `newest_per_key` is one aggregation, and right for every key whose newest event holds its
-whole row. `carried` is for the other keys, and for those folded again from the whole of bronze: it looks at the
+whole row. `fold_per_key` is for the other keys, and for those folded again from the whole of bronze: it looks at the
 order of a key's events. Words used there, per key and in position order:
 
     base    the newest event at or before this one that says everything: a whole row, or a delete

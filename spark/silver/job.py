@@ -27,7 +27,7 @@ from spark.delta.conflicts import run_again
 from spark.delta.failures import SPARK_FAILURES
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.schema import generation
-from spark.schema.evolution import aligned, at_birth, record_birth
+from spark.schema.evolution import align_columns, at_birth, record_birth
 from spark.silver import batch, completion, keyless, late, merge, multiset
 from spark.silver import table as silver_table
 from spark.specs import JobResult, SilverSpec
@@ -45,7 +45,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     committed = fold_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
     topics = committed.of_table(spec.table)
     before = silver_folded(session, spec.path)
-    spec = at_birth(spec) if before is None else aligned(session, spec, after=before.highest)
+    spec = at_birth(spec) if before is None else align_columns(session, spec, after=before.highest)
     silver_table.check_names(spec)
     if not _news(topics, before):
         return _result(spec, None, topics, before, {}, started)
@@ -73,7 +73,7 @@ def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
                 raise
     with batch.newest(work, late.late(work.before), records) as found:
         truncated = batch.truncate_position(work, found.facts)
-        begun = generation.begun(work.events, work.spec, work.before.truncated if work.before else None)
+        begun = generation.generation_start(work.events, work.spec, work.before.truncated if work.before else None)
         begun = max(filter(None, (begun, work.first_floor)), default=None)
         if begun is not None and begun > (truncated or ""):
             work, found, truncated = *_renew_table(work, found, begun), begun

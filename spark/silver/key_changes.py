@@ -79,11 +79,11 @@ def waiting(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> Data
 
 def waiting_writes(own: DataFrame, done: DataFrame, known: Sequence[str], spec: SilverSpec) -> tuple[str, ...]:
     """The writes of the creates that still wait for the row under the old key: of `known` those that are not among `own`, and
-    those that `completed` could not complete (`done`)."""
+    those that `complete_creates` could not complete (`done`)."""
     write = write_of(sf.col(POSITION), spec.connector)
     looked_at = own.where(write.isin(list(known))).select(write.alias("write")).distinct().collect() if known else []
     left = set(known) - {row["write"] for row in looked_at}
-    # `completed` gives back what it was given where nothing lacks anything.
+    # `complete_creates` gives back what it was given where nothing lacks anything.
     missing = done.where(sf.col("problem.error_class") == MOVED)
     waits = missing.select(write.alias("write")).distinct().collect() if done is not own else []
     return tuple(sorted(left | {row["write"] for row in waits}))

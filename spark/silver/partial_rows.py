@@ -21,7 +21,7 @@ from spark.specs import DELETED, SilverSpec
 def without_row(
     session: SparkSession, spec: SilverSpec, completed: DataFrame, seen: DataFrame, *, truncated: str | None
 ) -> tuple[DataFrame, DataFrame]:
-    """`completed` less the parts that find no row, and the events of those with their problem."""
+    """`complete_creates` less the parts that find no row, and the events of those with their problem."""
     keys = key_slots(spec)
     target = session.read.format("delta").load(spec.path)
     gone = sf.coalesce(sf.col(DELETED), sf.lit(False)) if soft(spec) else sf.lit(False)

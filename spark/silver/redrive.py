@@ -19,7 +19,7 @@ from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, table_at
 from spark.delta.log import commit_of, silver_folded
-from spark.schema.evolution import aligned
+from spark.schema.evolution import align_columns
 from spark.silver import merge, multiset, quarantine
 from spark.silver import table as silver_table
 from spark.silver.changes import decode_changes
@@ -70,7 +70,7 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     before = silver_folded(session, spec.path)
     if before is None or not quarantine.exists(session, spec):
         return Redriven(0, 0, None, round(time.monotonic() - started, 3))
-    spec = aligned(session, spec, after=before.highest)
+    spec = align_columns(session, spec, after=before.highest)
     chosen = quarantine.table(session, spec).where(choice.condition()).select(*quarantine.PLACE, "position").localCheckpoint()
     if spec.multiset:
         redriven, version = multiset.redrive(session, spec, before, chosen)

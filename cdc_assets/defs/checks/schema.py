@@ -33,7 +33,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     if ledger is None or not ledger.history:
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
     last = ledger.history[-1]
-    waiting = {c: n for c, after in ledger.unfilled().items() if (n := rows_without_value(path, c, after)) != 0}
+    waiting = {c: n for c, after in ledger.gaps_by_column().items() if (n := rows_without_value(path, c, after)) != 0}
     renewals = ledger.renewals()
     old = rows_up_to(path, renewals[-1]) if renewals else 0
     if old != 0:

@@ -24,7 +24,7 @@ from cdc_assets import names, settings
 from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.connectors.declared import declared_connectors
 from cdc_assets.connectors.difference import difference_of
-from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.checks import evidence
 from cdc_assets.defs.checks.previous_tallies import previous_tallies
@@ -121,7 +121,7 @@ def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
         running, told, metadata = evidence.of_connector(name, core.status(name), core.url, **way)
     except CdcAssetsError as error:
         running, told, metadata = evidence.of_error(error)
-    beside = _not_running(platform, [other for other in declared_names([source]) if other != name])
+    beside = _not_running(platform, [other for other in connector_owners([source]) if other != name])
     beside += _not_as_declared(platform, source) if source.managed_by == "gitops" else []
     if beside:
         told, metadata = "; ".join([told, *beside]), {**metadata, "cdc/beside": "\n".join(beside)}

@@ -13,7 +13,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decide
-from cdc_assets.connectors.inventory import declared_names
+from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
 from cdc_assets.identity.look import refuse_other
@@ -48,7 +48,7 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
     lines: list[str] = []
     alerts: list[dg.AssetCheckEvaluation] = []
     away: set[str] = set()
-    for name in declared_names([source]):
+    for name in connector_owners([source]):
         captures = isinstance(source, CapturedSource) and name == names.connector_name(source)
         cluster, began = "core" if captures else "lake", time.monotonic()
         if cluster in away:

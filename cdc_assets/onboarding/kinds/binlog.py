@@ -125,7 +125,7 @@ class BinlogKind(ABC):
 
     def await_writers(self, work: Work) -> Facts:
         """Only those that were prepared (XA): their changes lie in the binlog where they were prepared, perhaps before P."""
-        return await_ended(work, self.database(work.declared).prepared)
+        return await_ended(work, self.database(work.declared).pending_transactions)
 
     def stop(self, work: Work) -> Facts:
         """Nothing yet: the connector is stopped once the tables' definitions are known, in the next step."""

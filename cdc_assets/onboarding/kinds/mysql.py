@@ -55,7 +55,7 @@ class MySqlKind(BinlogKind):
                 "take route incremental"
             )
         try:
-            database.prepared()
+            database.pending_transactions()
         except DatabaseError as error:
             findings.append(
                 f"{error}; prepared transactions must be seen: GRANT XA_RECOVER_ADMIN ON *.* TO '{database.user}'@'%'"

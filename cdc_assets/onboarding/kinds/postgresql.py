@@ -139,7 +139,7 @@ def _await_published(work: Work, database: PostgresCapture) -> None:
     publication = names.publication_name(work.after)
     wanted = {table.id for table in work.tables}
     until = time.monotonic() + _PUBLISHED_DEADLINE_SECONDS
-    while not wanted <= (published := database.published(publication)):
+    while not wanted <= (published := database.publication_tables(publication)):
         if time.monotonic() > until:
             missing = ", ".join(str(table) for table in sorted(wanted - published))
             raise OnboardingError(

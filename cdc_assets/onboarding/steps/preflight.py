@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cdc_assets import names
-from cdc_assets.connectors.capture import listed
-from cdc_assets.connectors.signals import unsignalled
+from cdc_assets.connectors.capture import tables_in_list
+from cdc_assets.connectors.signals import is_unsignallable
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import Step, Work
@@ -21,7 +21,7 @@ def run(work: Work) -> Facts:
         if table.id in found and not (found[table.id].primary_key or table.keys):
             findings.append(work.kind.keyless.format(table=table.name))
     if work.state.route != "temporary":
-        wide = [table.name for table in work.tables if unsignalled(table.id)]
+        wide = [table.name for table in work.tables if is_unsignallable(table.id)]
         findings += [f"{name}: no signal can name it (a blank, quote or dot in it); take route temporary" for name in wide]
     if not findings:
         refuse_inexact(work.database, source, work.kind.columns(work, found), snapshot=True)
@@ -32,7 +32,7 @@ def run(work: Work) -> Facts:
         findings.append(f"connector {name} {seen}; materialize it first, or {work.resume}")
     if findings:
         raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
-    listing = listed(source, work.platform.core_connect().config(name) or {})
+    listing = tables_in_list(source, work.platform.core_connect().config(name) or {})
     return {
         "tables": {table.name: len(found[table.id].columns) for table in work.tables},
         "connector": name,

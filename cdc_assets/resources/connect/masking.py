@@ -33,16 +33,16 @@ def is_reference(value: str) -> bool:
     return bool(_REFERENCE.fullmatch(value))
 
 
-def shown(key: str, value: str, password_keys: Collection[str] = ()) -> str:
+def mask_value(key: str, value: str, password_keys: Collection[str] = ()) -> str:
     """The value, or `[hidden]` where it may be a secret."""
     if is_reference(value):
         return value
     return HIDDEN if is_secret(key, password_keys) else mask_text(value)
 
 
-def shown_config(config: Mapping[str, str], password_keys: Collection[str] = ()) -> dict[str, str]:
+def mask_config(config: Mapping[str, str], password_keys: Collection[str] = ()) -> dict[str, str]:
     """A whole config, fit to be printed."""
-    return {key: shown(key, str(value), password_keys) for key, value in sorted(config.items())}
+    return {key: mask_value(key, str(value), password_keys) for key, value in sorted(config.items())}
 
 
 def mask_text(text: str, config: Mapping[str, str] | None = None, password_keys: Collection[str] = ()) -> str:

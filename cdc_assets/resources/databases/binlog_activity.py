@@ -31,7 +31,7 @@ class BinlogActivity(BinlogDatabase):
     _SESSION: str
     """What makes update_time the one of this moment, in no zone in which a time could be ambiguous."""
 
-    def clocked_place(self) -> tuple[BinlogPosition, int]:
+    def place_and_clock(self) -> tuple[BinlogPosition, int]:
         """Where the binlog ends, and the server's clock a moment before (seconds since 1970)."""
         with self.connection() as cursor:
             cursor.execute("SELECT UNIX_TIMESTAMP()")

@@ -13,7 +13,7 @@ from typing import Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog import BinlogPosition
-from cdc_assets.resources.databases.binlog_database import quoted
+from cdc_assets.resources.databases.binlog_database import quote
 from cdc_assets.resources.databases.binlog_events import pages
 from cdc_assets.resources.databases.binlog_signals import BinlogSignals
 
@@ -31,22 +31,22 @@ class BinlogCapture(BinlogSignals):
             DatabaseError: the role may not; names the statements for somebody who may.
         """
         super().ensure_signal_table(table)
-        name = quoted(*table)
-        with self.connection() as cursor, self._told(table):
+        name = quote(*table)
+        with self.connection() as cursor, self._explain_refusal(table):
             cursor.execute(f"INSERT INTO {name} SELECT * FROM {name} WHERE FALSE")
             cursor.execute(f"DELETE FROM {name} WHERE FALSE")
 
     def clear_signals(self, table: TableId) -> int:
         """Remove signals and watermarks that have been read; the number of rows."""
-        with self.connection() as cursor, self._told(table):
-            return int(cursor.execute(f"DELETE FROM {quoted(*table)}"))
+        with self.connection() as cursor, self._explain_refusal(table):
+            return int(cursor.execute(f"DELETE FROM {quote(*table)}"))
 
     def place_now(self) -> BinlogPosition:
         """Where the binlog ends."""
         with self.connection() as cursor:
             return self._position(cursor)
 
-    def prepared(self) -> dict[str, str]:
+    def pending_transactions(self) -> dict[str, str]:
         """Transactions that are prepared (XA) and wait for their COMMIT; whose they are is not told."""
         with self.connection() as cursor:
             cursor.execute("XA RECOVER")

@@ -55,7 +55,7 @@ class BinlogDatabase(ABC):
         """A cursor, each statement committed by itself; the driver's errors are DatabaseErrors."""
 
     @abstractmethod
-    def settled_snapshot(self, cursor: Any) -> BinlogPosition:
+    def begin_snapshot(self, cursor: Any) -> BinlogPosition:
         """Begin a read-only transaction; the place of the binlog that it sees."""
 
     @abstractmethod
@@ -117,8 +117,8 @@ class BinlogDatabase(ABC):
             if not snapshot:
                 return {}
             kinds = {c.name: c.type.partition("(")[0] for c in table.columns}
-            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=quoted(name))})" for name in dated)
-            cursor.execute(f"SELECT {tests} FROM {quoted(*table.id)}")
+            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=quote(name))})" for name in dated)
+            cursor.execute(f"SELECT {tests} FROM {quote(*table.id)}")
             found = cursor.fetchone()
         told = "holds days that Debezium misreads (zero dates, the year 0000, in a datetime 5 to 14 October 1582); "
         told += "correct those rows, "
@@ -127,10 +127,10 @@ class BinlogDatabase(ABC):
     def counts(self, ids: Sequence[TableId]) -> tuple[BinlogPosition, dict[TableId, int]]:
         """`count(*)` of each table at one and the same place of the binlog, in a read-only transaction."""
         with self.connection() as cursor:
-            at = self.settled_snapshot(cursor)
+            at = self.begin_snapshot(cursor)
             counts = {}
             for table in ids:
-                cursor.execute(f"SELECT COUNT(*) FROM {quoted(*table)}")
+                cursor.execute(f"SELECT COUNT(*) FROM {quote(*table)}")
                 counts[table] = int(cursor.fetchone()[0])
             cursor.execute("ROLLBACK")
         return at, counts
@@ -168,6 +168,6 @@ class BinlogDatabase(ABC):
         return BinlogPosition.of(row[0], row[1])
 
 
-def quoted(*parts: str) -> str:
+def quote(*parts: str) -> str:
     """`` `schema`.`table` ``, whatever is in the names."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

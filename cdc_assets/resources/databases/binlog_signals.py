@@ -12,7 +12,7 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quoted
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
 
 _COLUMNS = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data longtext"
 
@@ -31,8 +31,8 @@ class BinlogSignals(BinlogDatabase):
             cursor.execute(query, list(table))
             if cursor.fetchone()[0]:
                 return
-            with self._told(table):
-                for statement in _made(table):
+            with self._explain_refusal(table):
+                for statement in _create_statements(table):
                     cursor.execute(statement)
 
     def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
@@ -41,27 +41,27 @@ class BinlogSignals(BinlogDatabase):
         Raises:
             DatabaseError: as `ensure_signal_table`.
         """
-        with self.connection() as cursor, self._told(table):
-            cursor.execute(f"INSERT IGNORE INTO {_named(table)} VALUES (%s, %s, %s)", [signal, kind, data])
+        with self.connection() as cursor, self._explain_refusal(table):
+            cursor.execute(f"INSERT IGNORE INTO {_quote_table(table)} VALUES (%s, %s, %s)", [signal, kind, data])
 
     @contextmanager
-    def _told(self, table: TableId) -> Iterator[Any]:
+    def _explain_refusal(self, table: TableId) -> Iterator[Any]:
         import pymysql
 
         try:
             yield
         except pymysql.err.MySQLError as error:
-            granted = f"GRANT SELECT, INSERT, DELETE ON {_named(table)} TO '{self.user}'@'%'"
+            granted = f"GRANT SELECT, INSERT, DELETE ON {_quote_table(table)} TO '{self.user}'@'%'"
             raise DatabaseError(
                 f"{self.NAME} at {self.place}: {error.args[-1]}; let somebody who may run, while the connector runs: "
-                f"{'; '.join((*_made(table), granted))}"
+                f"{'; '.join((*_create_statements(table), granted))}"
             ) from error
 
 
-def _made(table: TableId) -> tuple[str, ...]:
-    database = quoted(table.schema)
-    return f"CREATE DATABASE IF NOT EXISTS {database}", f"CREATE TABLE IF NOT EXISTS {_named(table)} ({_COLUMNS})"
+def _create_statements(table: TableId) -> tuple[str, ...]:
+    database = quote(table.schema)
+    return f"CREATE DATABASE IF NOT EXISTS {database}", f"CREATE TABLE IF NOT EXISTS {_quote_table(table)} ({_COLUMNS})"
 
 
-def _named(table: TableId) -> str:
-    return quoted(table.schema, table.table)
+def _quote_table(table: TableId) -> str:
+    return quote(table.schema, table.table)

@@ -59,7 +59,7 @@ class AnyRows(SourceRows, Protocol):
     def unwritten(self, table: CatalogueTable) -> dict[str, str]:
         """The columns whose text this reader cannot write as the lake does, and why."""
 
-    def known(self, table: TableId) -> Callable[[str], bool] | None:
+    def key_filter(self, table: TableId) -> Callable[[str], bool] | None:
         """Of which keys (texts) it can say whether they have a row; None: of all. After a digest."""
 
     def unread(self, table: TableId) -> int:
@@ -128,7 +128,7 @@ class RowsNow:
         """None: the database writes them itself."""
         return {}
 
-    def known(self, table: TableId) -> None:
+    def key_filter(self, table: TableId) -> None:
         """All keys."""
 
     def unread(self, table: TableId) -> int:

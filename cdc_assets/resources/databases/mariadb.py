@@ -16,7 +16,7 @@ from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.resources.databases.binlog import BinlogPosition
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quoted
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 
 # Debezium 3.5's grammar lacks them: "no viable alternative" when it reads the table's definition.
@@ -48,11 +48,11 @@ class MariaDbDatabase(BinlogDatabase):
                 # Of a table that the role may not read, as of one that is not there, nothing is found.
                 cursor.execute("SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s", [*table])
                 if cursor.fetchone():
-                    cursor.execute(f"SHOW CREATE TABLE {quoted(*table)}")
+                    cursor.execute(f"SHOW CREATE TABLE {quote(*table)}")
                     found[table] = str(cursor.fetchone()[1])
         return found
 
-    def settled_snapshot(self, cursor: Any) -> BinlogPosition:
+    def begin_snapshot(self, cursor: Any) -> BinlogPosition:
         """Begin a read-only transaction; the place of the binlog that it sees."""
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         at = self._snapshot(cursor)
@@ -83,7 +83,7 @@ class MariaDbDatabase(BinlogDatabase):
 
     def _flush(self, marker: str) -> str:
         """Of a table that is not there."""
-        return f"FLUSH TABLES {quoted('cdc_assets', marker)}"
+        return f"FLUSH TABLES {quote('cdc_assets', marker)}"
 
     @contextmanager
     def connection(self) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
-from cdc_assets.resources.databases.binlog_database import quoted
+from cdc_assets.resources.databases.binlog_database import quote
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.rows.mysql import MySqlConnection
 
@@ -53,7 +53,7 @@ class MySqlCapture(BinlogCapture):
         actual = self.tables([table.id]).get(table.id, table)
         return super().misread(actual, columns, snapshot=snapshot)
 
-    def settled_snapshot(self, cursor: Any) -> BinlogPosition:
+    def begin_snapshot(self, cursor: Any) -> BinlogPosition:
         """Begin a read-only transaction; the place of the binlog that it sees.
 
         Raises:
@@ -110,5 +110,5 @@ class MySqlCapture(BinlogCapture):
         if any(lengths.get(name, 0) < least for name, least in _LEAST_LENGTHS.items()):
             raise DatabaseError(
                 f"MySQL at {self.place}: {table} cannot hold a signal, its columns are {lengths}; let somebody who may, run: "
-                f"ALTER TABLE {quoted(*table)} MODIFY id varchar(100), MODIFY type varchar(100), MODIFY data longtext"
+                f"ALTER TABLE {quote(*table)} MODIFY id varchar(100), MODIFY type varchar(100), MODIFY data longtext"
             )

@@ -80,7 +80,7 @@ class PostgresActivity(PostgresCapture):
             rollbacks, next_xid, reset = connection.execute(_DATABASE).fetchone()
         return Activity({TableId(r[0], r[1]): Counters(*r[2:]) for r in rows}, rollbacks, next_xid, reset, int(lsn))
 
-    def changed_since(self, table: TableId, next_xid: int, *, seconds: float = 5.0) -> bool | None:
+    def has_changed_since(self, table: TableId, next_xid: int, *, seconds: float = 5.0) -> bool | None:
         """Whether the table holds a row of a transaction that began at `next_xid` or later; None: not told in time.
 
         One pass over the table at most, within `seconds`. Deleted rows are not seen.

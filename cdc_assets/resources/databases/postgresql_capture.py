@@ -49,7 +49,7 @@ class PostgresCapture(PostgresDatabase):
             rows = connection.execute(_MISSING_RIGHTS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
         return {TableId(row[0], row[1]): row[2] for row in rows}
 
-    def published(self, publication: str) -> set[TableId]:
+    def publication_tables(self, publication: str) -> set[TableId]:
         """The tables of a publication; empty where there is none."""
         query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
         with self.connection() as connection:
@@ -58,7 +58,7 @@ class PostgresCapture(PostgresDatabase):
     def publish(self, publication: str, ids: Sequence[TableId]) -> None:
         """Add what is missing to the publication; writers are not held up (SHARE UPDATE EXCLUSIVE)."""
         self.publish_by_root(publication, ids)
-        self._alter(publication, "ADD", sorted(set(ids) - self.published(publication)))
+        self._alter(publication, "ADD", sorted(set(ids) - self.publication_tables(publication)))
 
     def tables_by_partitions(self, publication: str, ids: Sequence[TableId]) -> list[TableId]:
         """The partitioned tables among these whose changes the publication sends under the names of their partitions."""
@@ -83,7 +83,7 @@ class PostgresCapture(PostgresDatabase):
 
     def unpublish(self, publication: str, ids: Sequence[TableId]) -> None:
         """Take out of the publication what is in it."""
-        self._alter(publication, "DROP", sorted(set(ids) & self.published(publication)))
+        self._alter(publication, "DROP", sorted(set(ids) & self.publication_tables(publication)))
 
     def _alter(self, publication: str, verb: str, ids: Sequence[TableId]) -> None:
         from psycopg import sql

@@ -72,7 +72,7 @@ def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterato
         DatabaseError: the server is a standby, or does not store text as UTF-8.
     """
     with database.connection() as connection:
-        if _prepared(connection, database, statement_timeout):
+        if _prepare_session(connection, database, statement_timeout):
             raise DatabaseError(
                 f"PostgreSQL at {database.place} is a standby: it sees less than its primary, and no marker "
                 "can be written to its log; compare with the primary, and let cdc reconcile --standby read rows here"
@@ -93,7 +93,7 @@ def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterato
 def open_rows(database: PostgresDatabase, *, statement_timeout: float) -> Iterator[PostgresRows]:
     """The rows of this moment, whichever that is; of a standby as well."""
     with database.connection() as connection:
-        _prepared(connection, database, statement_timeout)
+        _prepare_session(connection, database, statement_timeout)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             yield PostgresRows(connection)
@@ -101,7 +101,7 @@ def open_rows(database: PostgresDatabase, *, statement_timeout: float) -> Iterat
             connection.execute("ROLLBACK")
 
 
-def _prepared(connection: Any, database: PostgresDatabase, statement_timeout: float) -> bool:
+def _prepare_session(connection: Any, database: PostgresDatabase, statement_timeout: float) -> bool:
     """Settings of a session that reads rows as texts; whether the server is a standby."""
     standby, encoding = connection.execute("SELECT pg_is_in_recovery(), current_setting('server_encoding')").fetchone()
     if encoding != "UTF8":
@@ -137,7 +137,7 @@ class PostgresRows:
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
-        values = ", ".join(form.sql(_quoted(name)) for name, form in row_text.forms.items())
+        values = ", ".join(form.sql(_quote(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
         query = f"SELECT {key}, {values} FROM {self._rows_of(table)} WHERE {key} = ANY(%s)"
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
@@ -153,7 +153,7 @@ class PostgresRows:
 
     def bytewise(self, table: TableId) -> frozenset[str]:
         """The columns whose texts the database itself orders by their bytes: a range of them is one of their index."""
-        with self._scan(table, _BYTEWISE.replace("%", "%%").replace("$1", "%s"), [_named(table)]) as cursor:
+        with self._scan(table, _BYTEWISE.replace("%", "%%").replace("$1", "%s"), [_quote_table(table)]) as cursor:
             return frozenset(row[0] for row in cursor)
 
     def range_end(self, table: TableId, row_text: RowText, after: Bound | None, count: int) -> Bound | None:
@@ -186,7 +186,7 @@ class PostgresRows:
         # Of the column's type and the default collation, which gives way to the column's own; names that no column has.
         lists = ", ".join(f"%s::text[]::{c.source_type.replace('%', '%%')}[]" for c in columns)
         asked = ", ".join(f'" {i}"' for i in range(len(columns)))
-        same = " AND ".join(f'{_quoted(c.name)} = " {i}"' for i, c in enumerate(columns)).replace("%", "%%")
+        same = " AND ".join(f'{_quote(c.name)} = " {i}"' for i, c in enumerate(columns)).replace("%", "%%")
         try:
             values = [list(column) for column in zip(*keys.values(), strict=True)]
             query = f"SELECT {key} FROM {place} JOIN unnest({lists}) AS asked({asked}) ON {same}"
@@ -221,7 +221,7 @@ class PostgresRows:
                     self.connection.execute("ROLLBACK TO SAVEPOINT scan")
 
     def _same(self, table: TableId) -> None:
-        asked = [_named(table), _quoted(table.schema), table.table]
+        asked = [_quote_table(table), _quote(table.schema), table.table]
         if self.connection.execute(_ANOTHER, asked).fetchone()[0]:
             raise DatabaseError(
                 f"{table.schema}.{table.table}: truncated, rewritten, renamed or made anew since the snapshot was taken; "
@@ -250,9 +250,9 @@ class PostgresCut(PostgresRows):
         return Cut(self.snapshot.xmax, self.snapshot.xip, self.lsn_before, self.running)
 
 
-def _named(table: TableId) -> str:
-    return f"{_quoted(table.schema)}.{_quoted(table.table)}"
+def _quote_table(table: TableId) -> str:
+    return f"{_quote(table.schema)}.{_quote(table.table)}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

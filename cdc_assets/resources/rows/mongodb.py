@@ -78,7 +78,7 @@ class MongoDbReader:
 
     @contextmanager
     def _collection(self, table: TableId) -> Iterator[Any]:
-        with opened(self.database) as client:
+        with open_client(self.database) as client:
             from pymongo.read_concern import ReadConcern
             from pymongo.write_concern import WriteConcern
 
@@ -88,7 +88,7 @@ class MongoDbReader:
 
 
 @contextmanager
-def opened(database: MongoDb) -> Iterator[Any]:
+def open_client(database: MongoDb) -> Iterator[Any]:
     """A client of the cluster; `client[name].command(...)` is a database's.
 
     Raises:

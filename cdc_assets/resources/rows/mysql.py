@@ -24,20 +24,20 @@ _TLS = {"disabled": "disable", "required": "trust", "verify_ca": "verify-ca", "v
 class MySqlStatements(Statements):
     """Backticks, `%s` and LIMIT."""
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """The driver takes `%` for a place of a value."""
         return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
     def value(self, column: Column) -> str:
         """A FLOAT is written with six digits unless it is calculated with."""
-        name = self.quoted(column.name)
+        name = self.quote(column.name)
         return f"{name} + 0e0" if column.source_type == "real" else name
 
-    def bound(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         """By order."""
         return "%s"
 
-    def limited(self, select: str, rows: int) -> str:
+    def limit(self, select: str, rows: int) -> str:
         """At its end."""
         return f"{select} LIMIT {rows}"
 

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 class OracleStatements(Statements):
     """Double quotes, `:1` and FETCH FIRST."""
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """Oracle's names hold no double quote."""
         if '"' in name:
             raise DatabaseError(f"{name}: Oracle has no names with a double quote")
         return f'"{name}"'
 
-    def bound(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         """By number."""
         return f":{number}"
 
-    def limited(self, select: str, rows: int) -> str:
+    def limit(self, select: str, rows: int) -> str:
         """At its end."""
         return f"{select} FETCH FIRST {rows} ROWS ONLY"
 
     def value(self, column: Column) -> str:
         """The thin driver drops the zone of a moment."""
-        name = self.quoted(column.name)
+        name = self.quote(column.name)
         return f"SYS_EXTRACT_UTC({name})" if column.source_type.endswith("with time zone") else name
 
 
@@ -66,7 +66,7 @@ class OracleConnection(Connection):
             oracledb.DB_TYPE_BLOB: oracledb.DB_TYPE_LONG_RAW,
         }
 
-        def typed(cursor: Any, metadata: Any) -> Any:
+        def fetch_type(cursor: Any, metadata: Any) -> Any:
             """Numbers with all their digits, and values where the driver would give locators."""
             if metadata.type_code == oracledb.DB_TYPE_NUMBER:
                 return cursor.var(str, 255, cursor.arraysize, outconverter=Decimal)
@@ -83,7 +83,7 @@ class OracleConnection(Connection):
                 tcp_connect_timeout=10,
             ) as connection:
                 connection.autocommit = True
-                connection.outputtypehandler = typed
+                connection.outputtypehandler = fetch_type
                 with connection.cursor() as cursor:
                     yield cursor
         except (oracledb.Error, OSError) as error:

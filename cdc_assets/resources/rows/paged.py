@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.rows.texts import NOT_WRITTEN, Write, parsed, writer
+from cdc_assets.resources.rows.texts import NOT_WRITTEN, Write, parse_key, writer
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Digest, KeyHashes, Texts
@@ -78,7 +78,7 @@ class PagedRows:
         types = [c.source_type for c in form.columns[: len(row_text.keys)]]
         found: dict[str, Texts] = {}
         for some in (keys[i : i + AT_ONCE] for i in range(0, len(keys), AT_ONCE)):
-            for row in self.reader.rows_of(table, form.columns, [parsed(key, types) for key in some]):
+            for row in self.reader.rows_of(table, form.columns, [parse_key(key, types) for key in some]):
                 # A collation may take other keys for equal.
                 if (key := form.key(row)) in asked:
                     found[key] = row_text.display(form.texts(row))
@@ -88,7 +88,7 @@ class PagedRows:
         """The columns of types without a text here."""
         return {c.name: f"{c.type}: {NOT_WRITTEN}" for c in table.columns if writer(c.type) is None}
 
-    def known(self, table: TableId) -> None:
+    def key_filter(self, table: TableId) -> None:
         """All keys."""
 
     def unread(self, table: TableId) -> int:
@@ -143,7 +143,7 @@ def _writer(column: Column, *, in_key: bool) -> Write:
     if found is None:
         raise DatabaseError(f"column {column.name} of type {column.source_type} cannot be compared; leave it out")
 
-    def written(value: Any) -> str:
+    def write(value: Any) -> str:
         # Results are kept and shown, and the column may be a sensitive one: errors tell no values.
         try:
             # -0 and 0 are one key.
@@ -154,7 +154,7 @@ def _writer(column: Column, *, in_key: bool) -> Write:
             told = f"column {column.name} is declared as {column.source_type}, and the database has a {type(value).__name__}"
             raise DatabaseError(f"{told} that is none") from error
 
-    return written
+    return write
 
 
 def within(bucket: int, part: Slice) -> bool:

@@ -28,30 +28,30 @@ class Statements(ABC):
     """Another way to ask for `rows_of`, where the first may refuse a value."""
 
     @abstractmethod
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """An identifier."""
 
     @abstractmethod
-    def bound(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         """The place of the value with this number (from 1)."""
 
     @abstractmethod
-    def limited(self, select: str, rows: int) -> str:
+    def limit(self, select: str, rows: int) -> str:
         """`SELECT {columns} FROM ... ORDER BY ...`, its first rows only."""
 
     def value(self, column: Column) -> str:
         """A column as it is selected."""
-        return self.quoted(column.name)
+        return self.quote(column.name)
 
-    def named(self, table: TableId) -> str:
+    def quote_table(self, table: TableId) -> str:
         """A table."""
-        return f"{self.quoted(table.schema)}.{self.quoted(table.table)}"
+        return f"{self.quote(table.schema)}.{self.quote(table.table)}"
 
     def page(self, table: TableId, columns: Sequence[Column], keys: int, *, first: bool) -> str:
         """The next rows; values: `above` of the last key, where it is not the first page."""
-        names = [self.quoted(c.name) for c in columns[:keys]]
+        names = [self.quote(c.name) for c in columns[:keys]]
         where = "" if first else f" WHERE {self._above(names)}"
-        return self.limited(f"{self._select(table, columns)}{where} ORDER BY {', '.join(names)}", PAGE)
+        return self.limit(f"{self._select(table, columns)}{where} ORDER BY {', '.join(names)}", PAGE)
 
     def above(self, key: Values) -> list[Any]:
         """The values of `page`, in their order: a, a, b, a, b, c, ..."""
@@ -60,25 +60,25 @@ class Statements(ABC):
     def rows_of(self, table: TableId, columns: Sequence[Column], keys: int, count: int) -> str:
         """The rows of so many keys; values: each key's."""
         asked = columns[:keys]
-        one = [" AND ".join(self.same(c, self.bound(k * keys + i + 1)) for i, c in enumerate(asked)) for k in range(count)]
+        one = [" AND ".join(self.same(c, self.placeholder(k * keys + i + 1)) for i, c in enumerate(asked)) for k in range(count)]
         return f"{self._select(table, columns)} WHERE {' OR '.join(f'({each})' for each in one)}"
 
     def same(self, column: Column, value: str) -> str:
         """That a column of the key has a value."""
-        return f"{self.quoted(column.name)} = {value}"
+        return f"{self.quote(column.name)} = {value}"
 
     def mark(self, table: TableId) -> tuple[str, str]:
         """Adds a row, and takes away all others; each with the row's id as its value."""
-        name, column = self.named(table), self.quoted("id")
+        name, column = self.quote_table(table), self.quote("id")
         return (
-            f"INSERT INTO {name} ({column}) VALUES ({self.bound(1)})",
-            f"DELETE FROM {name} WHERE {column} <> {self.bound(1)}",
+            f"INSERT INTO {name} ({column}) VALUES ({self.placeholder(1)})",
+            f"DELETE FROM {name} WHERE {column} <> {self.placeholder(1)}",
         )
 
     def signal(self, table: TableId) -> str:
         """Adds a signal; values: id, type, data."""
-        columns = ", ".join(self.quoted(name) for name in ("id", "type", "data"))
-        return f"INSERT INTO {self.named(table)} ({columns}) VALUES ({', '.join(self.bound(i) for i in (1, 2, 3))})"
+        columns = ", ".join(self.quote(name) for name in ("id", "type", "data"))
+        return f"INSERT INTO {self.quote_table(table)} ({columns}) VALUES ({', '.join(self.placeholder(i) for i in (1, 2, 3))})"
 
     def condition(self, columns: Sequence[Column], keys: Sequence[Values]) -> str:
         """`(a = 1 AND b = 'x') OR (…)`: a text that the connector runs, so its values are written out.
@@ -92,7 +92,7 @@ class Statements(ABC):
 
     def plain(self, name: str) -> str:
         """An identifier in a text that no driver looks into."""
-        return self.quoted(name)
+        return self.quote(name)
 
     def literal(self, value: Any) -> str:
         """A whole number, a decimal or a text."""
@@ -105,7 +105,7 @@ class Statements(ABC):
         return "'" + text.replace("'", "''") + "'"
 
     def _select(self, table: TableId, columns: Sequence[Column]) -> str:
-        return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.named(table)}"
+        return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.quote_table(table)}"
 
     def _above(self, names: Sequence[str]) -> str:
         """Lexicographic, with each value bound where it stands: `(a > 1) OR (a = 2 AND b > 3)`."""
@@ -114,7 +114,7 @@ class Statements(ABC):
             parts = []
             for place, name in enumerate(names[:count]):
                 number += 1
-                parts.append(f"{name} {'>' if place == count - 1 else '='} {self.bound(number)}")
+                parts.append(f"{name} {'>' if place == count - 1 else '='} {self.placeholder(number)}")
             found.append(f"({' AND '.join(parts)})")
         return " OR ".join(found)
 
@@ -128,7 +128,7 @@ class Connection(ABC):
     def cursor(self) -> AbstractContextManager[Any]:
         """A cursor whose statements are committed one by one; the driver's errors are DatabaseErrors."""
 
-    def taken(self, value: Any) -> Any:
+    def normalize(self, value: Any) -> Any:
         """A driver's value, as `texts` knows it."""
         return value
 
@@ -145,8 +145,8 @@ class SqlReader:
         with self.server.cursor() as cursor:
             while True:
                 query = statements.page(table, columns, keys, first=last is None)
-                rows = self._asked(cursor, query, statements.above(last) if last is not None else [])
-                yield [tuple(map(self.server.taken, row)) for row in rows]
+                rows = self._ask(cursor, query, statements.above(last) if last is not None else [])
+                yield [tuple(map(self.server.normalize, row)) for row in rows]
                 if len(rows) < PAGE:
                     return
                 last = tuple(rows[-1][:keys])
@@ -170,8 +170,8 @@ class SqlReader:
     ) -> Sequence[Values]:
         query = statements.rows_of(table, columns, len(keys[0]), len(keys))
         with self.server.cursor() as cursor:
-            rows = self._asked(cursor, query, [value for key in keys for value in key])
-        return [tuple(map(self.server.taken, row)) for row in rows]
+            rows = self._ask(cursor, query, [value for key in keys for value in key])
+        return [tuple(map(self.server.normalize, row)) for row in rows]
 
     def mark(self, table: TableId, marker: str) -> None:
         """Commit a row with this id to the marker table, and take away older ones."""
@@ -188,6 +188,6 @@ class SqlReader:
         with self.server.cursor() as cursor:
             cursor.execute(self.server.statements.signal(table), [signal, kind, data])
 
-    def _asked(self, cursor: Any, query: str, values: list[Any]) -> list[Any]:
+    def _ask(self, cursor: Any, query: str, values: list[Any]) -> list[Any]:
         cursor.execute(query, values)
         return list(cursor.fetchall())

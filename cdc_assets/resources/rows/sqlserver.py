@@ -16,17 +16,17 @@ from cdc_assets.resources.rows.sql import Connection, Statements
 class SqlServerStatements(Statements):
     """Brackets, `%s` and TOP."""
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """The driver takes `%` for a place of a value, but only in a statement with values."""
         if "%" in name:
             raise DatabaseError(f"{name}: a name with a percent sign cannot be asked for by python-tds")
         return "[" + name.replace("]", "]]") + "]"
 
-    def bound(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         """By order."""
         return "%s"
 
-    def limited(self, select: str, rows: int) -> str:
+    def limit(self, select: str, rows: int) -> str:
         """At its begin."""
         return f"SELECT TOP ({rows}) {select.removeprefix('SELECT ')}"
 
@@ -79,7 +79,7 @@ class SqlServerConnection(Connection):
             reason = str(error) or nothing
             raise DatabaseError(f"SQL Server at {host}:{port}: {reason}") from error
 
-    def taken(self, value: Any) -> Any:
+    def normalize(self, value: Any) -> Any:
         """Debezium's driver writes a uniqueidentifier in capitals."""
         return str(value).upper() if isinstance(value, UUID) else value
 

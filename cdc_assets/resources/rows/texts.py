@@ -37,7 +37,7 @@ def writer(source_type: str) -> Write | None:
     return _WRITERS.get(found.name)
 
 
-def parsed(text: str, types: Sequence[str]) -> tuple[Any, ...]:
+def parse_key(text: str, types: Sequence[str]) -> tuple[Any, ...]:
     """A key's canonical text as values to ask for.
 
     Raises:
@@ -125,11 +125,11 @@ def _time(value: time | timedelta) -> str:
 def _bits(form: str) -> Write:
     """Of NaN those of the one that Java has, whatever its sign was."""
 
-    def written(value: Any) -> str:
+    def write(value: Any) -> str:
         found = float(value)
         return struct.pack(form, abs(math.nan) if math.isnan(found) else found).hex().upper()
 
-    return written
+    return write
 
 
 _MEASURED = ("text", "character varying", "character", "uuid")

@@ -56,13 +56,13 @@ class _Bytes:
             raise UnreadableRecordError
         return found
 
-    def sized(self) -> bytes:
+    def read_sized(self) -> bytes:
         """As many bytes as are told before them."""
         return self.take(self.long())
 
     def text(self) -> str:
         """UTF-8."""
-        return self.sized().decode()
+        return self.read_sized().decode()
 
     def items(self) -> Iterator[int]:
         """One for each item of an array or map: blocks up to an empty one; of a negative count the size in bytes follows."""
@@ -98,7 +98,9 @@ class AvroDocuments:
             raise UnreadableRecordError from error
         if not isinstance(found, dict):
             raise UnreadableRecordError
-        return _renamed({k: _renamed(v, columns) if k in _ROWS and isinstance(v, dict) else v for k, v in found.items()}, columns)
+        return _restore_names(
+            {k: _restore_names(v, columns) if k in _ROWS and isinstance(v, dict) else v for k, v in found.items()}, columns
+        )
 
     def _decoder(self, number: int) -> Decode:
         from spark.envelopes.schema_registry import avro_schema
@@ -115,7 +117,7 @@ class AvroDocuments:
         return self._known[number]
 
 
-def _renamed(row: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+def _restore_names(row: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
     """Avro's names hold letters, digits and _ only: Debezium puts _ for others, and before a digit."""
     own = dict(row)
     for column in columns:
@@ -151,7 +153,7 @@ class _Schema:
         meanings = [str(schema[k]) for k in ("connect.name", "logicalType") if k in schema]
         if kind == "bytes" and "decimal" in meanings and int(schema.get("precision", MAX_DIGITS + 1)) <= MAX_DIGITS:
             scale = int(schema.get("scale", 0))
-            return lambda left: f"{Decimal(int.from_bytes(left.sized(), 'big', signed=True)).scaleb(-scale, _EXACT):f}"
+            return lambda left: f"{Decimal(int.from_bytes(left.read_sized(), 'big', signed=True)).scaleb(-scale, _EXACT):f}"
         inner = self.decoder(kind, space)
         if kind in ("int", "long") and any(_MILLIS.fullmatch(m) for m in meanings):
             return lambda left: str(left.long() * 1000)
@@ -184,6 +186,6 @@ _PLAIN: dict[str, Decode] = {
     "long": lambda left: str(left.long()),
     "float": lambda left: struct.unpack("<f", left.take(4))[0],
     "double": lambda left: struct.unpack("<d", left.take(8))[0],
-    "bytes": lambda left: base64.b64encode(left.sized()).decode(),
+    "bytes": lambda left: base64.b64encode(left.read_sized()).decode(),
     "string": lambda left: left.text(),
 }

@@ -61,7 +61,7 @@ class TopicFold:
 
     def __post_init__(self) -> None:
         modes = self.table.values.modes
-        self._readers = [reader(c.source_type, modes, written=_written(self.table)) for c in self.form.columns]
+        self._readers = [reader(c.source_type, modes, written=_has_plain_times(self.table)) for c in self.form.columns]
         documents = AvroDocuments(self.schema_registry or "") if self.table.envelope in IN_AVRO else None
         columns = [c.name for c in self.form.columns]
         self._told = Told(self.form.row_text.keys, columns, self.table.positions, documents)
@@ -112,14 +112,14 @@ class TopicFold:
         for change in changes:
             if change.what == "emptied":
                 if self.table.truncate in ("apply", "soft"):
-                    self._emptied(record)
+                    self._empty(record)
                 continue
             try:
                 self._change(record, change)
             except (UnfitValueError, DatabaseError):
                 self.unreadable += 1
 
-    def _emptied(self, record: Record) -> None:
+    def _empty(self, record: Record) -> None:
         self.emptied = record.partition, record.timestamp
         for key, found in self.held.items():
             if not self._later(record, found.partition, found.timestamp):
@@ -170,7 +170,7 @@ class TopicFold:
         return value(read, sent.get(self.form.columns[place].name))
 
 
-def _written(table: TopicTable) -> bool:
+def _has_plain_times(table: TopicTable) -> bool:
     """Whether dates and times come as people write them: not from Debezium."""
     return not table.envelope.startswith("debezium")
 
@@ -186,7 +186,7 @@ class TopicRows:
 
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket."""
-        fold = self._advanced(table, row_text, part)
+        fold = self._advance_fold(table, row_text, part)
         found: dict[int, tuple[int, int]] = {}
         for row in fold.rows().values():
             rows, total = found.get(bucket := fold.form.bucket(row), (0, 0))
@@ -195,12 +195,12 @@ class TopicRows:
 
     def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
         """Key text and hash of every row in some buckets."""
-        fold, wanted = self._advanced(table, row_text, part), set(buckets)
+        fold, wanted = self._advance_fold(table, row_text, part), set(buckets)
         return Counter((key, fold.form.hash(row)) for key, row in fold.rows().items() if fold.form.bucket(row) in wanted)
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
-        fold = self._advanced(table, row_text, None)
+        fold = self._advance_fold(table, row_text, None)
         rows = fold.rows()
         return {key: row_text.display(fold.form.texts(rows[key])) for key in keys if key in rows}
 
@@ -210,10 +210,10 @@ class TopicRows:
         return {
             c.name: f"{c.type}: {NOT_WRITTEN}"
             for c in table.columns
-            if writer(c.type) is None or reader(c.type, declared.values.modes, written=_written(declared)) is None
+            if writer(c.type) is None or reader(c.type, declared.values.modes, written=_has_plain_times(declared)) is None
         }
 
-    def known(self, table: TableId) -> Callable[[str], bool] | None:
+    def key_filter(self, table: TableId) -> Callable[[str], bool] | None:
         """Which keys the topic still tells of; None: of all."""
         fold = self._folds[table]
         return None if fold.knows_all else fold.knows
@@ -222,7 +222,7 @@ class TopicRows:
         """Records that are no messages of their envelope, or hold no key of the table."""
         return self._folds[table].unreadable
 
-    def _advanced(self, table: TableId, row_text: RowText, part: Slice | None) -> TopicFold:
+    def _advance_fold(self, table: TableId, row_text: RowText, part: Slice | None) -> TopicFold:
         topic, declared = self._topics[table]
         if table not in self._folds:
             self._folds[table] = TopicFold(self._cluster, topic, declared, part or (0, 1), RowForm(row_text), self._registry)

@@ -105,17 +105,17 @@ def debezium(record: Record, told: Told) -> list[Change]:
     return _rowless(operation)
 
 
-def flattened(record: Record, told: Told) -> list[Change]:
+def read_flat(record: Record, told: Told) -> list[Change]:
     """A row of ExtractNewRecordState; what it was is told by `__op` and `__deleted`, in the row or in headers.
 
     Without a value a key is gone where positions are offsets; elsewhere it is the tombstone behind a row with `__deleted`.
     """
     if record.value is None:
         return [Change("gone", told.document(record.key))] if told.connector == "topic" else []
-    return _flattened(record, told, told.document(record.value), lambda key: told.document(key))
+    return _read_flat(record, told, told.document(record.value), lambda key: told.document(key))
 
 
-def flattened_under_payload(record: Record, told: Told) -> list[Change]:
+def read_flat_under_payload(record: Record, told: Told) -> list[Change]:
     """The same with the schema beside the row."""
 
     def below(raw: bytes | None) -> dict[str, Any]:
@@ -126,10 +126,10 @@ def flattened_under_payload(record: Record, told: Told) -> list[Change]:
 
     if record.value is None:
         return [Change("gone", below(record.key))] if told.connector == "topic" else []
-    return _flattened(record, told, below(record.value), below)
+    return _read_flat(record, told, below(record.value), below)
 
 
-def _flattened(
+def _read_flat(
     record: Record, told: Told, row: Mapping[str, Any], of_key: Callable[[bytes | None], Mapping[str, Any]]
 ) -> list[Change]:
     headers = {name: value.decode().strip('"') for name, value in record.headers if value is not None}
@@ -163,10 +163,10 @@ READERS: dict[str, Reader] = {
     "attunity-json": attunity,
     "debezium-json": debezium,
     "debezium-json-schema": debezium,
-    "debezium-unwrapped": flattened,
-    "debezium-unwrapped-schema": flattened_under_payload,
+    "debezium-unwrapped": read_flat,
+    "debezium-unwrapped-schema": read_flat_under_payload,
     "debezium-avro": debezium,
-    "debezium-unwrapped-avro": flattened,
+    "debezium-unwrapped-avro": read_flat,
     "json": plain,
     "avro": plain,
 }

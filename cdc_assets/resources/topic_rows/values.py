@@ -38,9 +38,9 @@ def reader(source_type: str, modes: str, *, written: bool) -> Read | None:
         return _PLAIN[found.name]
     if found.name == "numeric" and found.args:
         scale = (*found.args, 0)[1]
-        return (lambda text: _unscaled(text, scale)) if found.modes.decimal == "precise" else _decimal
+        return (lambda text: _unscale(text, scale)) if found.modes.decimal == "precise" else _decimal
     if found.name in ("date", "timestamp without time zone", "time without time zone"):
-        return _timed(found, written=written)
+        return _time_reader(found, written=written)
     if found.name == "bytea" and found.modes.binary in ("bytes", "base64"):
         return lambda text: base64.b64decode(text, validate=True)
     return None
@@ -77,38 +77,38 @@ def _decimal(text: str) -> Decimal:
     return Decimal(text)
 
 
-def _unscaled(text: str, scale: int) -> Decimal:
+def _unscale(text: str, scale: int) -> Decimal:
     return Decimal(int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)).scaleb(-scale)
 
 
 def _boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in ("true", "false") else _refused()
+    return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse()
 
 
-def _refused() -> bool:
+def _refuse() -> bool:
     raise UnfitValueError
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(_padded(text)).astimezone(timezone.utc)
+    return datetime.fromisoformat(_pad_time(text)).astimezone(timezone.utc)
 
 
-def _padded(text: str) -> str:
+def _pad_time(text: str) -> str:
     """As Python 3.10 reads it: a zone in digits, six digits of a second or none."""
     text = text[:-1] + "+00:00" if text.endswith("Z") else text
     return re.sub(r"\.(\d{1,6})0*(?=$|[+-])", lambda found: f".{found[1]:0<6}", text)
 
 
-def _timed(source: SourceType, *, written: bool) -> Read:
+def _time_reader(source: SourceType, *, written: bool) -> Read:
     numbers = _in_numbers(source)
 
     def read(text: str) -> Any:
         if written and source.name == "date" and _DAY.fullmatch(text):
             return date.fromisoformat(text)
         if written and source.name.startswith("timestamp") and _MOMENT.fullmatch(text):
-            return datetime.fromisoformat(_padded(text.rstrip("Z")))
+            return datetime.fromisoformat(_pad_time(text.rstrip("Z")))
         if written and source.name.startswith("time ") and re.fullmatch(_CLOCK, text):
-            return time.fromisoformat(_padded(text))
+            return time.fromisoformat(_pad_time(text))
         return numbers(_whole(text))
 
     return read
@@ -121,13 +121,13 @@ def _in_numbers(source: SourceType) -> Callable[[int], Any]:
     mode, digits, clock = source.modes.temporal, source.args[0] if source.args else 6, source.name.startswith("time ")
     adapted = mode == "adaptive" or (mode == "adaptive_time_microseconds" and not clock)
     if mode == "isostring":
-        return lambda count: _refused()
+        return lambda count: _refuse()
 
     def micros(count: int) -> int:
         if mode == "connect" or (adapted and digits <= 3):
             return count * 1000
         if mode == "nanoseconds":
-            return count // 1000 if count % 1000 == 0 else int(_refused())
+            return count // 1000 if count % 1000 == 0 else int(_refuse())
         return count
 
     if clock:
