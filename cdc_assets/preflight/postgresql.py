@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from cdc_assets import names
 from cdc_assets.preflight.finding import Finding
@@ -114,10 +115,28 @@ def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
             else f"ALTER PUBLICATION {identifier(name)} DROP TABLE {', '.join(map(table_name, extra))}"
         )
         yield Finding("publication_extra", "warn", name, f"has tables that the registry does not: {shown}", mend)
+    yield from _publication_gaps(source, name, found["narrowed"], {*wanted}.union(*leaves.values()))
     lost = [op for op in ("insert", "update", "delete", "truncate") if not found[f"pub{op}"]]
     if lost:
         mend = f"ALTER PUBLICATION {identifier(name)} SET (publish = 'insert, update, delete, truncate')"
         yield Finding("publication_operations", "fail", name, f"leaves out {', '.join(lost)}", mend, safe=found["owned"])
+
+
+def _publication_gaps(
+    source: Source, name: str, narrowed: Sequence[Mapping[str, Any]], captured: set[TableId]
+) -> Iterator[Finding]:
+    """Row filters and column lists: what they leave out is in no event."""
+    unwanted = {table.id: set(table.except_column_list) for table in source.tables}
+    for found in narrowed:
+        table = TableId(*found["table"])
+        absent = [column for column in found["left_out"] if column not in unwanted.get(table, ())]
+        if table not in captured or not (absent or found["filtered"]):
+            continue
+        told = ["rows, by a filter"] if found["filtered"] else []
+        told += [f"columns ({', '.join(absent)})"] if absent else []
+        alter, of = f"ALTER PUBLICATION {identifier(name)}", table_name(table)
+        message = f"leaves out {' and '.join(told)} of {table}: their changes are lost"
+        yield Finding("publication_filter", "fail", name, message, f"{alter} DROP TABLE {of}; {alter} ADD TABLE {of}")
 
 
 def _partition_parents(tables: Sequence[TableId], facts: PostgresFacts) -> list[TableId]:

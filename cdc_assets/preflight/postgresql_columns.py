@@ -35,6 +35,6 @@ def _keys(declared: Table, found: Mapping[str, Any]) -> Iterator[Finding]:
         message = f"keys name {', '.join(absent)}, and it has no such column; it has: {', '.join(found['columns'])}"
         yield Finding("keys", "fail", name, message)
     elif not any(set(index) <= set(declared.keys) for index in found["unique"]):
-        message = f"no unique index holds its keys ({listed}) apart: rows that share them would be one row in silver"
+        message = f"no unique index holds its keys ({listed}) apart, NULLs too: rows that share them would be one row in silver"
         mend = f"CREATE UNIQUE INDEX ON {table_name(declared.id)} ({', '.join(map(identifier, declared.keys))})"
         yield Finding("keys", "warn", name, message, mend)

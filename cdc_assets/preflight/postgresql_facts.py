@@ -48,7 +48,15 @@ SELECT to_jsonb(p) || jsonb_build_object(
   'tables', (SELECT coalesce(jsonb_agg(jsonb_build_array(s, t)), '[]') FROM (
      SELECT schemaname, tablename FROM pg_publication_tables t WHERE t.pubname = p.pubname
      UNION SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
-       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = p.oid) listed(s, t)))
+       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = p.oid) listed(s, t)),
+  'narrowed', (SELECT coalesce(jsonb_agg(jsonb_build_object('table', jsonb_build_array(n.nspname, c.relname),
+       'filtered', r.told->>'prqual' IS NOT NULL, 'left_out', coalesce(absent.columns, '[]'))), '[]')
+     FROM (SELECT prrelid, prpubid, to_jsonb(r) FROM pg_publication_rel r) r(prrelid, prpubid, told)
+       JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL (
+       SELECT jsonb_agg(a.attname ORDER BY a.attnum) AS columns FROM pg_attribute a
+       WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+         AND a.attnum::text <> ALL(regexp_split_to_array(btrim(r.told->>'prattrs', '[]'), '[ ,]+'))) absent
+     WHERE r.prpubid = p.oid AND (r.told->>'prqual' IS NOT NULL OR absent.columns IS NOT NULL)))
 FROM pg_publication p WHERE pubname = %s
 """
 
@@ -66,9 +74,9 @@ SELECT coalesce(jsonb_agg(t.said ORDER BY t.said), '[]') FROM (
 """
 OPEN_SECONDS = 10.0
 
-# `leaves` hold a table's rows: itself, or the partitions of a partitioned one. `children` are tables that inherit from it. An
-# index's own columns come before those that it only includes. A deferrable key identifies no row (RelationGetIndexList).
-# `hidden`: policies apply to this role (row_security_active).
+# `leaves` hold a table's rows: itself, or the partitions of a partitioned one; those of `foreign` lie on another server.
+# `children` are tables that inherit from it. An index's own columns come before those that it only includes. A deferrable key
+# identifies no row (RelationGetIndexList). `hidden`: policies apply to this role (row_security_active).
 TABLES = """
 SELECT n.nspname, c.relname, jsonb_build_object(
   'key', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_index i JOIN pg_attribute a
@@ -77,12 +85,14 @@ SELECT n.nspname, c.relname, jsonb_build_object(
   'partitioned', c.relkind = 'p',
   'leaves', coalesce(below.leaves, '[]'),
   'children', coalesce(below.children, '[]'),
+  'foreign', coalesce(below.foreign_tables, '[]'),
   'columns', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
   'unique', (SELECT coalesce(jsonb_agg(u.columns), '[]') FROM pg_index i, LATERAL (
-               SELECT jsonb_agg(a.attname) AS columns FROM pg_attribute a
+               SELECT jsonb_agg(a.attname) AS columns, bool_and(a.attnotnull) AS sure FROM pg_attribute a
                WHERE a.attrelid = c.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])) u
-             WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL),
+             WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+               AND (to_jsonb(i)->>'indnullsnotdistinct' = 'true' OR u.sure)),
   'hidden', row_security_active(c.oid),
   'persistence', c.relpersistence,
   'owner', pg_get_userbyid(c.relowner),
@@ -92,16 +102,18 @@ SELECT n.nspname, c.relname, jsonb_build_object(
   'changed', coalesce(below.changed, 0)
 ) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL (
   WITH RECURSIVE tree AS (SELECT c.oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN tree ON h.inhparent = tree.oid)
-  SELECT jsonb_agg(told ORDER BY part.oid) FILTER (WHERE c.relkind = 'p' OR part.oid = c.oid) AS leaves,
-         jsonb_agg(told ORDER BY part.oid) FILTER (WHERE c.relkind = 'r' AND part.oid <> c.oid) AS children,
+  SELECT jsonb_agg(told ORDER BY part.oid) FILTER (WHERE here AND (c.relkind = 'p' OR part.oid = c.oid)) AS leaves,
+         jsonb_agg(told ORDER BY part.oid) FILTER (WHERE here AND c.relkind = 'r' AND part.oid <> c.oid) AS children,
+         jsonb_agg(told->'table' ORDER BY part.oid) FILTER (WHERE NOT here) AS foreign_tables,
          sum((SELECT n_tup_upd + n_tup_del FROM pg_stat_all_tables s WHERE s.relid = part.oid)) AS changed
-  FROM tree JOIN pg_class part ON part.oid = tree.oid AND part.relkind = 'r' JOIN pg_namespace ns ON ns.oid = part.relnamespace,
+  FROM tree JOIN pg_class part ON part.oid = tree.oid AND part.relkind IN ('r', 'f')
+    JOIN pg_namespace ns ON ns.oid = part.relnamespace, LATERAL (SELECT part.relkind = 'r' AS here) kind,
     LATERAL (SELECT jsonb_agg(a.attname ORDER BY a.attnum) AS columns FROM pg_index i
       JOIN pg_attribute a ON a.attrelid = part.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
       WHERE i.indrelid = part.oid AND i.indimmediate
         AND (part.relreplident = 'd' AND i.indisprimary OR part.relreplident = 'i' AND i.indisreplident)) own,
     LATERAL (SELECT jsonb_build_object('table', jsonb_build_array(ns.nspname, part.relname), 'identity', part.relreplident,
-      'columns', own.columns) AS told) told
+      'persistence', part.relpersistence, 'columns', own.columns) AS told) told
 ) below
 WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 """

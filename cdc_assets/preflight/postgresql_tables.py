@@ -31,6 +31,7 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding(
             "logged", "fail", name, f"is {kind}: its changes are not in the log", f"ALTER TABLE {table_name(table)} SET LOGGED"
         )
+    yield from _partitions(name, found)
     yield from column_findings(declared, found, user)
     published = facts.publication is not None and [*table] in facts.publication["tables"]
     identity = _identity(table, found, published=published)
@@ -49,6 +50,20 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         message = "is applied as a multiset, and its updates and deletes do not say by the whole row which one they take away"
         mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY FULL"
         yield Finding("whole_rows", "fail", name, message, mend, safe=bool(found["owned"]))
+
+
+def _partitions(name: str, found: Mapping[str, Any]) -> Iterator[Finding]:
+    """Those whose rows a snapshot reads, and whose changes are in no log of this server."""
+    if not found["partitioned"]:
+        return
+    for leaf in found["leaves"]:
+        if leaf["persistence"] != "p":
+            place = TableId(*leaf["table"])
+            message = f"partition {place} is unlogged: its changes are not in the log"
+            yield Finding("logged", "fail", name, message, f"ALTER TABLE {table_name(place)} SET LOGGED")
+    for parts in found["foreign"]:
+        message = f"partition {TableId(*parts)} is a foreign table: a snapshot reads its rows, and no change of them comes"
+        yield Finding("logged", "fail", name, message, "declare the partitions that lie here, or detach that one")
 
 
 def _identity(table: TableId, found: Mapping[str, Any], *, published: bool) -> Finding:
