@@ -23,6 +23,8 @@ def form(column: Column) -> Form | Incomparable:
         element = temporal.FINITE_INTERVAL
     else:
         element = _BY_TYPE.get(source.name) or _BY_TYPE.get(source.bare) or text.OTHER
+    if source.array and source.bare == "time with time zone":
+        return Incomparable("Debezium cuts the microseconds of its elements")
     if source.array and isinstance(element, Form):
         return arrays.array_of(element, of_rows=source.kind in ("composite", "domain"))
     return element

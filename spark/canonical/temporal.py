@@ -18,6 +18,12 @@ def _utc(column: str) -> str:
     return f"({column} AT TIME ZONE 'UTC')"
 
 
+def _utc_time(column: str) -> str:
+    """As Debezium sends it: in UTC without its offset, and NULL where that has seconds."""
+    whole = f"extract(timezone FROM {column})::int % 60 = 0"
+    return f"CASE WHEN {whole} THEN left(({column} AT TIME ZONE 'UTC')::text, -3) END"
+
+
 def _binary(column: str) -> str:
     """`interval_send` writes 8 bytes of microseconds, 4 of days, 4 of months."""
     return f"upper(encode(interval_send({column}), 'hex'))"
@@ -45,6 +51,6 @@ FORMS: dict[str, Form | Incomparable] = {
     "timestamp without time zone": AS_WRITTEN,
     "timestamp with time zone": Form(lambda c: f"{_utc(c)}::text", plain, parts=lambda c: (_utc(c),)),
     "time without time zone": Form(lambda c: f"to_char({c}, 'HH24:MI:SS.US')", plain),
-    "time with time zone": Incomparable("Debezium sends it in UTC, without its offset"),
+    "time with time zone": Form(_utc_time, lambda text: sf.rtrim(text, sf.lit("Z"))),
     **dict.fromkeys(("interval", "interval year to month", "interval day to second"), INTERVAL),
 }
