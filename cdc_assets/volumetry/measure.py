@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, bronze_rows
 from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.declared_rows import Declarations, read_declarations
 from cdc_assets.volumetry.tally import TopicTally
 from cdc_assets.volumetry.transport import TransportCount, count_transport
 
-Previous = Mapping[str, tuple[TopicTally, TopicTally]]
+
+@dataclass(frozen=True)
+class EarlierCount:
+    """What the last comparison of a table had counted, and whether it was `judged` by then."""
+
+    topic: TopicTally
+    mirror: TopicTally
+    judged: bool = True
+
+
+Previous = Mapping[str, EarlierCount]
 
 
 def measure_transport(
@@ -25,6 +37,9 @@ def measure_transport(
     rows = bronze_rows(path, committed.version, epochs) if committed else {}
     lake = platform.lake_kafka()
     core = platform.core_kafka() if names.is_mirrored(source) else lake
+    unjudged = {short for short in map(names.table_name, tables) if short not in previous or not previous[short].judged}
+    # Before the topics are looked at: what is declared is in them.
+    declared = read_declarations(core, source) if unjudged else Declarations()
     core_states = core.states([names.topic(source, table) for table in tables])
     lake_states = lake.states([names.lake_topic(source, table) for table in tables])
     results: dict[str, TransportCount | CdcAssetsError] = {}
@@ -37,15 +52,18 @@ def measure_transport(
                     raise CdcAssetsError(f"topic {name} does not exist at {cluster.bootstrap}")
             at = committed.topics.get(mirrored) if committed else None
             cut = dict(at.positions) if at else {}
-            results[short] = count_transport(
+            known = previous.get(short)
+            count = count_transport(
                 core=core,
                 lake=lake,
                 core_state=core_states[topic],
                 lake_state=lake_states[mirrored],
                 cut=cut,
                 bronze_rows={p: rows.get((mirrored, p), 0) for p in cut},
-                previous=previous.get(short),
+                previous=(known.topic, known.mirror) if known else None,
             )
+            judge = short in unjudged
+            results[short] = declared.judge(count, core, core_states[topic], at, of=(source, table)) if judge else count
         except CdcAssetsError as error:
             results[short] = error
     return results

@@ -27,6 +27,8 @@ class TransportCount:
     differences: tuple[str, ...]
     topic: TopicTally
     mirror: TopicTally
+    judged: bool = True
+    """Whether it was compared with what the source has declared, or need not be (declared_rows)."""
 
     @property
     def equal(self) -> bool:

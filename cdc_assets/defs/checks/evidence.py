@@ -58,7 +58,9 @@ def of_transport(measured: TransportCount | CdcAssetsError) -> Evidence:
         "cdc/mirror_records": measured.mirror_records,
         "cdc/bronze_rows": measured.bronze_rows,
         "cdc/cut": dg.MetadataValue.json({str(p): t.next_offset for p, t in measured.mirror.partitions.items()}),
-        TALLIES_KEY: dg.MetadataValue.json({"topic": measured.topic.to_json(), "mirror": measured.mirror.to_json()}),
+        TALLIES_KEY: dg.MetadataValue.json(
+            {"topic": measured.topic.to_json(), "mirror": measured.mirror.to_json(), "judged": measured.judged}
+        ),
     }
     if measured.equal:
         return True, f"{quantity(measured.bronze_rows, 'record')} in topic, mirror and bronze", metadata

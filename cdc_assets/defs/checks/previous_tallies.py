@@ -8,12 +8,13 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from cdc_assets.defs.checks.evidence import TALLIES_KEY
+from cdc_assets.volumetry.measure import EarlierCount
 from cdc_assets.volumetry.tally import TopicTally
 
 _LOOK_BACK = 10
 
 
-def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> tuple[TopicTally, TopicTally] | None:
+def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> EarlierCount | None:
     """Topic and mirror tallies of the last comparison that passed, or None: then both are counted from the start.
 
     Only of one that passed: a tally taken across a difference would carry it along.
@@ -24,5 +25,6 @@ def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> tup
         if evaluation is None or TALLIES_KEY not in evaluation.metadata:
             continue
         stored: Any = evaluation.metadata[TALLIES_KEY].value
-        return TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"])
+        judged = stored.get("judged", True)
+        return EarlierCount(TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"]), judged)
     return None

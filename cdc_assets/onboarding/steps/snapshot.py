@@ -12,10 +12,10 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
+from cdc_assets.connectors.notifications import FINE, Notification
 from cdc_assets.connectors.signals import collection, own_rows_condition
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
@@ -28,18 +28,7 @@ _SILENCE_SECONDS = 60.0
 started since is busy: with what lies before the signal, a large table, or a lock. Each further signal would be a further reading,
 by a blocking snapshot with all tables standing still."""
 _DEADLINE_SECONDS = 24 * 3600.0
-FINE = ("SUCCEEDED", "EMPTY")
 _NOT_READ = "SQL_EXCEPTION"
-
-
-@dataclass(frozen=True)
-class Notification:
-    """One message of the notification topic."""
-
-    id: str
-    aggregate: str
-    type: str
-    data: dict[str, str]
 
 
 class Notifications:
@@ -57,9 +46,7 @@ class Notifications:
             return
         ranges = {p: (max(self._read.get(p, 0), begin), end) for p, (begin, end) in state.ranges.items()}
         for record in self._kafka.records(self._topic, ranges):
-            value = json.loads(record.value or b"{}")
-            value = value.get("payload", value)
-            yield Notification(value["id"], value["aggregate_type"], value["type"], value.get("additional_data") or {})
+            yield Notification.of(record)
         self._read = {p: end for p, (_, end) in ranges.items()}
 
 
@@ -163,8 +150,8 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
     Raises:
         OnboardingError: when Debezium says that it could not read a table.
     """
-    name = message.data.get("scanned_collection", "")
-    if message.type == "TABLE_SCAN_COMPLETED" and name in open_tables:
+    name = message.table
+    if name in open_tables:
         status = message.data.get("status", "")
         if status not in FINE:
             raise OnboardingError(
@@ -172,7 +159,7 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
                 f"{work.or_rollback}"
             )
         open_tables.discard(name)
-        rows[name] = int(message.data.get("total_rows_scanned") or 0)
+        rows[name] = message.rows
         work.say(f"{name}: {quantity(rows[name], 'row')} read")
     elif message.type == "IN_PROGRESS":
         current = message.data.get("current_collection_in_progress", "")

@@ -1,0 +1,100 @@
+"""How many rows the connector says to have read of each table, and whether their records are in bronze.
+
+A topic that lost its first records before anybody read it tells nothing of them where its offsets begin at 0 again: it was
+deleted and made again, or the copy began late. But Debezium says how many rows a snapshot has read. Bronze counts its
+records by op anyhow, so a comparison costs one look at the notification topic, until the first one could be made.
+
+An incremental snapshot declares rows too, but leaves out those that change while it reads. It is not counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc_assets import names
+from cdc_assets.connectors.notifications import FINE, INITIAL, Notification
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.kafka import TopicState as Topic
+from cdc_assets.volumetry.transport import TransportCount
+from spark.delta.commits import TopicState
+
+# Of one moment: a snapshot begins, then its tables are read, then it ends.
+_ORDER = ("STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED", "ABORTED")
+
+
+@dataclass(frozen=True)
+class DeclaredRows:
+    """Rows of a table that a whole snapshot has read; every record of them was sent before `until_ms`."""
+
+    rows: int
+    until_ms: int
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """By table (`schema.table`), the newest. `complete`: nothing is to be waited for."""
+
+    of_tables: Mapping[str, DeclaredRows] = field(default_factory=dict)
+    complete: bool = True
+
+    def judge(
+        self, count: TransportCount, core: KafkaCluster, topic: Topic, held: TopicState | None, *, of: tuple[BaseSource, Table]
+    ) -> TransportCount:
+        """The count with what bronze (`held`) lacks of the snapshot; not `judged` while records may still be on their way.
+
+        `topic` was looked at after the declarations were read. Bronze's later epochs begin with a reading of their own.
+        """
+        source, table = of
+        declared = self.of_tables.get(".".join(table.id))
+        if declared is None or held is None or held.epoch:
+            return replace(count, judged=self.complete)
+        if _are_on_their_way(count, core, topic, declared):
+            return replace(count, judged=False)
+        there = held.by_op.get("r", 0)
+        if there >= declared.rows:
+            return count
+        told = (
+            f"a snapshot has read {quantity(declared.rows, 'row')} of the table, and bronze has {quantity(there, 'record')} of "
+            "rows read: the others were lost before the first read (a topic made again, a copy that began late); "
+            f"to read them: cdc snapshot {source.name} {table.name}"
+        )
+        return replace(count, differences=(*count.differences, told))
+
+
+def _are_on_their_way(count: TransportCount, core: KafkaCluster, topic: Topic, declared: DeclaredRows) -> bool:
+    """Whether a record that bronze does not have may be of the snapshot: it was sent before the snapshot's end."""
+    for partition, tally in count.topic.partitions.items():
+        ahead = {partition: (tally.next_offset, topic.ends.get(partition, 0))}
+        record = next(iter(core.records(topic.name, ahead)), None)
+        if record is not None and record.timestamp <= declared.until_ms:
+            return True
+    return False
+
+
+def read_declarations(core: KafkaCluster, source: BaseSource) -> Declarations:
+    """What the connector has said until now."""
+    topic = names.notification_topic(source)
+    state = core.states([topic]).get(topic) if source.is_captured else None
+    if state is None:
+        return Declarations()
+    said = [Notification.of(record) for record in core.records(topic, state.ranges)]
+    return declarations([each for each in said if each.aggregate == INITIAL and each.type in _ORDER])
+
+
+def declarations(said: Sequence[Notification]) -> Declarations:
+    """From the notifications of whole snapshots. Only one that has ended counts: its last rows are sent at its end."""
+    found: dict[str, DeclaredRows] = {}
+    read: dict[str, int] = {}
+    ended = False
+    for each in sorted(said, key=lambda each: (each.at_ms, _ORDER.index(each.type))):
+        if each.table and each.data.get("status") in FINE:
+            read[each.table] = each.rows
+        elif each.type == "COMPLETED":
+            found |= {table: DeclaredRows(rows, each.at_ms) for table, rows in read.items()}
+            read, ended = {}, True
+        elif not each.table:
+            read = {}
+    return Declarations(found, ended)

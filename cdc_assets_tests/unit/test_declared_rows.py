@@ -1,0 +1,38 @@
+"""What connectors declare of their snapshots, from their notifications."""
+
+from __future__ import annotations
+
+import json
+
+from cdc_assets.connectors.notifications import INITIAL, Notification
+from cdc_assets.resources.kafka import Record
+from cdc_assets.volumetry.declared_rows import DeclaredRows, declarations
+
+
+def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "SUCCEEDED") -> Notification:
+    data = {"scanned_collection": table, "total_rows_scanned": str(rows), "status": status} if table else {}
+    value = {"id": "1", "aggregate_type": INITIAL, "type": kind, "additional_data": data}
+    return Notification.of(Record(0, 0, at_ms, None, json.dumps(value).encode(), ()))
+
+
+SCAN = "TABLE_SCAN_COMPLETED"
+
+
+def test_only_a_snapshot_that_has_ended_declares_rows() -> None:
+    running = [said("STARTED", 1), said(SCAN, 2, "public.a", 5)]
+    assert (declarations(running).of_tables, declarations(running).complete) == ({}, False)
+    ended = [*running, said("COMPLETED", 3)]
+    assert (declarations(ended).of_tables, declarations(ended).complete) == ({"public.a": DeclaredRows(5, 3)}, True)
+
+
+def test_the_newest_counts_in_whichever_order_partitions_give_them() -> None:
+    first = [said("STARTED", 1), said(SCAN, 2, "public.a", 5), said(SCAN, 2, "public.b", 7), said("COMPLETED", 2)]
+    second = [said("STARTED", 8), said(SCAN, 8, "public.a", 3), said("COMPLETED", 9)]
+    found = declarations([*reversed(second), *reversed(first)]).of_tables
+    assert found == {"public.a": DeclaredRows(3, 9), "public.b": DeclaredRows(7, 2)}
+
+
+def test_what_was_given_up_or_could_not_be_read_declares_nothing() -> None:
+    given_up = [said("STARTED", 1), said(SCAN, 2, "public.a", 5), said("ABORTED", 3)]
+    again = [said("STARTED", 4), said(SCAN, 5, "public.b", 1, "SQL_EXCEPTION"), said("COMPLETED", 6)]
+    assert declarations([*given_up, *again]).of_tables == {}
