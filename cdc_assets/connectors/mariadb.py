@@ -8,6 +8,7 @@ from __future__ import annotations
 from cdc_assets import names, settings
 from cdc_assets.connectors.records import exact_pattern, password_placeholder, record_settings, server_id
 from cdc_assets.connectors.schema_history import schema_history
+from cdc_assets.connectors.tls import binlog_tls
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource
 
@@ -26,7 +27,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.port": settings.resolve(database.port),
         "database.user": settings.resolve(database.user),
         "database.password": password_placeholder(database.password),
-        "database.ssl.mode": database.sslmode,
+        **binlog_tls(database),
         "database.server.id": str(server_id(source)),
         "topic.prefix": source.name,
         "database.include.list": ",".join(sorted({exact_pattern(each.schema) for each in ids})),

@@ -21,14 +21,15 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. User and password are no part of the connection string."""
     database = source.database
     assert isinstance(database, MongoDb)
-    options = {"replicaSet": database.replica_set, "tls": "true" if database.tls else None}
+    hosts = settings.resolve(database.hosts)
+    options = {"replicaSet": database.replica_set, "tls": "true" if database.encrypts(hosts) else None}
     query = urlencode({key: value for key, value in options.items() if value})
     common = {key: value for key, value in record_settings(source).items() if key not in _NOT_HERE}
     return {
         "name": names.connector_name(source),
         "connector.class": "io.debezium.connector.mongodb.MongoDbConnector",
         "tasks.max": "1",
-        "mongodb.connection.string": f"mongodb://{settings.resolve(database.hosts)}/" + (f"?{query}" if query else ""),
+        "mongodb.connection.string": f"mongodb://{hosts}/" + (f"?{query}" if query else ""),
         "mongodb.user": settings.resolve(database.user),
         "mongodb.password": password_placeholder(database.password),
         "mongodb.authsource": database.auth_source,

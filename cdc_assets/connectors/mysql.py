@@ -8,6 +8,7 @@ from __future__ import annotations
 from cdc_assets import names, settings
 from cdc_assets.connectors.records import exact_pattern, heartbeat_ms, password_placeholder, record_settings, server_id
 from cdc_assets.connectors.schema_history import schema_history
+from cdc_assets.connectors.tls import binlog_tls
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 
@@ -24,10 +25,10 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.port": settings.resolve(database.port),
         "database.user": settings.resolve(database.user),
         "database.password": password_placeholder(database.password),
-        "database.ssl.mode": database.sslmode,
+        **binlog_tls(database),
         # Without TLS a password that the server has forgotten (restart, FLUSH PRIVILEGES) goes under its public key, which
         # the driver asks for only when it is told to: caching_sha2_password.
-        **({"driver.allowPublicKeyRetrieval": "true"} if database.sslmode == "disabled" else {}),
+        **({"driver.allowPublicKeyRetrieval": "true"} if database.mode_at(settings.resolve(database.host)) == "disabled" else {}),
         "database.server.id": str(server_id(source)),
         **({"database.connectionTimeZone": database.time_zone} if database.time_zone else {}),
         "topic.prefix": source.name,

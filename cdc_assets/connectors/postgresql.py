@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from cdc_assets import names, settings
 from cdc_assets.connectors.records import exact_pattern, heartbeat_ms, password_placeholder, record_settings
+from cdc_assets.connectors.tls import postgresql_tls
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from spark.specs import ANCHOR_HEADER
@@ -29,7 +30,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.dbname": database.dbname,
         "database.user": settings.resolve(database.user),
         "database.password": password_placeholder(database.password),
-        "database.sslmode": database.sslmode,
+        **postgresql_tls(database),
         "topic.prefix": source.name,
         "plugin.name": "pgoutput",
         "slot.name": names.slot_name(source),

@@ -30,8 +30,14 @@ def _models_at(model: type[BaseModel], loc: Sequence[int | str]) -> Iterator[typ
             field = owner.model_fields.get(part)
             if field is not None:
                 following.extend(_models_in(field.annotation))
-        current = following or current
+        current = following or [owner for owner in current if _is_kind(owner, part)] or current
     yield from current
+
+
+def _is_kind(owner: type[BaseModel], part: str) -> bool:
+    """Of a union told apart by `kind`, the path names the one that is meant."""
+    kind = owner.model_fields.get("kind")
+    return kind is not None and part in get_args(kind.annotation)
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Literal
 
 from cdc_assets.references import EnvRef, SecretRef
-from cdc_assets.registry.declared import DatabaseKind
+from cdc_assets.registry.tls import EncryptedBinlog
 
 
-class MariaDb(DatabaseKind):
+class MariaDb(EncryptedBinlog):
     """Host, port and user may be `{env: NAME}`. The password is a secret.
 
     `sslmode: trust` encrypts and believes any certificate. `verify-ca` and `verify-full` do not. The server must write a
-    row binlog (docs/mariadb.md).
+    row binlog (docs/mariadb.md). Without `sslmode` a server elsewhere must show a certificate that can be
+    verified, by those who are in `sslrootcert`, or by the system's (docs/security.md).
+    `truststore` has them for the connector, which reads no PEM.
     """
+
+    HERE, VERIFIED, UNVERIFIED = "disable", ("verify-ca", "verify-full"), ("trust", "disable")
 
     kind: Literal["mariadb"]
     host: str | EnvRef
     port: int | EnvRef = 3306
     user: str | EnvRef
     password: SecretRef
-    sslmode: Literal["disable", "trust", "verify-ca", "verify-full"] = "disable"
+    sslmode: Literal["disable", "trust", "verify-ca", "verify-full"] | None = None

@@ -22,13 +22,20 @@ from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
 from cdc_assets.registry.source_settings import Backup, Batching, Capture, Freshness, Ledger, Quarantine, Topics, Volumetry
+from cdc_assets.registry.tls import Encrypted
 from cdc_assets.registry.value_forms import ValueForms
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 
 
-class Database(DatabaseKind):
-    """Where the source database is. Host, port and user may be `{env: NAME}`. The password is a secret."""
+class Database(Encrypted):
+    """Where the source database is. Host, port and user may be `{env: NAME}`. The password is a secret.
+
+    Without `sslmode` a server elsewhere must show a certificate that can be
+    verified, by those who are in `sslrootcert`, or by the system's (docs/security.md).
+    """
+
+    HERE, VERIFIED, UNVERIFIED = "prefer", ("verify-ca", "verify-full"), ("require", "disable")
 
     kind: Literal["postgresql"]
     host: str | EnvRef
@@ -36,7 +43,7 @@ class Database(DatabaseKind):
     dbname: str = Field(min_length=1)
     user: str | EnvRef
     password: SecretRef
-    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = None
 
 
 class Table(Rows):

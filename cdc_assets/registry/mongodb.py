@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field
 
 from cdc_assets.references import EnvRef, SecretRef
 from cdc_assets.registry.declared import DatabaseKind
+from cdc_assets.registry.tls import is_here
 
 
 class MongoDb(DatabaseKind):
@@ -25,5 +27,14 @@ class MongoDb(DatabaseKind):
     user: str | EnvRef
     password: SecretRef
     auth_source: str = Field(default="admin", min_length=1)
-    tls: bool = False
+    tls: bool | None = None
     images: Literal["full", "with_pre_image"] = "full"
+
+    def encrypts(self, hosts: str) -> bool:
+        """As declared, else unless all of them are addresses of this machine. Certificates are verified then."""
+        return not all(map(is_here, map(_without_port, hosts.split(",")))) if self.tls is None else self.tls
+
+
+def _without_port(host: str) -> str:
+    """An IPv6 address with a port is in brackets."""
+    return re.sub(r"(?<=\]):\d+$|^([^:]*):\d+$", r"\1", host.strip())

@@ -22,8 +22,8 @@ class Authority:
         for place in places[1:]:
             (place / "ca.crt").write_text(self.certificate.read_text())
 
-    def issue(self, user: str) -> Path:
-        """The folder of a user, who is also a server on 127.0.0.1."""
+    def issue(self, user: str, names: str = "IP:127.0.0.1") -> Path:
+        """The folder of a user, who is also a server of these names."""
         place = self.folder / user
         place.mkdir()
         signed = (
@@ -32,7 +32,7 @@ class Authority:
             "-CAkey",
             str(self._key),
             "-addext",
-            "subjectAltName=IP:127.0.0.1",
+            f"subjectAltName={names}",
             *_NO_AUTHORITY,
         )
         _openssl("-subj", f"/CN={user}", *signed, "-keyout", str(place / "user.key"), "-out", str(place / "user.crt"))

@@ -57,7 +57,7 @@ def test_a_good_file_loads_with_defaults(tmp_path: Path) -> None:
 def test_an_unknown_key_names_line_and_accepted_keys(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD.replace("dbname: shop", "dbname: shop\n      pasword: x"))
     assert findings(file) == [
-        "FILE:7: database.pasword: unknown key; accepted: dbname, host, kind, password, port, sslmode, user"
+        "FILE:7: database.pasword: unknown key; accepted: dbname, host, kind, password, port, sslmode, sslrootcert, user"
     ]
 
 

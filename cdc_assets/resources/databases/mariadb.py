@@ -18,6 +18,7 @@ from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
 from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.databases.tls import pymysql_options
 
 # Debezium 3.5's grammar lacks them: "no viable alternative" when it reads the table's definition.
 _UNKNOWN = ("inet4", "inet6")
@@ -92,14 +93,14 @@ class MariaDbDatabase(BinlogDatabase):
             import pymysql
         except ImportError as error:
             raise DriverMissingError("MariaDB", "PyMySQL", "uv sync --inexact --extra mariadb") from error
-        database = self._database
+        database, host = self._database, settings.resolve(self._database.host)
         try:
             connection = pymysql.connect(
-                host=settings.resolve(database.host),
+                host=host,
                 port=int(settings.resolve(database.port)),
                 user=settings.resolve(database.user),
                 password=settings.secret(database.password),
-                **tls(database.sslmode),
+                **pymysql_options(database, host),
                 connect_timeout=10,
                 charset="utf8mb4",
                 autocommit=True,
@@ -109,23 +110,10 @@ class MariaDbDatabase(BinlogDatabase):
                 yield cursor
         except (pymysql.err.MySQLError, OSError) as error:
             reason = error.args[-1] if error.args else type(error).__name__
-            raise DatabaseError(f"MariaDB at {self.place}: {reason}") from error
+            raise DatabaseError(f"MariaDB at {self.place}: {database.explain(str(reason), host)}") from error
 
 
 def _begins_file(cursor: Any, at: BinlogPosition) -> bool:
     """Whether no transaction of the file lies before the position."""
     cursor.execute(f"SHOW BINLOG EVENTS IN %s LIMIT {len(_HEAD) + 1}", [at.file])
     return not any(kind not in _HEAD and position < at.position for _, position, kind, *_ in cursor.fetchall())
-
-
-def tls(mode: str) -> dict[str, Any]:
-    """What PyMySQL is told, as Debezium's mode of that name means it: told nothing, it takes TLS where the server has it."""
-    import ssl
-
-    if mode == "disable":
-        return {"ssl_disabled": True}
-    context = ssl.create_default_context()
-    context.check_hostname = mode == "verify-full"
-    if mode == "trust":
-        context.verify_mode = ssl.CERT_NONE
-    return {"ssl": context}

@@ -19,6 +19,7 @@ from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
+from cdc_assets.resources.databases.tls import libpq_options
 
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
@@ -167,18 +168,20 @@ class PostgresDatabase:
                 yield connection
         except psycopg.Error as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise DatabaseError(f"PostgreSQL at {self.place}: {reason}") from error
+            said = self._database.explain(reason, settings.resolve(self._database.host))
+            raise DatabaseError(f"PostgreSQL at {self.place}: {said}") from error
 
     def _login(self) -> dict[str, Any]:
         """libpq's parameters, the password among them."""
         database = self._database
+        host = settings.resolve(database.host)
         return {
-            "host": settings.resolve(database.host),
+            "host": host,
             "port": int(settings.resolve(database.port)),
             "dbname": database.dbname,
             "user": settings.resolve(database.user),
             "password": settings.secret(database.password),
-            "sslmode": database.sslmode,
+            **libpq_options(database, host),
             "connect_timeout": 10,
             "application_name": "cdc_assets",
         }

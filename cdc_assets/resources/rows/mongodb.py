@@ -106,7 +106,7 @@ def open_client(database: MongoDb) -> Iterator[Any]:
             username=settings.resolve(database.user),
             password=settings.secret(database.password),
             authSource=database.auth_source,
-            tls=database.tls,
+            tls=database.encrypts(hosts),
             serverSelectionTimeoutMS=10_000,
             appname="cdc_assets",
         ) as client:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets import settings
 from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.mysql import MySql
-from cdc_assets.resources.databases.mariadb import tls
+from cdc_assets.resources.databases.tls import pymysql_options
 from cdc_assets.resources.rows.sql import Connection, Statements
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # A TIMESTAMP is read in UTC; NO_BACKSLASH_ESCAPES would change how the driver writes bound values.
 _SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2"
-# MySQL's modes by MariaDB's names of them; PyMySQL itself takes TLS where the server has it.
-_TLS = {"disabled": "disable", "required": "trust", "verify_ca": "verify-ca", "verify_identity": "verify-full"}
 
 
 class MySqlStatements(Statements):
@@ -81,15 +79,15 @@ class MySqlConnection(Connection):
             import pymysql
         except ImportError as error:
             raise DriverMissingError("MySQL", "PyMySQL", "uv sync --inexact --extra mariadb") from error
-        database = self._database
-        place = f"{settings.resolve(database.host)}:{settings.resolve(database.port)}"
+        database, host = self._database, settings.resolve(self._database.host)
+        place = f"{host}:{settings.resolve(database.port)}"
         try:
             connection = pymysql.connect(
-                host=settings.resolve(database.host),
+                host=host,
                 port=int(settings.resolve(database.port)),
                 user=settings.resolve(database.user),
                 password=settings.secret(database.password),
-                **(tls(_TLS[database.sslmode]) if database.sslmode in _TLS else {}),
+                **pymysql_options(database, host),
                 connect_timeout=10,
                 charset="utf8mb4",
                 autocommit=True,
@@ -99,4 +97,5 @@ class MySqlConnection(Connection):
                 cursor.execute(_SETTINGS)
                 yield cursor
         except (pymysql.err.MySQLError, OSError) as error:
-            raise DatabaseError(f"MySQL at {place}: {error.args[-1] if error.args else type(error).__name__}") from error
+            reason = error.args[-1] if error.args else type(error).__name__
+            raise DatabaseError(f"MySQL at {place}: {database.explain(str(reason), host)}") from error
