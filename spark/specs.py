@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from spark.errors import SpecError
 
 T = TypeVar("T")
+Order = tuple[tuple[str, int], ...]
 MAX_EPOCH = 0xFFFF
 DELETES = ("hard", "soft")
 TRUNCATES = ("apply", "soft", "ignore", "halt")
@@ -27,11 +28,9 @@ VALID = ("_valid_from", "_valid_to", "_is_current")
 OWN_COLUMNS = (*META, DELETED, *VALID)
 """What silver and histories add to a table's columns; a source's column of such a name, in any case, is refused."""
 
-ANCHOR_HEADER = "cdc_assets.anchor"
-"""A record's header: the commit (LSN) behind which a row read by a temporary connector stands."""
-
-UNCHANGED_HEADER = "cdc_assets.unchanged"
-"""A record's header: its connector's `unavailable.value.placeholder`, where that is the connector's own."""
+ANCHOR_HEADER, UNCHANGED_HEADER = "cdc_assets.anchor", "cdc_assets.unchanged"
+"""Headers of a record: the commit (LSN) behind which a row read by a temporary connector stands; its connector's own
+`unavailable.value.placeholder`."""
 
 DEBEZIUM_UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's own `unavailable.value.placeholder`: of somebody else's connector, unless he has changed it."""
@@ -185,7 +184,7 @@ class SilverSpec:
     `ignore_null_updates` are the columns in which NULL means "as it was", `columns_to_update` is the column that lists which
     columns an event is about (NULL: all): such parts of rows make a row where there is none.
     `generation` is what a table dropped and made again does not keep: its number in the source's catalogue, or the place in the
-    log of its last DROP or CREATE (all of these places are `drops`); `renewed` is the job's own (spark.schema.generation).
+    log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema).
     """
 
     source: str
@@ -212,6 +211,7 @@ class SilverSpec:
     generation: str = ""
     drops: tuple[str, ...] = ()
     renewed: str = ""
+    orders: tuple[Order, ...] = ()
     schema_ids: dict[str, list[int]] | None = None
 
     def __post_init__(self) -> None:
@@ -262,6 +262,7 @@ class SilverSpec:
         data["keys"] = tuple(data.get("keys", ()))
         for name in ("track_history", "ignore_null_updates", "drops"):
             data[name] = tuple(data.get(name, ()))
+        data["orders"] = tuple(tuple((name, number) for name, number in order) for order in data.get("orders", ()))
         return _build(cls, data)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 TABLES = [
-    *("unusual.shown", "unusual.by_shape", "unusual.wide", "unusual.lagging", "unusual.anew"),
+    *("unusual.shown", "unusual.by_shape", "unusual.lagging", "unusual.anew"),
+    "unusual.swapped",
     "unusual.included",
+    {"name": "unusual.wide", "accept_inexact": ["t"]},
     {"name": "unusual.book", "accept_inexact": ["many"]},
     {"name": "unusual.chosen", "keys": ["code"]},
     {"name": "unusual.parent", "only": True},
@@ -33,6 +35,8 @@ CREATE TABLE lagging (id int PRIMARY KEY, a text, b text, c text, d int);
 INSERT INTO lagging SELECT i, 'a' || i, 'b' || i, 'c' || i, i FROM generate_series(1, 12) i;
 CREATE TABLE anew (id int PRIMARY KEY, d int, v int);
 INSERT INTO anew SELECT i, i, i FROM generate_series(1, 12) i;
+CREATE TABLE swapped (id int PRIMARY KEY, a text, b text, c text, d text, f int, e text);
+INSERT INTO swapped SELECT i, 'a' || i, NULLIF('b' || i, 'b9'), 'c' || i, 'd' || i, i, 'e' || i FROM generate_series(1, 12) i;
 CREATE TABLE included (id int, v text, PRIMARY KEY (id) INCLUDE (v));
 INSERT INTO included SELECT i, i FROM generate_series(1, 6) i;
 CREATE TABLE book (id int PRIMARY KEY, i isbn, j isbn13, s issn, e ean13, u upc, m ismn, many isbn[]);
@@ -42,7 +46,7 @@ CREATE TABLE chosen (id int PRIMARY KEY, code text NOT NULL, v int);
 CREATE UNIQUE INDEX chosen_code ON chosen (code); ALTER TABLE chosen REPLICA IDENTITY USING INDEX chosen_code;
 INSERT INTO chosen SELECT i, 'p' || i, i FROM generate_series(1, 24) i;
 CREATE TABLE wide (id int PRIMARY KEY, v interval, y interval year to month, h hstore, hs hstore[], r tstzrange, rs tstzrange[],
-  m tstzmultirange, p point, l line, s lseg, b box, o path, g polygon, c circle);
+  m tstzmultirange, p point, l line, s lseg, b box, o path, g polygon, c circle, t timetz);
 """
 # Of each type one value more than the other tests have; NULL in the last row.
 WIDE = """
@@ -50,16 +54,17 @@ INSERT INTO unusual.wide VALUES
 (1, '1 year 2 mons 3 days 04:05:06.789', '1-2', 'a=>1, b=>NULL, "c d"=>"x\\"y"', ARRAY['z=>1,a=>2', NULL]::hstore[],
  '[2024-01-01 00:00+02,2024-02-01 00:00:00.5+00)', ARRAY['[2024-01-01 00:00+02,)', NULL]::tstzrange[],
  '{[2024-01-01 00:00+02,2024-02-01),[2024-03-01,infinity)}', '(1.5,2)', '{1,2,3}', '[(0,0),(1,1.5)]', '(1,1),(0,0)',
- '[(0,0),(1,1)]', '((0,0),(1,0),(0,1))', '<(0,0.5),2.5>'),
+ '[(0,0),(1,1)]', '((0,0),(1,0),(0,1))', '<(0,0.5),2.5>', '12:34:56.123456+05:30'),
 (2, '-1 year 3 days -00:00:00.000001', '-1-2', '', '{}', 'empty', '{empty}', '{}', '(Infinity,NaN)', '{0.1,-1e-300,-0}',
- '[(-0,5e-324),(1e300,-7)]', '(0.1,-7),(-3,-8.5)', '((0,0),(1,1),(2,0.5))', '((0,0),(1,0),(0,1),(-3,-0))', '<(1e300,-0),0>'),
+ '[(-0,5e-324),(1e300,-7)]', '(0.1,-7),(-3,-8.5)', '((0,0),(1,1),(2,0.5))', '((0,0),(1,0),(0,1),(-3,-0))', '<(1e300,-0),0>',
+ '24:00:00-08'),
 (3, '178000000 years', '9 years', '"ü;" => ";,:", b=>"", "B"=>NULL', NULL, '(,0099-01-01 BC]', NULL, '{(,)}', '(0.1,1e300)',
- '{-1,0,0}', '[(0,0),(0,0)]', '(NaN,1),(0,0)', '[(0,0)]', '((1,1))', '<(NaN,Infinity),Infinity>'),
+ '{-1,0,0}', '[(0,0),(0,0)]', '(NaN,1),(0,0)', '[(0,0)]', '((1,1))', '<(NaN,Infinity),Infinity>', '12:00:00.5+01:02:03'),
 (4, '1 mon -1 day', '1 mon', 'a=>a', NULL, '[-infinity,infinity)', NULL, '{[12024-01-01,)}', '(-0,0)', '{1,1,1}', NULL, NULL,
- NULL, '((0,0),(1,0),(-0,0))', NULL);
+ NULL, '((0,0),(1,0),(-0,0))', NULL, '00:00:00.10+00');
 INSERT INTO unusual.wide (id) VALUES (5)
 """
-KINDS = ("v", "y", "h", "hs", "r", "rs", "m", "p", "l", "s", "b", "o", "g", "c")
+KINDS = ("v", "y", "h", "hs", "r", "rs", "m", "p", "l", "s", "b", "o", "g", "c", "t")
 BEHIND = """
 UPDATE lagging SET a = 'before' WHERE id = 1;
 ALTER TABLE lagging RENAME a TO aa; ALTER TABLE lagging DROP d; ALTER TABLE lagging ADD d int;
@@ -69,6 +74,22 @@ ALTER TABLE anew DROP d; ALTER TABLE anew ADD d int; ALTER TABLE anew ALTER v TY
 UPDATE anew SET v = v WHERE id > 1; UPDATE anew SET d = 7, v = 'text' WHERE id = 2
 """
 """What leaves silver behind a change of the schema. No event tells what the change of type made of v in row 1."""
+SWAPS = (
+    "UPDATE swapped SET a = 'a before' WHERE id = 1; UPDATE swapped SET f = 100 WHERE id IN (2, 3)",
+    "ALTER TABLE swapped RENAME a TO tmp; ALTER TABLE swapped RENAME b TO a; ALTER TABLE swapped RENAME tmp TO b",
+    "UPDATE swapped SET a = 'a behind' WHERE id = 2; UPDATE swapped SET c = 'c before' WHERE id = 4",
+    "ALTER TABLE swapped RENAME c TO tmp",
+    "UPDATE swapped SET tmp = 'tmp' WHERE id = 5; UPDATE swapped SET d = NULL WHERE id = 6",
+    "ALTER TABLE swapped RENAME d TO c",
+    "UPDATE swapped SET c = 'c between' WHERE id = 7",
+    "ALTER TABLE swapped RENAME tmp TO d",
+    "UPDATE swapped SET e = 'e before', d = NULL WHERE id = 8",
+    "ALTER TABLE swapped RENAME e TO e_old; ALTER TABLE swapped ADD e text",
+    "UPDATE swapped SET e = 'e behind' WHERE id = 9; UPDATE swapped SET f = 200 WHERE id IN (10, 11)",
+    "ALTER TABLE swapped DROP f; ALTER TABLE swapped ADD f int",
+    "UPDATE swapped SET f = 7 WHERE id IN (3, 11); INSERT INTO swapped VALUES (20, 'b', 'a', 'd', 'c', 'old', 'new', 20)",
+)
+"""Names change places, in one transaction and in several; one is given away and used again; a column goes and comes again."""
 CHANGES = f"""
 UPDATE parted SET v = 'changed' WHERE id % 3 = 0; UPDATE parted SET day = day + 15 WHERE id IN (1, 2, 3);
 UPDATE parted SET region = 'a' WHERE id IN (15, 17, 19); DELETE FROM parted WHERE id IN (5, 25);
@@ -91,6 +112,7 @@ SELECTS = {
     "shown": "SELECT id, v::text, w::text FROM shown",
     "parted": "SELECT id, day, region, v FROM parted",
     "parent": "SELECT id, v FROM ONLY parent",
+    "swapped": "SELECT id, a, b, c, d, e_old, e, f FROM swapped",
     "lagging": "SELECT id, aa, b, c, d, e FROM lagging",
     "book": "SELECT id, i::text, j::text, s::text, e::text, u::text, m::text, many::text[] FROM book",
     "chosen": "SELECT id, code, v FROM chosen",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
 from spark.positions.connector import Connector
@@ -57,6 +57,11 @@ class DebeziumJson(Envelope):
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """The names under `after` or `before`."""
         return sf.json_object_keys(sf.get_json_object(self.text(value), f"{self.root}.{image}"))
+
+    def in_order(self, value: Expression, image: str) -> Expression:
+        """The fields under `after` or `before`."""
+        wanted = self.wrap(StructType([StructField(image, MapType(StringType(), StringType()))]))
+        return self.payload(sf.from_json(self.text(value), wanted))[image]
 
     def record_key(self, spec: SilverSpec) -> Expression | None:
         """The record's own key."""

@@ -73,6 +73,10 @@ class Envelope(ABC):
         """The names of the fields that an event's image (after or before) has; null where the format does not tell."""
         return sf.lit(None).cast("array<string>")
 
+    def in_order(self, value: Expression, image: str) -> Expression:
+        """An event's image (after or before) as a map of texts in the order of its fields; null where the format has no order."""
+        return sf.lit(None).cast("map<string,string>")
+
     def record_key(self, spec: SilverSpec) -> Expression | None:
         """The row's key as texts, from the column `key` alone; None where that takes the value too, or a schema."""
         return None

@@ -11,6 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from spark.envelopes import places
 from spark.envelopes.envelope import Envelope
 from spark.envelopes.registry import envelope
 from spark.envelopes.unchanged import told_forms
@@ -51,6 +52,10 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
         wanted = wanted.withColumn("row_fields", form.fields(sf.col("value")))
         if spec.multiset:
             wanted = wanted.withColumn("fields_before", form.fields(sf.col("value"), "before"))
+    if places.are_needed(spec.orders):
+        wanted = wanted.withColumns({f"told_{image}": form.in_order(sf.col("value"), image) for image in ("after", "before")})
+        numbers = {f"numbers_{image}": places.numbers_of(f"map_keys(told_{image})", spec.orders) for image in ("after", "before")}
+        wanted = wanted.withColumns(numbers)
     images = form.images(wanted, read)
     if spec.multiset:
         images = _halves(images)
@@ -70,6 +75,7 @@ def _halves(images: DataFrame) -> DataFrame:
     halves = sf.when(op == "u", sf.array(sf.lit("d"), op)).otherwise(sf.array(op))
     told = images.withColumn("op", sf.explode(halves))
     taken = {"row_after": "row_before", "row_fields": "fields_before"}
+    taken |= {"told_after": "told_before", "numbers_after": "numbers_before"}
     return told.withColumns(
         {n: sf.when(op == "d", sf.col(b)).otherwise(sf.col(n)) for n, b in taken.items() if b in images.columns}
     )
@@ -104,7 +110,8 @@ def _fitting(column: Column, spec: SilverSpec, form: Envelope) -> Expression:
 
 def _text(column: Column, spec: SilverSpec) -> Expression:
     """The column's leaf, by its name then. A key column of a delete comes from the record's key, or the before-image."""
-    names = (column.event_field, *column.formerly)
+    live = {c.event_field for c in spec.columns}
+    names = (column.event_field, *[name for name in column.formerly if name not in live])
     after = [sf.col("row_after").getField(name) for name in names]
     if column.name not in spec.keys:
         value = sf.coalesce(*after)
@@ -112,10 +119,23 @@ def _text(column: Column, spec: SilverSpec) -> Expression:
         keys, before = ([sf.col(image).getField(name) for name in names] for image in ("row_key", "row_before"))
         value = sf.coalesce(*keys, *after, *before)
     missing = missing_leaf(column)
-    if missing is None:
-        return value
     unborn = sf.col("row_after").isNotNull() & ~sf.arrays_overlap("row_fields", sf.array(*[sf.lit(name) for name in names]))
-    return sf.when(sf.coalesce(unborn, sf.lit(False)), missing).otherwise(value)
+    if column.number is not None and column.number > 0 and places.are_needed(spec.orders):
+        value, unborn = _by_place(column, spec, value, unborn)
+    return value if missing is None else sf.when(sf.coalesce(unborn, sf.lit(False)), missing).otherwise(value)
+
+
+def _by_place(column: Column, spec: SilverSpec, named: Expression, unborn: Expression) -> tuple[Expression, Expression]:
+    """The column's text where the order of the fields tells it, else by name; whether the event is older than the column."""
+
+    def of(image: str) -> Expression:
+        place = f"CAST(array_position(numbers_{image}, {column.number}) AS INT) - 1"
+        return sf.expr(f"get(map_values(told_{image}), {place})")
+
+    if column.name in spec.keys:
+        return sf.coalesce(of("after"), of("before"), named), unborn
+    without = sf.expr(f"NOT array_contains(numbers_after, {column.number})")
+    return sf.when(sf.col("numbers_after").isNotNull(), of("after")).otherwise(named), sf.coalesce(without, unborn)
 
 
 def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:

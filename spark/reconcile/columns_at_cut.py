@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, NumericType
 
 from spark.delta.identifiers import quote
+from spark.envelopes.places import order_of, orders_with
 from spark.schema import difference, generation
 from spark.schema.difference import Plan
 from spark.schema.evolution import read_ledger
@@ -88,7 +89,9 @@ def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> Co
         return ColumnsAtCut(spec, spec, Plan(columns=[*spec.columns]))
     known, _ = generation.renew_generation(ledger, spec, after=after)
     wanted = difference.plan(known.columns, spec, after=after)
-    lake = replace(spec, columns=tuple(wanted.columns), keys=difference.keys(wanted.columns, spec), renewed=known.renewed)
+    orders = orders_with(known.orders, order_of(known.of_source()), order_of(spec.columns))
+    keys = difference.keys(wanted.columns, spec)
+    lake = replace(spec, columns=tuple(wanted.columns), keys=keys, renewed=known.renewed, orders=orders)
     return ColumnsAtCut(spec, lake, wanted)
 
 

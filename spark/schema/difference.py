@@ -1,13 +1,14 @@
 """What differs between the columns that silver knows and those that the source has now, and what is to be done.
 
 Pure Python. A column is recognised by its number in the catalogue (PostgreSQL's attnum) where there is one: a renamed
-column keeps it, one that was dropped and added again has another.
+column keeps it, one that was dropped and added again has another. So names may change places, and a name may be given away
+and used again: the values follow the numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark.errors import SchemaMismatchError
@@ -45,26 +46,36 @@ def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> Plan:
         SchemaMismatchError: where the policy says halt, or a key column changes so that no other way is left.
     """
     policy = SchemaChanges.of(spec.schema_changes)
-    answer = Plan()
+    answer, lake = Plan(), {c.name: c for c in known}
     newest = {c.event_field: c for c in sorted(known, key=lambda c: c.since)}
-    by_number = {c.number: c for c in newest.values() if c.number is not None}
-    now = {c.name for c in spec.columns}
     taken: set[str] = set()
     for column in spec.columns:
-        old = newest.get(column.name)
-        if old is not None:
-            taken.add(old.event_field)
-            _compare(answer, old, column, policy, spec, after)
+        old = _find_known(column, newest, spec)
+        if old is None or old.event_field in taken:
+            _add(answer, column, lake.get(column.name), policy, spec)
             continue
-        before = newest.get(spec.former_name(column.name)) or by_number.get(column.number or 0)
-        if before is not None and before.event_field not in now and before.event_field not in taken:
-            taken.add(before.event_field)
-            _rename(answer, before, column, policy, spec)
+        taken.add(old.event_field)
+        if old.event_field == column.name:
+            _compare(answer, old, column, policy, spec, after)
         else:
-            _add(answer, column, policy, spec)
+            _rename(answer, old, column, lake.get(column.name), policy, spec)
     _keep(answer, known, taken, policy, spec)
     _order(answer, known, policy, spec)
+    _refuse_one_name_for_two(answer, spec)
     return answer
+
+
+def _find_known(column: Column, newest: Mapping[str, Column], spec: SilverSpec) -> Column | None:
+    """What the ledger has of a source's column; None where that is new."""
+    same = [c for c in newest.values() if c.number == column.number and (c.number or 0) > 0]
+    if same:
+        return same[0]
+    named, numbers = newest.get(column.name), {c.number for c in spec.columns} - {None}
+    if named is not None:
+        # Its number goes on under another name: this one is new.
+        return None if named.number in numbers else named
+    before = newest.get(spec.former_name(column.name))
+    return before if before is not None and before.event_field not in {c.name for c in spec.columns} else None
 
 
 def keys(columns: Sequence[Column], spec: SilverSpec) -> tuple[str, ...]:
@@ -73,15 +84,27 @@ def keys(columns: Sequence[Column], spec: SilverSpec) -> tuple[str, ...]:
     return tuple(names[key] for key in spec.keys)
 
 
-def _add(answer: Plan, column: Column, policy: SchemaChanges, spec: SilverSpec) -> None:
+def _add(answer: Plan, column: Column, held: Column | None, policy: SchemaChanges, spec: SilverSpec) -> None:
+    """`held`: the lake's column of that name, whose values are none of this one's."""
     _stop(policy.add, "add", column.name, "", column.source_type, spec)
     if policy.add == IGNORE:
         return
     unknown = column.missing is None and (column.defaulted or not column.nullable)
     done = "filled with the source's default" if column.missing is not None else "NULL in rows from before"
-    answer.columns.append(column)
-    answer.added.append(column)
-    answer.changes.append(Change("add", column.name, "", column.source_type, done, unfilled=unknown))
+    was = ""
+    if held is None:
+        answer.columns.append(column)
+        answer.added.append(column)
+    elif lake_type(held).name == lake_type(column).name:
+        was, done = held.source_type, f"in place of another of its name; {done}"
+        answer.columns.append(column)
+        answer.emptied.append(column)
+    else:
+        side = replace(column, name=_side_name(column), field=column.name)
+        done = f"values in {side.name}; {done}"
+        answer.columns.append(side)
+        answer.added.append(side)
+    answer.changes.append(Change("add", column.name, was, column.source_type, done, unfilled=unknown))
 
 
 def _compare(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec, after: str) -> None:
@@ -133,15 +156,20 @@ def _side(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: S
     answer.columns.append(old)
     if policy.change == IGNORE:
         return
-    suffix = re.sub(r"[^a-z0-9]+", "_", lake_type(new).name).strip("_")
-    side = replace(new, name=f"{new.name}__{suffix}", field=new.name, since=after or "0", missing=None)
+    side = replace(new, name=_side_name(new), field=new.name, since=after or "0", missing=None)
     answer.columns.append(side)
     answer.added.append(side)
     done = f"values from now on in {side.name}"
     answer.changes.append(Change("change", old.name, old.source_type, new.source_type, done, unfilled=False))
 
 
-def _rename(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec) -> None:
+def _side_name(column: Column) -> str:
+    suffix = re.sub(r"[^a-z0-9]+", "_", lake_type(column).name).strip("_")
+    return f"{column.name}__{suffix}"
+
+
+def _rename(answer: Plan, old: Column, new: Column, held: Column | None, policy: SchemaChanges, spec: SilverSpec) -> None:
+    """`held`: the lake's column of the new name, whose values yield."""
     _stop(policy.rename, "rename", old.name, old.name, new.name, spec)
     fields = (*old.formerly, old.event_field)
     # Spark cannot keep two columns apart whose names differ by case only.
@@ -154,23 +182,35 @@ def _rename(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec:
             f"table {spec.table}: column {old.name!r} of type {old.source_type} became {new.name!r} of type {new.source_type} "
             "at once; rebuild the table under a new path"
         )
-    taking = replace(new, formerly=fields)
+    if held is not None and lake_type(held).name != lake_type(new).name:
+        raise SchemaMismatchError(
+            f"table {spec.table}: column {old.name!r} became {new.name!r}, which is a column of type {held.source_type} in "
+            f"silver, and not {new.source_type}; rebuild the table under a new path"
+        )
+    taking = replace(new, formerly=tuple(name for name in fields if name != new.name))
     answer.columns.append(taking)
-    answer.added.append(taking)
+    if held is None:
+        answer.added.append(taking)
     answer.renamed.append((taking, old.name))
-    answer.columns.append(replace(old, nullable=True, field=DROPPED + old.name, number=None, missing=None, formerly=()))
-    answer.changes.append(Change("rename", new.name, old.name, new.name, f"{old.name} is kept, and no longer filled"))
+    used_again = old.name in {c.name for c in spec.columns}
+    done = f"{old.name} is another column now" if used_again else f"{old.name} is kept, and no longer filled"
+    answer.changes.append(Change("rename", new.name, old.name, new.name, done))
 
 
 def _keep(answer: Plan, known: Sequence[Column], taken: set[str], policy: SchemaChanges, spec: SilverSpec) -> None:
     names = {c.name for c in answer.columns}
+    moved = {name for _, name in answer.renamed}
     for old in known:
-        if old.name in names:
-            continue
         gone = old.event_field not in taken and old.number != DROPPED_NUMBER and not old.event_field.startswith(DROPPED)
         if gone:
             _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
-            answer.changes.append(Change("drop", old.name, old.source_type, "", "kept, and no longer filled"))
+            done = "another column has its name now" if old.name in names else "kept, and no longer filled"
+            answer.changes.append(Change("drop", old.name, old.source_type, "", done))
+        if old.name in names:
+            continue
+        if old.name in moved:
+            old = replace(old, nullable=True, field=DROPPED + old.name, number=None, missing=None, formerly=())
+        elif gone:
             old = replace(old, nullable=True, number=DROPPED_NUMBER, missing=None)
         answer.columns.append(old)
 
@@ -180,6 +220,15 @@ def _order(answer: Plan, known: Sequence[Column], policy: SchemaChanges, spec: S
     before = [k.name for k in known if k.name in both]
     if policy.reorder == HALT and not answer.changes and both != before:
         _stop(HALT, "reorder", ", ".join(before), ", ".join(before), ", ".join(both), spec)
+
+
+def _refuse_one_name_for_two(answer: Plan, spec: SilverSpec) -> None:
+    names = [c.name for c in answer.columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SchemaMismatchError(
+            f"table {spec.table}: silver's column {', '.join(twice)} would be two of the source's after this change; set "
+            "schema_changes.rename to evolve for the table, or rebuild it under a new path"
+        )
 
 
 def _stop(choice: str, kind: str, column: str, was: str, now: str, spec: SilverSpec) -> None:

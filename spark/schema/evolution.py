@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_at
+from spark.envelopes.places import order_of, orders_with
 from spark.errors import KeyDefinitionError, SchemaMismatchError
 from spark.schema import generation
 from spark.schema.difference import Plan, keys, plan
@@ -23,6 +25,8 @@ from spark.types.missing import missing_leaf
 from spark.types.registry import lake_type
 
 MAPPING = {"delta.columnMapping.mode": "name"}
+# https://docs.delta.io/latest/delta-batch.html#idempotent-table-writes-in-foreachbatch; MERGE knows them as settings alone.
+_TXN_APP, _TXN_VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 WIDENING = {"delta.enableTypeWidening": "true"}
 
 
@@ -56,13 +60,19 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     old = read_ledger(session, spec)
     ledger, renewed = generation.renew_generation(old or _ledger_of_columns(session, spec), spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
-    effective = replace(spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed)
+    orders = orders_with(ledger.orders, order_of(ledger.of_source()), order_of(spec.columns))
+    effective = replace(
+        spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
+    )
     _same_key(ledger, effective)
-    if old == ledger and effective.columns == ledger.columns and not wanted.changes and set(ledger.keys) == set(effective.keys):
+    same = effective.columns == ledger.columns and effective.orders == ledger.orders
+    if old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys):
         return effective
     _alter(session, effective, wanted)
-    _fill(session, spec, wanted)
-    grown = replace(ledger, keys=effective.keys).grown(effective.columns, [*renewed, *wanted.changes], at=_now(), after=after)
+    _fill(session, spec, wanted, once=ledger)
+    grown = replace(ledger, keys=effective.keys, orders=orders).grown(
+        effective.columns, [*renewed, *wanted.changes], at=_now(), after=after
+    )
     set_properties(session, spec.path, {PROPERTY: grown.to_text()})
     return effective
 
@@ -151,9 +161,13 @@ def _rewrite(session: SparkSession, path: str, wider: Sequence[Column]) -> None:
     rows.select(*casts).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
 
 
-def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan) -> None:
-    """What rows from before have in the new columns, in one commit."""
-    defaults = [c for c in (*wanted.added, *wanted.emptied) if missing_leaf(c) is not None]
+def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan, *, once: Ledger) -> None:
+    """What rows from before have in the new columns, in one commit.
+
+    Values that change places would go back if that were repeated: Delta leaves out a second one from the same ledger.
+    """
+    renamed = [new for new, _ in wanted.renamed]
+    defaults = [c for c in (*wanted.added, *wanted.emptied) if missing_leaf(c) is not None and c not in renamed]
     values = [lake_type(c).convert(sf.lit(missing_leaf(c))).alias(f"v{i}") for i, c in enumerate(defaults)]
     sets = [f"t.{quote(c.name)} = s.v{i}" for i, c in enumerate(defaults)]
     sets += [f"t.{quote(c.name)} = NULL" for c in wanted.emptied if c not in defaults]
@@ -162,10 +176,17 @@ def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan) -> None:
         return
     view = f"cdc_missing_{time.monotonic_ns()}"
     session.range(1).select("id", *values).createOrReplaceTempView(view)
+    overwritten = {c.name for c in (*renamed, *wanted.emptied)}
+    exchanged = any(old in overwritten for _, old in wanted.renamed)
+    transaction = {_TXN_APP: f"cdc_assets.schema.{sha256(once.to_text().encode()).hexdigest()}", _TXN_VERSION: "1"}
     try:
+        for name, value in transaction.items() if exchanged else ():
+            session.conf.set(name, value)
         merge = f"MERGE INTO {table_at(spec.path)} t USING {view} s ON s.id = 0 WHEN MATCHED THEN UPDATE SET {', '.join(sets)}"
         session.sql(merge).collect()
     finally:
+        for name in transaction if exchanged else ():
+            session.conf.unset(name)
         session.catalog.dropTempView(view)
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from spark.errors import CommitMetadataError, SpecError
-from spark.specs import Column
+from spark.specs import Column, Order
 
 PROPERTY = "cdc.schema"
 _STREAMED = "1"
@@ -58,7 +58,8 @@ class Ledger:
     """Columns of now, and how they came about; `keys` are those that the rows are told apart by (none: not known).
 
     `generation` is the table's number in the source's catalogue; `renewed`: it has become another table, whose full snapshot
-    takes the place of all rows below it; what had been folded when that was seen.
+    takes the place of all rows below it; what had been folded when that was seen. `orders`: those that the source's columns
+    have had, the newest last; none as long as there was one only.
     """
 
     columns: tuple[Column, ...]
@@ -66,6 +67,7 @@ class Ledger:
     keys: tuple[str, ...] = ()
     generation: str = ""
     renewed: str = ""
+    orders: tuple[Order, ...] = ()
 
     def grown(self, columns: Sequence[Column], changes: Sequence[Change], *, at: str, after: str) -> Ledger:
         """With one entry more, or only with other columns where there is nothing to tell."""
@@ -99,7 +101,8 @@ class Ledger:
         """As the property holds it."""
         columns = [{k: v for k, v in asdict(c).items() if v != _DEFAULTS[k]} for c in self.columns]
         history = [asdict(e) for e in self.history]
-        facts = {"keys": self.keys, "generation": self.generation, "renewed": self.renewed}
+        facts: dict[str, Any] = {"keys": self.keys, "generation": self.generation, "renewed": self.renewed}
+        facts |= {"orders": self.orders} if self.orders else {}
         return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
@@ -114,7 +117,8 @@ class Ledger:
             columns = tuple(Column.from_dict(c) for c in data["columns"])
             history = tuple(_entry(e) for e in data["history"])
             facts = {name: data.get(name, "") for name in ("generation", "renewed")}
-            return cls(columns, history, tuple(data.get("keys", ())), **facts)
+            orders = tuple(tuple((name, number) for name, number in order) for order in data.get("orders", ()))
+            return cls(columns, history, tuple(data.get("keys", ())), orders=orders, **facts)
         except (ValueError, KeyError, TypeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
 
