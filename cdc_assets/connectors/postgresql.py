@@ -15,6 +15,9 @@ from cdc_assets.registry.models import CapturedSource, Database, Table
 from spark.specs import ANCHOR_HEADER
 
 _ON_CONNECT = "database.initial.statements"
+# What pgoutput writes follows the role's settings. Debezium reads bytea in hexadecimal digits alone, and passes on the text of
+# what it does not know. The driver itself sets DateStyle and TimeZone. 3: servers before version 12 add so many digits.
+_TEXTS = "-c bytea_output=hex -c IntervalStyle=postgres -c extra_float_digits=3"
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
@@ -31,6 +34,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.user": settings.resolve(database.user),
         "database.password": password_placeholder(database.password),
         **postgresql_tls(database),
+        "driver.options": _TEXTS,
         "topic.prefix": source.name,
         "plugin.name": "pgoutput",
         "slot.name": names.slot_name(source),

@@ -11,34 +11,11 @@ from psycopg import sql
 from cdc_assets.names import topic
 from cdc_assets.registry.loader import load_source
 from cdc_assets_tests.control.conftest import Cdc
+from cdc_assets_tests.hostile.names import POSTGRESQL, SCHEMA, quoted
 from cdc_assets_tests.live_source import NAME
 
-SCHEMA = 'odd,sch;e:ma."x'
 UNDECLARED = "CASE"
 """Debezium takes it for the declared "Case" and "case", unless the list says that case counts."""
-# Name, and key columns that are declared: whatever Debezium's lists split at, trim, or take for a part of a pattern.
-ODD: dict[str, tuple[str, ...]] = {
-    "keys;odd:name,x": ("k,2",),
-    "semi;colon": ("a;b", "c:d"),
-    "trailing ": (" k ", "tab\t"),
-    " leading": ("line\nbreak",),
-    "dots.in.it": ("p.q",),
-    "back\\slash": ("d\\",),
-    'quo"te': ('q"', '"b'),
-    "apo'strophe": ("'",),
-    "place${dir:/a:b}holder": ("${env:PATH}",),
-    "per%cent%s": ("100%",),
-    "(?i)reg[ex]*+?|^${1}": (".*",),
-    "quest?ion{fn now()}": ("?",),
-    "ünï😀": ("ключ",),
-    "Case": ("v",),
-    "case": (),
-    "plain": (),
-}
-
-
-def quoted(*parts: str) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 @pytest.fixture
@@ -60,7 +37,7 @@ def declare(cdc: Cdc, tables: dict[str, tuple[str, ...]]) -> None:
 
 
 def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc) -> None:
-    columns = {name: [*dict.fromkeys((*keys, "id", "v"))] for name, keys in ODD.items()}
+    columns = {name: [*dict.fromkeys((*keys, "id", "v"))] for name, keys in POSTGRESQL.items()}
     with cdc.live.connection() as connection:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
         for name, listed in {**columns, UNDECLARED: ["id"]}.items():
@@ -72,7 +49,7 @@ def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc) -> None:
             connection.execute(
                 sql.SQL("INSERT INTO {} VALUES ({})").format(table, sql.SQL(", ").join([sql.SQL("1")] * len(listed)))
             )
-    declare(cdc, ODD)
+    declare(cdc, POSTGRESQL)
     cdc("validate", str(cdc.folder))
     assert [row["summary"] for row in cdc.json("apply", "odd")] == ["created", "created"]
     with cdc.live.connection() as connection:
@@ -82,14 +59,14 @@ def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc) -> None:
                 sql.SQL("INSERT INTO {} VALUES ({})").format(table, sql.SQL(", ").join([sql.SQL("2")] * len(listed)))
             )
         published = connection.execute("SELECT tablename FROM pg_publication_tables WHERE pubname = 'cdc_odd'").fetchall()
-    assert {str(name) for (name,) in published} - {"signal_odd"} == set(ODD)
+    assert {str(name) for (name,) in published} - {"signal_odd"} == set(POSTGRESQL)
     found = cdc.live.delivered()
     assert [topic for topic in found if topic.endswith(UNDECLARED)] == []
     source = load_source(cdc.folder / "odd.yaml")
     keys = {
         table.id.table: [json.loads(r.key) for r in found.get(topic(source, table), {}).get(0, [])] for table in source.tables
     }
-    assert keys == {name: [dict.fromkeys(key or ("id",), n) for n in (1, 2)] for name, key in ODD.items()}
+    assert keys == {name: [dict.fromkeys(key or ("id",), n) for n in (1, 2)] for name, key in POSTGRESQL.items()}
     cdc("diff", "odd")
 
 

@@ -10,38 +10,13 @@ import pytest
 from cdc_assets.names import topic
 from cdc_assets.registry.loader import load_source
 from cdc_assets_tests.control.conftest import Cdc
-from cdc_assets_tests.control.test_odd_names_live import quoted
+from cdc_assets_tests.hostile.names import MARIADB, SCHEMA, quoted, ticked
 from cdc_assets_tests.live_binlog import SECRET
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 
 NAME = "modd"
-SCHEMA = 'odd,sch;e:ma."x'
-# Name, and key columns that are declared. MariaDB itself takes no name that ends in white space, and none beyond U+FFFF.
-ODD: dict[str, tuple[str, ...]] = {
-    "keys;odd:name,x": ("k,2",),
-    "semi;colon": ("a;b", "c:d"),
-    " leading": ("line\nbreak", "t\tab"),
-    "dots.in.it": ("p.q",),
-    "back\\slash": ("d\\",),
-    'quo"te': ('q"', '"b'),
-    "apo'strophe": ("'",),
-    "place${dir:/a:b}holder": ("${env:PATH}",),
-    "per%cent%s": ("100%",),
-    "(?i)reg[ex]*+?|^${1}": (".*",),
-    "quest?ion{fn now()}": ("?",),
-    "ünïключ": ("ключ",),
-    "/*comment*/ -- #": ("#k",),
-    "tick`tack": ("a`b",),
-    "Case": ("v",),
-    "case": (),
-    "plain": (),
-}
 UNDECLARED = "CASE"
 """Debezium takes it for the declared "Case" and "case", unless the list says that case counts."""
-
-
-def ticked(*parts: str) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 @pytest.fixture
@@ -74,14 +49,14 @@ def insert(own: LiveMariaDb, columns: dict[str, list[str]], number: int) -> None
 
 
 def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc, own: LiveMariaDb) -> None:
-    columns = {name: [*dict.fromkeys((*keys, "id", "v"))] for name, keys in ODD.items()}
+    columns = {name: [*dict.fromkeys((*keys, "id", "v"))] for name, keys in MARIADB.items()}
     with own.server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {ticked(SCHEMA)}")
         for name, listed in {**columns, UNDECLARED: ["id"]}.items():
             made = ", ".join(f"{ticked(column)} int NOT NULL" for column in listed)
             cursor.execute(f"CREATE TABLE {ticked(SCHEMA, name)} ({made}, PRIMARY KEY (id))")
     insert(own, {**columns, UNDECLARED: ["id"]}, 1)
-    declare(cdc, own, ODD)
+    declare(cdc, own, MARIADB)
     cdc("validate", str(cdc.folder))
     applied = cdc("apply", NAME)
     assert f"{NAME}-capture: created, RUNNING, 1 task" in applied
@@ -100,5 +75,5 @@ def test_odd_names_reach_their_topics_under_their_own_keys(cdc: Cdc, own: LiveMa
         table.id.table: [json.loads(r.key or "") for r in found.get(topic(source, table), {}).get(0, [])]
         for table in source.tables
     }
-    assert keys == {name: [dict.fromkeys(key or ("id",), n) for n in (1, 2, 3)] for name, key in ODD.items()}
+    assert keys == {name: [dict.fromkeys(key or ("id",), n) for n in (1, 2, 3)] for name, key in MARIADB.items()}
     cdc("diff", NAME)

@@ -51,6 +51,14 @@ CROSS JOIN LATERAL (
 WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 ORDER BY 1, 2, a.attnum
 """
+# Texts of values must not depend on the settings of the server, the database or the role. Digits: as many as tell a float.
+TEXT_SETTINGS = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+}
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,8 @@ class PostgresDatabase:
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists; one query for all."""
         with self.connection() as connection:
-            # Texts of values must not depend on the server's settings.
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET DateStyle = 'ISO, YMD'")
+            for name, value in TEXT_SETTINGS.items():
+                connection.execute("SELECT set_config(%s, %s, false)", [name, value])
             rows = connection.execute(_COLUMNS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
         grouped: dict[TableId, list[Any]] = {}
         for row in rows:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
-from cdc_assets.resources.databases.postgresql import PostgresDatabase, Snapshot, own_rows
+from cdc_assets.resources.databases.postgresql import TEXT_SETTINGS, PostgresDatabase, Snapshot, own_rows
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import Cut
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from spark.reconcile.key_order import Bound, KeyRange
     from spark.reconcile.row_text import RowText, Slice
 
-# Texts of values must not depend on the server's settings.
 _SETTINGS = {
-    "TimeZone": "UTC",
-    "DateStyle": "ISO, YMD",
-    "IntervalStyle": "postgres",
-    "extra_float_digits": "1",
+    **TEXT_SETTINGS,
     "standard_conforming_strings": "on",
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "15min",
