@@ -17,7 +17,7 @@ from cdc_assets.cli.judged import report_errors
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
-from cdc_assets.ledger.read import WINDOWS, WindowCount, complete_windows, places, read_windows, total
+from cdc_assets.ledger.read import WINDOWS, WindowCount, places, read_windows, total, windows_before_watermark
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.registry.models import BaseSource, Table
@@ -69,7 +69,7 @@ def ledger(
             raise LedgerEmptyError(named)
         found = read_windows(lake, source, table, window=window.value, since=since)
         if not source.ledger.early:
-            found = complete_windows(found, place, window.value)
+            found = windows_before_watermark(found, place, window.value)
         found_hops = hops(found, place, mirrored=names.is_mirrored(source))
         if plot:
             _draw(plot, found, named, window)

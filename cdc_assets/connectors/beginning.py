@@ -50,7 +50,7 @@ def begin(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: 
             connector is left STOPPED and marked.
         ConnectError: as Connect says.
     """
-    offsets = _await_stopped_offsets(connect, config)
+    offsets = _ensure_stopped(connect, config)
     if offsets and not resume_offsets:
         raise OffsetsRemainError(_question(connect, config["name"], offsets))
     _run(connect, config)
@@ -63,12 +63,12 @@ def begin_anew(connect: ConnectClient, config: Mapping[str, str]) -> None:
     Raises:
         ConnectError: as Connect says.
     """
-    if _await_stopped_offsets(connect, config):
+    if _ensure_stopped(connect, config):
         connect.reset_offsets(config["name"])
     _run(connect, config)
 
 
-def _await_stopped_offsets(connect: ConnectClient, config: Mapping[str, str]) -> list[dict[str, Any]]:
+def _ensure_stopped(connect: ConnectClient, config: Mapping[str, str]) -> list[dict[str, Any]]:
     name = config["name"]
     if connect.config(name) is None:
         connect.create(name, {**config, MARK: "true"}, initial_state="STOPPED")

@@ -15,7 +15,7 @@ from cdc_assets.resources.platform import Platform
 Say = Callable[[str], None]
 
 
-def as_declared(platform: Platform, source: Source, say: Say) -> Mapping[str, int]:
+def apply_on_gap(platform: Platform, source: Source, say: Say) -> Mapping[str, int]:
     """The epochs that were opened by topic; empty where the server is the one that was read.
 
     Raises:

@@ -27,7 +27,7 @@ def cache_folder(environment: dict[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".cache") / "cdc_assets"
 
 
-def stamp_text(root: Path, groups: set[str]) -> dict[str, object]:
+def stamp_content(root: Path, groups: set[str]) -> dict[str, object]:
     """What the stamp of a finished environment says."""
     digest = hashlib.sha256((root / "uv.lock").read_bytes())
     digest.update((root / "pyproject.toml").read_bytes())
@@ -37,7 +37,7 @@ def stamp_text(root: Path, groups: set[str]) -> dict[str, object]:
 def is_made(root: Path, groups: set[str]) -> bool:
     """Whether the environment is the one of this lock, with at least these groups."""
     stamp = _read_stamp(root)
-    want = stamp_text(root, groups)
+    want = stamp_content(root, groups)
     same = all(stamp.get(key) == want[key] for key in ("lock", "python"))
     return same and groups <= set(stamp.get("groups", ())) and (root / ".venv" / "bin" / "python").exists()
 
@@ -64,7 +64,7 @@ def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
         stamp = root / ".venv" / _STAMP
         stamp.unlink(missing_ok=True)
         _sync(uv, root, groups, environment)
-        stamp.write_text(json.dumps(stamp_text(root, groups)), encoding="utf-8")
+        stamp.write_text(json.dumps(stamp_content(root, groups)), encoding="utf-8")
 
 
 def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -> None:

@@ -97,7 +97,7 @@ def _window(row: Mapping[str, Any]) -> WindowCount:
     )
 
 
-def complete_windows(found: Sequence[WindowCount], place: Counted, window: str) -> list[WindowCount]:
+def windows_before_watermark(found: Sequence[WindowCount], place: Counted, window: str) -> list[WindowCount]:
     """The windows that the table's watermark has passed."""
     passed = datetime.fromtimestamp(place.watermark / 1_000_000, timezone.utc)
     return [w for w in found if w.start + WINDOWS[window] <= passed]

@@ -115,7 +115,7 @@ def still_open(held: Mapping[str, int], seen: Seen | None) -> list[Finding]:
     return found
 
 
-def halt_finding(connector: str, state: str) -> Finding:
+def finding_of_halt(connector: str, state: str) -> Finding:
     """Nothing is copied meanwhile, and nothing is lost yet."""
     then = f"cdc restart {connector}" if state == "FAILED" else f"cdc resume {connector}"
     return Finding(

@@ -16,7 +16,7 @@ from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.findings import Finding, expiring, halt_finding, losses, still_open, transaction_holds
+from cdc_assets.mirroring.findings import Finding, expiring, finding_of_halt, losses, still_open, transaction_holds
 from cdc_assets.mirroring.memory import Seen
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
@@ -91,7 +91,7 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
     core, lake = platform.core_kafka(), platform.lake_kafka()
     status = platform.lake_connect().status(name := names.mirror_connector_name(source))
     stands = status is not None and (status.failed or status.state in HELD)
-    halt = (halt_finding(name, status.worst),) if status is not None and stands else ()
+    halt = (finding_of_halt(name, status.worst),) if status is not None and stands else ()
     at = mirror_offsets(platform.lake_connect(), name)
     copies = {names.topic(source, table): names.lake_topic(source, table) for table in source.tables}
     # Ends before stable ends: what lies between was there, and is not committed.

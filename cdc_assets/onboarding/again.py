@@ -53,7 +53,7 @@ def judge(work: Work) -> Facts:
 
 def publish(work: Work) -> Facts:
     """The running connector's publication has the table, which a DROP has taken out, and the signal table."""
-    work.kind.extend_capture(work, work.after)
+    work.kind.update_capture(work, work.after)
     return {"tables": [table.name for table in work.tables]}
 
 

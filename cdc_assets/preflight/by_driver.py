@@ -46,7 +46,7 @@ def place(source: UnaskedSource) -> str:
 
 def findings(source: UnaskedSource) -> Iterator[Finding]:
     """Every rule of its kind; a server that cannot be reached, or a driver that is not there, is one."""
-    database, tables = source.database, _capture_tables(source)
+    database, tables = source.database, _tables_in_capture(source)
     try:
         user = settings.resolve(database.user)
         if isinstance(database, MongoDb):
@@ -101,7 +101,7 @@ def _refusal(name: str, error: DatabaseError, mend: str, *, needed: bool = False
     return Finding("refused", "fail" if needed else "warn", name, f"cannot be looked at: {error}", mend)
 
 
-def _capture_tables(source: UnaskedSource) -> list[TableId]:
+def _tables_in_capture(source: UnaskedSource) -> list[TableId]:
     """The declared tables, and those of ours that are captured like them."""
     ours = (source.reconciliation.marker, source.reconciliation.signals)
     return [*(table.id for table in source.tables), *(parse_table(name) for name in ours if name)]

@@ -40,4 +40,4 @@ def compare_rows(
         raise DatabaseError(f"source {source.name}: nobody can be asked for its rows")
     if two_step or at_standby:
         return standby.compare(platform, source, tables, standby=at_standby, slices=slices, timeout=timeout)
-    return standby.as_declared(platform, source, tables, slices=slices, timeout=timeout)
+    return standby.compare_as_declared(platform, source, tables, slices=slices, timeout=timeout)

@@ -59,7 +59,7 @@ def compare(
     return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue, slices=slices)
 
 
-def as_declared(
+def compare_as_declared(
     platform: Platform,
     source: Source,
     tables: Sequence[Table],

@@ -67,7 +67,7 @@ def onboarding_commits(
     Raises:
         RenderError: when the source or one of the tables is not in the registry.
     """
-    after = _capture_source(sources, source)
+    after = _find_source(sources, source)
     new = tuple(_table(after, name) for name in tables)
     old = tuple(table for table in after.tables if table not in new)
     if not old:
@@ -137,7 +137,7 @@ def _with(files: Files, connector: DeclaredConnector, deployment: Deployment, *,
     return with_list("strimzi", {path: text for path, text in tree.items() if not path.endswith("/.cdc-render")})
 
 
-def _capture_source(sources: Sequence[BaseSource], name: str) -> Source:
+def _find_source(sources: Sequence[BaseSource], name: str) -> Source:
     found = next((s for s in sources if s.name == name), None)
     if not isinstance(found, Source):
         raise RenderError(f"no captured source {name}; there are: {', '.join(s.name for s in sources if isinstance(s, Source))}")

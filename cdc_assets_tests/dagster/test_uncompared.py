@@ -67,7 +67,7 @@ def test_it_hides_no_difference_and_a_comparison_ends_it(
     def verdict(word: str) -> dg.AssetCheckSeverity:
         with monkeypatch.context() as patch:
             result = TableResult("shop/orders", word, source_rows=1, silver_rows=1, keys_differing=int(word == DIFFERENT))
-            patch.setattr(volumetry, "as_declared", lambda *_, **__: {"orders": result})
+            patch.setattr(volumetry, "compare_as_declared", lambda *_, **__: {"orders": result})
             return check(source, platform, instance)[1].severity
 
     assert verdict(DIFFERENT) == ERROR

@@ -19,7 +19,7 @@ from cdc_assets.backup import backup_table
 from cdc_assets.backup.verify import verify_backup
 from cdc_assets.bronze.append import append, look
 from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.epochs import as_declared, open_epoch
+from cdc_assets.failover.epochs import apply_on_gap, open_epoch
 from cdc_assets.identity import look as watch
 from cdc_assets.ledger.balance import hops
 from cdc_assets.ledger.count import count_events
@@ -153,7 +153,7 @@ def restored_data_directory(chain: Chain, tmp_path: Path) -> None:
     assert "the witness written at the last look" in found.verdict.reason
     platform, source = chain.small.platform, chain.small.source
     with pytest.raises(IncarnationError, match=f"cdc repair source {source.name}"):
-        as_declared(platform, source, print)
+        apply_on_gap(platform, source, print)
     state = chain.live.connect.status(names.connector_name(source))
     assert state is not None
     assert state.state == "STOPPED"
@@ -190,7 +190,7 @@ def promoted_standby(chain: Chain, slot: str) -> None:
     platform = chain.small.platform
     if slot == "kept":
         assert chain.look().verdict.kind == "continued"
-        assert as_declared(platform, source, print) == {}
+        assert apply_on_gap(platform, source, print) == {}
         chain.live.connect.wait_running(names.connector_name(source))
     else:
         found = chain.look()

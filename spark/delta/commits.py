@@ -224,14 +224,14 @@ def surviving(entries: Iterable[Mapping[str, Any]]) -> list[tuple[int, str | Non
             kept.append((version, None))
             continue
         if entry.get("operation") == "RESTORE":
-            ceiling = _restore_target(version, entry.get("operationParameters") or {})
+            ceiling = _target_of_restore(version, entry.get("operationParameters") or {})
             kept.append((version, RESTORED))
             continue
         kept.append((version, entry.get("userMetadata")))
     return kept
 
 
-def _restore_target(version: int, parameters: Mapping[str, Any]) -> int:
+def _target_of_restore(version: int, parameters: Mapping[str, Any]) -> int:
     target = parameters.get("version")
     if target in (None, "", "null"):
         raise CommitMetadataError(

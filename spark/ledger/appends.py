@@ -29,7 +29,7 @@ def appends(session: SparkSession, path: str) -> list[Append]:
     return found
 
 
-def append_time(found: list[Append], table: str, cut: Slice) -> Expression:
+def time_of_append(found: list[Append], table: str, cut: Slice) -> Expression:
     """The time of the row's append; null where that is no longer known."""
     start = cut.start.folded if cut.start else {}
     spans: dict[str, list[tuple[int, datetime]]] = {}

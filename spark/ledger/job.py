@@ -96,7 +96,7 @@ def table_news(
     moved = links.moved
     try:
         rows, earlier = counts.slice_rows(session, silver, cut)
-        times = appends.append_time(appended(), table.name, cut)
+        times = appends.time_of_append(appended(), table.name, cut)
         sums = panes.wide(counts.count_windows(rows, cut, times), counts.fates(session, silver, cut, rows, earlier))
         if cut.again:
             sums = panes.difference(sums, panes.reversal(session, spec.path, table.name))

@@ -146,7 +146,7 @@ class Newest:
     facts: Facts
 
 
-def plain_or_none(work: Work) -> Newest:
+def read_plain_batch(work: Work) -> Newest:
     """The newest change per key, read once: whoever writes it meets `NOT_PLAIN_MARK` where it is more than plain rows.
 
     For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
@@ -215,7 +215,7 @@ def part_of_row(spec: SilverSpec) -> Expression:
     return part | (sf.col("_cdc_op") == "d") if spec.deletes == "soft" else part
 
 
-def truncate_position(work: Work, facts: Facts) -> str | None:
+def position_of_truncate(work: Work, facts: Facts) -> str | None:
     """The position of the newest TRUNCATE that this table obeys.
 
     Raises:

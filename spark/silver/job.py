@@ -67,12 +67,12 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
 def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
     if work.before is None and records > batch.LOCAL_UP_TO and not (work.first_floor or work.spec.renewed):
         try:
-            return _commit(work, batch.plain_or_none(work), None, looked_up=False)
+            return _commit(work, batch.read_plain_batch(work), None, looked_up=False)
         except SPARK_FAILURES as error:
             if batch.NOT_PLAIN_MARK not in str(error):
                 raise
     with batch.newest(work, late.late(work.before), records) as found:
-        truncated = batch.truncate_position(work, found.facts)
+        truncated = batch.position_of_truncate(work, found.facts)
         begun = generation.generation_start(work.events, work.spec, work.before.truncated if work.before else None)
         begun = max(filter(None, (begun, work.first_floor)), default=None)
         if begun is not None and begun > (truncated or ""):

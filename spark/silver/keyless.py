@@ -26,7 +26,7 @@ from spark.delta.identifiers import literal
 from spark.delta.log import Commit, commit_of
 from spark.positions.layout import snapshot_of, without_offset
 from spark.silver import table as silver_table
-from spark.silver.batch import Facts, Work, set_aside, truncate_position
+from spark.silver.batch import Facts, Work, position_of_truncate, set_aside
 from spark.silver.problems import UNCLEAR, problem_value
 from spark.specs import SilverSpec
 
@@ -65,7 +65,7 @@ def fresh(work: Work) -> Iterator[Fresh]:
             sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
         late = int(facts.replayed or 0)
-        truncate = truncate_position(work, Facts(late, 0, facts.problems, 0, 0, facts.truncated))
+        truncate = position_of_truncate(work, Facts(late, 0, facts.problems, 0, 0, facts.truncated))
         known = (before.snapshot, before.truncated) if before else (None, None)
         snapshot = max(filter(None, (facts.snapshot, known[0])), default=None)
         floor = max(filter(None, (snapshot, truncate)), default=None)

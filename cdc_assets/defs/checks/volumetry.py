@@ -34,7 +34,7 @@ from cdc_assets.defs.checks.uncompared import standstill
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import slices, unmended
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
-from cdc_assets.reconcile.standby import as_declared
+from cdc_assets.reconcile.standby import compare_as_declared
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import Previous, measure_transport
@@ -186,14 +186,14 @@ def _silver(
     if not isinstance(source, Source) or not tables:
         return []
     parts = slices.slices_now(platform, source, tables)
-    results = as_declared(platform, source, tables, slices=parts)
+    results = compare_as_declared(platform, source, tables, slices=parts)
     slices.advance_cursors(source, parts, results)
     by_name = {names.table_name(table): table for table in tables}
     results = unmended.with_earlier(
         source.name,
         parts,
         results,
-        lambda name, part: as_declared(platform, source, [by_name[name]], slices={name: part})[name],
+        lambda name, part: compare_as_declared(platform, source, [by_name[name]], slices={name: part})[name],
     )
     return [_reconciliation_result(instance, source, table, results[names.table_name(table)]) for table in tables]
 

@@ -115,7 +115,7 @@ class BinlogKind(ABC):
             f"last by {changed[-1][:200]}; nothing was changed; when that has ended: cdc onboard {source.name} --resume"
         )
 
-    def extend_capture(self, work: Work, source: CapturedSource) -> None:
+    def update_capture(self, work: Work, source: CapturedSource) -> None:
         """Nothing more: the connector picks its tables from the binlog."""
         return
 

@@ -65,7 +65,7 @@ class Kind(Protocol):
     def halt(self, work: Work, source: CapturedSource) -> float:
         """Stop the running connector, ready for the tables of `source`; when it was stopped (time.monotonic)."""
 
-    def extend_capture(self, work: Work, source: CapturedSource) -> None:
+    def update_capture(self, work: Work, source: CapturedSource) -> None:
         """The stopped connector's config has the tables of `source`: what else must have them."""
 
     def reader(self, work: Work) -> str:

@@ -64,7 +64,7 @@ class PostgresKind:
         work.platform.core_connect().stop(names.connector_name(source))
         return began
 
-    def extend_capture(self, work: Work, source: CapturedSource) -> None:
+    def update_capture(self, work: Work, source: CapturedSource) -> None:
         """The publication gets the tables, or loses them; without the signal table no signal would be in the log."""
         database, publication, signals = capture_of(work.declared), names.publication_name(source), names.signal_table(source)
         if source is work.after:

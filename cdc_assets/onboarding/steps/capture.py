@@ -37,7 +37,7 @@ def without_tables(work: Work) -> Facts:
     if work.platform.core_connect().config(name) is None:
         # Somebody has deleted it: it has no list that could be given back.
         remove_beside(work)
-        work.kind.extend_capture(work, work.before)
+        work.kind.update_capture(work, work.before)
         return {"connector": f"{name} does not exist"}
     return reconfigure(work, work.before)
 
@@ -63,7 +63,7 @@ def reconfigure(work: Work, source: CapturedSource) -> Facts:
         raise OnboardingError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")
     began = work.kind.halt(work, source)
     connect.put_config(config["name"], config)
-    work.kind.extend_capture(work, source)
+    work.kind.update_capture(work, source)
     connect.resume(config["name"])
     connect.wait_running(config["name"])
     return {"connector": config["name"], "tables": len(source.tables), "stopped_seconds": round(time.monotonic() - began, 3)}
