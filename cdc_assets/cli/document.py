@@ -31,7 +31,7 @@ _LEFT_OUT = {"help", "install_completion", "show_completion"}
 
 
 def markdown() -> str:
-    """The whole page."""
+    """The whole page, as Markdown text."""
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     parts = [HEAD]
     for title, verbs in GROUPS.items():

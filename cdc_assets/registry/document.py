@@ -67,7 +67,7 @@ _WIDTH = 100
 
 
 def markdown() -> str:
-    """The whole page."""
+    """The whole page, as Markdown text."""
     known = {model for _, model, _ in _SECTIONS}
     sections = list(_SECTIONS)
     for _, model, parent in sections:
