@@ -48,8 +48,13 @@ class Apicurio:
 class WorkerWithAvro(ConnectWorker):
     """A worker that finds the converter, which does not say itself that it is one (plugin.discovery is service_load).
 
-    It resolves `${secrets:kafka/cdc-secrets:…}` as Strimzi's provider does, from a folder.
+    It resolves `${secrets:kafka/cdc-secrets:…}` as Strimzi's provider does, from a folder. Its machine's clock is not UTC's,
+    as few people's are: Java reads times of day by it where it is not told otherwise.
     """
+
+    @override
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "TZ": "America/New_York"}
 
     @override
     def prepare(self) -> None:

@@ -85,7 +85,8 @@ class ConnectWorker(Component):
 
     @override
     def command(self) -> list[str]:
-        options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
+        # Drivers read times of day by Java's clock, and where it goes forward there is an hour that they cannot say.
+        options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
         if self.site.logins:
             options.append(f"-Djava.security.auth.login.config={self.run / 'jaas.conf'}")
         java = java_command(
