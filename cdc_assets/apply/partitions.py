@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Database, Source
+from cdc_assets.registry.models import BaseSource, Database
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 
 
@@ -13,10 +13,11 @@ def publish_by_root(source: BaseSource) -> str:
     Raises:
         DatabaseError: the publication is another role's.
     """
-    if not isinstance(source, Source) or not isinstance(source.database, Database) or source.managed_by != "cdc":
+    asked = source.asked
+    if asked is None or not isinstance(asked.database, Database) or source.managed_by != "cdc":
         return ""
-    publication = names.publication_name(source)
-    late = PostgresCapture(source.database).publish_by_root(publication, [table.id for table in source.tables])
+    publication = names.publication_name(asked)
+    late = PostgresCapture(asked.database).publish_by_root(publication, [table.id for table in source.tables])
     if not late:
         return ""
     listed = " ".join(map(str, late))

@@ -8,16 +8,17 @@ from __future__ import annotations
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.heal import signals_of
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource
 
 
 def ensure_signal_table(source: BaseSource) -> str:
     """Make it where the role may; else why it is not there and what to run. Empty, also for kinds whose table is declared."""
-    if not isinstance(source, Source):
+    asked = source.asked
+    if asked is None:
         return ""
-    table = names.signal_table(source)
+    table = names.signal_table(asked)
     try:
-        signals_of(source).ensure_signal_table(table)
+        signals_of(asked).ensure_signal_table(table)
     except DatabaseError as error:
         return f"{source.name} has no table {table}, so no rows can be read again until somebody makes it: {error}"
     return ""

@@ -14,7 +14,7 @@ from cdc_assets.identity.look import refuse_other
 from cdc_assets.mirroring.watch import refuse_one_cluster
 from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.preflight.run import preflight
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 
 
@@ -29,11 +29,11 @@ def refuse_source(platform: Platform, source: BaseSource) -> None:
     declared = declared_connectors([source])
     if names.is_mirrored(source):
         refuse_one_cluster(platform.core_kafka(), platform.lake_kafka())
-    if isinstance(source, Source):
-        refuse_other(platform, source)
-        refuse_uncapturable(platform, source)
-    if isinstance(source, CapturedSource):
-        _refuse_unprepared(platform, source)
+    if source.asked:
+        refuse_other(platform, source.asked)
+        refuse_uncapturable(platform, source.asked)
+    if source.captured:
+        _refuse_unprepared(platform, source.captured)
     for each in declared:
         refuse(difference_of(platform.connect(each.cluster), source, each.config))
 

@@ -71,7 +71,7 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
             positions, topic_id = (known.positions, known.topic_id) if known else (None, None)
             if opening is not None and (known is None or known.epoch < opening.epochs.get(topic, 0)):
                 state = _within_bounds(state, opening.bounds[topic])
-            ours = source.is_captured and opening is None
+            ours = source.captured is not None and opening is None
             ranges = pending_ranges(state, positions=positions, topic_id=topic_id, from_zero=ours)
             found.slices[topic] = Slice(table, state, known.epoch if known else 0, ranges)
         except TopicGapError as error:

@@ -66,13 +66,12 @@ def _refuse_other(name: str) -> None:
     from cdc_assets.cli.chosen_sources import chosen_sources
     from cdc_assets.errors import IncarnationError
     from cdc_assets.identity.look import refuse_other
-    from cdc_assets.registry.models import Source
     from cdc_assets.resources.platform import Platform
 
     for source in chosen_sources():
-        if isinstance(source, Source) and names.connector_name(source) == name:
+        if source.asked and names.connector_name(source.asked) == name:
             try:
-                refuse_other(Platform(), source)
+                refuse_other(Platform(), source.asked)
             except IncarnationError:
                 raise
             except CdcAssetsError as error:

@@ -23,20 +23,20 @@ def preflight(
 ) -> None:
     """Check source databases before and during capture. Exit 1 when something that capture needs does not hold."""
     from cdc_assets import preflight as looking
-    from cdc_assets.registry.models import CapturedSource
     from cdc_assets.resources.platform import Platform
 
     platform, reports = Platform(), []
     for source in chosen_sources(sources or ()):
-        if not isinstance(source, CapturedSource):
+        captured = source.captured
+        if captured is None:
             if sources:
                 print(f"{source.name}: its topics are filled by others, there is no database to look at", file=sys.stderr)
             continue
-        report = looking.preflight(platform, source)
+        report = looking.preflight(platform, captured)
         if fix and not dry_run:
-            for finding, outcome in looking.fix(platform, source, report):
+            for finding, outcome in looking.fix(platform, captured, report):
                 print(f"{source.name}: {finding.mend}: {outcome}", file=sys.stderr)
-            report = looking.preflight(platform, source)
+            report = looking.preflight(platform, captured)
         reports.append(report)
         if is_data(output):
             continue

@@ -28,7 +28,7 @@ from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 _SHOWN = 20
@@ -62,7 +62,7 @@ def reconcile(
         picked = _selection(chosen or [])
         part = _share(share)
         for source, _ in picked:
-            if standby and not isinstance(source, Source):
+            if standby and source.asked is None:
                 raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
         settings.export_stack_environment()
         platform = Platform()

@@ -63,7 +63,6 @@ def bronze(
     from cdc_assets import names
     from cdc_assets.bronze.append import Look, append, look, reload_table
     from cdc_assets.errors import TopicGapError
-    from cdc_assets.registry.models import CapturedSource, Source
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
 
@@ -77,17 +76,17 @@ def bronze(
     gap = {**found.gaps, **found.missing}.get(topic)
     epoch = found.before[topic].epoch if topic in found.before else 0
     wanted = topic in found.gaps or (anew and topic in found.before and topic not in found.missing)
-    if wanted and not isinstance(declared, Source):
+    if wanted and declared.asked is None:
         why = "nobody can be asked to send a topic's records again"
-        if isinstance(declared, CapturedSource):
-            why = f"this reads tables of PostgreSQL and MariaDB again, not of kind {declared.database.kind}"
+        if own := declared.captured:
+            why = f"this reads tables of PostgreSQL and MariaDB again, not of kind {own.database.kind}"
         raise TopicGapError(f"{gap or topic}; but {why}")
-    if wanted and not dry_run and isinstance(declared, Source):
+    if wanted and not dry_run and declared.asked:
         with table_lock("bronze", declared.name, short):
             found = look(platform, declared, [chosen])
             known, lost = found.before.get(topic), topic in found.gaps
             say = partial(print, file=sys.stderr)
-            part = reload_table(platform, declared, chosen, known, say, whole_topic=lost)
+            part = reload_table(platform, declared.asked, chosen, known, say, whole_topic=lost)
             append(platform, declared, Look(found.before, {topic: part}), "repair", say)
         epoch = part.epoch
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}

@@ -20,7 +20,7 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirror import checkpoint_config, heartbeat_config, mirror_config
 from cdc_assets.connectors.sink import sink_config
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource
 
 Cluster = Literal["core", "lake"]
 Role = Literal["capture", "mirror", "checkpoints", "heartbeats", "sink"]
@@ -41,8 +41,8 @@ def declared_connectors(sources: Iterable[BaseSource]) -> list[DeclaredConnector
     """In the order in which data flows through them."""
     found = []
     for source in sources:
-        if isinstance(source, CapturedSource):
-            found.append(DeclaredConnector(source, "capture", "core", names.connector_name(source), capture_config(source)))
+        if own := source.captured:
+            found.append(DeclaredConnector(own, "capture", "core", names.connector_name(own), capture_config(own)))
         if names.is_mirrored(source):
             found.append(DeclaredConnector(source, "mirror", "lake", names.mirror_connector_name(source), mirror_config(source)))
             found += _beside_the_mirror(source)

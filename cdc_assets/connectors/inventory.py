@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets import names
 from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.errors import ConnectError
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient, ConnectorOverview
 from cdc_assets.resources.connect.states import severity
 
@@ -82,7 +82,7 @@ def locate(platform: Platform, name: str) -> ConnectClient:
 
 
 def _names(source: BaseSource) -> list[str]:
-    capture = [names.connector_name(source)] if isinstance(source, CapturedSource) else []
+    capture = [names.connector_name(source.captured)] if source.captured else []
     mirror = names.is_mirrored(source)
     on_lake = {
         names.mirror_connector_name(source): mirror,

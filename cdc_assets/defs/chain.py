@@ -32,12 +32,12 @@ from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
 from cdc_assets.defs.sensors.rows_schedule import build_rows_job, build_rows_schedule
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource
 
 
 def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg.Definitions:
     """The asset chains, checks, sensor and schedule of one source; `declared_in` is the file or folder that declares it."""
-    chain = [build_connector_asset(source)] if isinstance(source, CapturedSource) else []
+    chain = [build_connector_asset(source.captured)] if source.captured else []
     chain.append(build_topic_assets(source))
     if names.is_mirrored(source):
         chain.append(build_mirror_assets(source))
@@ -46,8 +46,8 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
         chain.append(build_backup_assets(source))
     checks = [*build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
     sensors = [build_offsets_sensor(source, declared_in)]
-    if isinstance(source, CapturedSource):
-        checks.append(build_preflight_check(source))
+    if source.captured:
+        checks.append(build_preflight_check(source.captured))
     if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
     if has_flow_check(source):

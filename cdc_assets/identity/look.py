@@ -141,13 +141,14 @@ def refuse_other(platform: Platform, source: BaseSource) -> None:
     Raises:
         IncarnationError: its server is another incarnation; the connector is stopped by now.
     """
-    if not isinstance(source, Source):
+    asked = source.asked
+    if asked is None:
         return
-    found = verdict(platform, source)
+    found = verdict(platform, asked)
     if found.kind != "other":
         return
-    stop_connector(platform, source)
-    raise IncarnationError(refusal(source, found))
+    stop_connector(platform, asked)
+    raise IncarnationError(refusal(asked, found))
 
 
 def stop_connector(platform: Platform, source: Source) -> None:

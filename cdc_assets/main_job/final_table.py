@@ -13,7 +13,7 @@ from cdc_assets import names
 from cdc_assets.defs.checks.volumetry import check_name
 from cdc_assets.main_job.dagster_runs import CheckOutcome
 from cdc_assets.main_job.verdict_lines import is_red, print_verdicts
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.volumetry.check_verdicts import NOT_RUN, CheckVerdict, of_table, summary, verdict
 
 _NOTHING = -1
@@ -55,7 +55,7 @@ def line_of(
         layer: outcomes.get((names.asset_key(layer, source, table), check))
         for layer, check in ((layer, check_name(layer)) for layer in ("bronze", "silver", "backup"))
     }
-    compared = isinstance(source, Source)
+    compared = source.asked is not None
     return Line(
         table=names.table_name(table),
         source_rows=_number(found["silver"], "cdc/source_rows") if compared or found["silver"] else _NOTHING,

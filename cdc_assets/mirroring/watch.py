@@ -134,7 +134,7 @@ def _look(
         """Records of the removed range that are in the copy: those written since, less those of what is still there."""
         if seen is None:
             # A topic that others fill begins where they have left it.
-            ours = source.is_captured
+            ours = source.captured is not None
             return 0 if ours and not _holds_older(core, lake, state, copy, partition) else 1
         ends = (seen.written, copy.ends if copy else {})
         new = {partition: (ends[0].get(partition, 0), ends[1].get(partition, 0))}

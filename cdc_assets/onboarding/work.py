@@ -100,7 +100,7 @@ class Step:
 
 def takes(source: BaseSource) -> bool:
     """Whether tables of the source can be taken in, or read again, by onboarding."""
-    return isinstance(source, CapturedSource) and source.database.kind in _KINDS
+    return source.captured is not None and source.captured.database.kind in _KINDS
 
 
 def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
@@ -117,10 +117,10 @@ def find_source(name: str, route: Route | None = None, *, watched: bool = False)
         OnboardingError: when there is none, it is no database, or its kind cannot go that way.
     """
     sources = {source.name: source for source in load_sources(settings.sources_folder())}
-    found = sources.get(name)
-    if found is None:
+    if name not in sources:
         raise OnboardingError(f"no source {name}; there are: {', '.join(sources)}")
-    if not isinstance(found, CapturedSource):
+    found = sources[name].captured
+    if found is None:
         raise OnboardingError(
             f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
         )

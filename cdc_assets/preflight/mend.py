@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight.finding import Finding, Report
-from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.rows.open import open_connection
 
@@ -32,11 +32,12 @@ def fix(platform: Platform, source: CapturedSource, report: Report) -> list[tupl
 
 
 def _run(platform: Platform, source: CapturedSource, statement: str) -> None:
-    if not isinstance(source, Source):
+    asked = source.asked
+    if asked is None:
         with open_connection(source.database).cursor() as cursor:
             cursor.execute(statement)
         return
-    with platform.database(source).connection() as connection:
-        if isinstance(platform.database(source), PostgresDatabase):
+    with platform.database(asked).connection() as connection:
+        if isinstance(platform.database(asked), PostgresDatabase):
             connection.execute(_LOCK_TIMEOUT)
         connection.execute(statement)

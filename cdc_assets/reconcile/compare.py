@@ -63,7 +63,7 @@ class Work:
 
 def can_reconcile(source: BaseSource) -> bool:
     """Whether the source's rows can be compared at an exact cut."""
-    return isinstance(source, Source) and source.database.kind in KINDS
+    return source.asked is not None and source.asked.database.kind in KINDS
 
 
 def compare(

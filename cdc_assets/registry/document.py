@@ -98,7 +98,7 @@ def _section(title: str, model: type[BaseModel], parent: type[BaseModel] | None,
 
 def _prose(model: type[BaseModel]) -> str:
     # What a reader of the code needs, and a reader of the page does not.
-    text = re.sub(r" See \w*Source.*", "", inspect.cleandoc(model.__doc__ or "").split("\n\n`is_captured`")[0])
+    text = re.sub(r" See \w*Source.*", "", inspect.cleandoc(model.__doc__ or "").split("\n\n`captured`")[0])
     text = re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
     # A sentence that begins a line with a key begins an item.
     items = re.sub(r"(?<=[.:)])\n(?=`)|(?<=\n\n)(?=`)", "\n\n* ", text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -117,10 +117,9 @@ class Table(Rows):
 class BaseSource(Declared):
     """What every kind of source has: one file of the registry. See CapturedSource and topic_source.TopicSource.
 
-    `is_captured`: a connector of ours fills its topics. Otherwise others fill them, and the topics are theirs.
+    `captured` and `asked` say what a kind of source can do: nobody needs to know which class it has.
     """
 
-    is_captured: ClassVar[bool] = False
     source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str | None = None
     owners: tuple[Owner, ...] = ()
@@ -143,6 +142,16 @@ class BaseSource(Declared):
     def _mirror_of_its_owner(self) -> BaseSource:
         refuse_mirror(self.mirror, self.managed_by)
         return self
+
+    @property
+    def captured(self) -> CapturedSource | None:
+        """The source itself, where a connector of ours captures it; None: others fill its topics."""
+        return None
+
+    @property
+    def asked(self) -> Source | None:
+        """The source itself, where its server is asked for columns, rows and a position; None: they are declared."""
+        return None
 
     @property
     def name(self) -> str:
@@ -177,10 +186,14 @@ _SETTINGS = {"postgresql": {"slot", "publication"}, "mariadb": {"server_id"}, "m
 class CapturedSource(BaseSource):
     """A source database whose changes a connector of ours captures. See Source and unasked_source.UnaskedSource."""
 
-    is_captured: ClassVar[bool] = True
     kind: Literal["database"] = "database"
     database: DatabaseKind
     capture: Capture = Capture()
+
+    @property
+    def captured(self) -> CapturedSource:
+        """It is."""
+        return self
 
     @property
     def values(self) -> ValueForms:
@@ -227,6 +240,11 @@ class Source(CapturedSource):
     """A source database whose catalogue and rows can be asked for."""
 
     database: Annotated[Database | MariaDb, Field(discriminator="kind")]
+
+    @property
+    def asked(self) -> Source:
+        """It is."""
+        return self
 
 
 def short_table_name(table: TableId) -> str:

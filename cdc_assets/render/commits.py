@@ -139,9 +139,9 @@ def _with(files: Files, connector: DeclaredConnector, deployment: Deployment, *,
 
 def _find_source(sources: Sequence[BaseSource], name: str) -> Source:
     found = next((s for s in sources if s.name == name), None)
-    if not isinstance(found, Source):
-        raise RenderError(f"no captured source {name}; there are: {', '.join(s.name for s in sources if isinstance(s, Source))}")
-    return found
+    if found is None or found.asked is None:
+        raise RenderError(f"no captured source {name}; there are: {', '.join(s.name for s in sources if s.asked)}")
+    return found.asked
 
 
 def _table(source: Source, name: str) -> Table:

@@ -11,7 +11,7 @@ from cdc_assets import settings
 from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.errors import MissingAddressError, RenderError
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.render.application import applications
 from cdc_assets.render.connector import kafka_connector
 from cdc_assets.render.deployment import STAND_IN, Deployment
@@ -58,8 +58,8 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
     connectors = connectors_to_render(sources, deployment)
     files: dict[str, str] = {}
     for source in sources:
-        if isinstance(source, CapturedSource):
-            files[f"strimzi/topics/{source.name}.yaml"] = to_yaml(kafka_topics(source, deployment))
+        if own := source.captured:
+            files[f"strimzi/topics/{own.name}.yaml"] = to_yaml(kafka_topics(own, deployment))
     mirrors = [each for each in connectors if each.role == "mirror"]
     _refuse_other_mirror([each.source for each in mirrors], deployment)
     for each in connectors:

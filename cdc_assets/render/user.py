@@ -11,7 +11,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import MIRROR, Manifest, manifest
 
@@ -26,7 +26,7 @@ Acl = dict[str, Any]
 def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[Manifest]:
     """One per component and cluster that it talks to."""
     mirrored = [source for source in sources if names.is_mirrored(source)]
-    captured = [source for source in sources if isinstance(source, CapturedSource)]
+    captured = [each.captured for each in sources if each.captured]
     core = [names.topic(source, table) for source in mirrored for table in source.tables]
     lake = [names.lake_topic(source, table) for source in sources for table in source.tables]
     copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
@@ -39,7 +39,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     histories += [
         names.temporary_schema_history_topic(source) for source in captured if source.database.kind in ("mariadb", "mysql")
     ]
-    asked = [names.signal_topic(source) for source in captured if isinstance(source, Source)]
+    asked = [names.signal_topic(source) for source in captured if source.asked]
     beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     beside = [source.mirror for source in mirrored]

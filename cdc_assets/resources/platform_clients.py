@@ -79,7 +79,7 @@ class PlatformClients:
 
     def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
         """The source's database; None for a source of topics."""
-        return self.database(source) if isinstance(source, Source) else None
+        return self.database(source.asked) if source.asked else None
 
     def store(self, config: BackupStore) -> Any:
         """The object store of a backup."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cdc_assets import settings
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.stack.home import Home, read_json
 
 # Their licences are the vendors' own: who uses them fetches them.
@@ -17,7 +17,7 @@ REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS")
 
 def kinds() -> set[str]:
     """Of the databases that are captured."""
-    return {source.database.kind for source in _sources() if isinstance(source, CapturedSource)}
+    return {own.database.kind for source in _sources() if (own := source.captured)}
 
 
 def plugins() -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry.topic_source import TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from spark.specs import Column
@@ -11,7 +11,7 @@ from spark.specs import Column
 def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> tuple[Column, ...]:
     """The captured columns with their types, and how their values are written."""
     modes = _modes(source, table)
-    dialect = source.database.kind if isinstance(source, Source) else "postgresql"
+    dialect = source.asked.database.kind if source.asked else "postgresql"
     accepted = frozenset(table.accept_inexact)
     return tuple(
         Column(
@@ -25,4 +25,4 @@ def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> t
 def _modes(source: BaseSource, table: Table) -> str:
     if isinstance(table, TopicTable):
         return table.values.modes
-    return source.values.modes if isinstance(source, CapturedSource) else ""
+    return source.captured.values.modes if source.captured else ""

@@ -8,7 +8,7 @@ from typing import TypedDict
 from cdc_assets import names
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.dropped_tables import with_generations
@@ -29,18 +29,19 @@ def record_form(source: BaseSource, table: Table) -> RecordForm:
     """The envelope of the table's records and whose positions they carry."""
     if isinstance(source, TopicSource) and isinstance(table, TopicTable):
         return {"envelope": table.envelope, "connector": table.positions, "schema_registry": source.schema_registry}
-    assert isinstance(source, CapturedSource)
-    envelope = "debezium-mongodb" if source.database.kind == "mongodb" else source.capture.envelope
-    return {"envelope": envelope, "connector": source.database.kind, "schema_registry": None}
+    own = source.captured
+    assert own is not None, source.name
+    envelope = "debezium-mongodb" if own.database.kind == "mongodb" else own.capture.envelope
+    return {"envelope": envelope, "connector": own.database.kind, "schema_registry": None}
 
 
 def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
     """The tables that there are, with their columns."""
-    if isinstance(source, Source):
-        found = platform.database(source).tables([table.id for table in tables])
-        if not names.has_schema_history(source):
+    if asked := source.asked:
+        found = platform.database(asked).tables([table.id for table in tables])
+        if not names.has_schema_history(asked):
             return found
-        return with_generations(platform.core_kafka(), names.schema_history_topic(source), found)
+        return with_generations(platform.core_kafka(), names.schema_history_topic(asked), found)
     return {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
 
 

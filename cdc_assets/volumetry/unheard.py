@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def rows_without_records(source: BaseSource, database: SourceDatabase, states: S
 
     A connector that takes no snapshot (`capture: {snapshot: no_data}`) sends changes alone: rows without records are right.
     """
-    if not isinstance(source, CapturedSource) or source.capture.snapshot == "no_data":
+    if source.captured is None or source.captured.capture.snapshot == "no_data":
         return ()
     silent = without_records(source, source.tables, states)
     if not silent:

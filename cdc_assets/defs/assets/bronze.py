@@ -16,7 +16,7 @@ from cdc_assets.bronze.ranges import width
 from cdc_assets.defs.assets.each_table import selected_tables
 from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.errors import CdcAssetsError, TableFailuresError, TopicGapError
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -79,11 +79,11 @@ def _close_gap(
     context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table], found: Look, topic: str
 ) -> Slice:
     """The gap, as the source declares to treat it."""
-    if source.topics.on_gap == "fail" or not isinstance(source, Source):
+    if source.topics.on_gap == "fail" or source.asked is None:
         raise TopicGapError(found.gaps[topic])
     context.log.warning("%s", found.gaps[topic])
     table = next(table for table in tables if names.lake_topic(source, table) == topic)
-    return reload_table(platform, source, table, found.before.get(topic), context.log.info)
+    return reload_table(platform, source.asked, table, found.before.get(topic), context.log.info)
 
 
 def _short(source: BaseSource, tables: list[Table], topic: str) -> str:

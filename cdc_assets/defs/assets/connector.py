@@ -16,7 +16,7 @@ from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.assets.connector_metadata import of_applied, of_difference, of_status
 from cdc_assets.defs.assets.specs import connector_spec
 from cdc_assets.failover.epochs import apply_on_gap
-from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.platform import Platform
 
 
@@ -29,7 +29,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
         lines = difference_of(connect, source, config).lines()
         for line in lines:
             context.log.info("%s", line)
-        epochs = apply_on_gap(platform, source, context.log.warning) if isinstance(source, Source) else {}
+        epochs = apply_on_gap(platform, source.asked, context.log.warning) if source.asked else {}
         refuse_source(platform, source)
         if unsignalled := ensure_signal_table(source):
             context.log.warning("%s", unsignalled)
@@ -51,7 +51,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
             **names.capture_names(source),
             "cdc/tables": len(source.tables),
             "cdc/tables_to_onboard": late or "none",
-            "cdc/database": platform.database(source).place if isinstance(source, Source) else source.database.kind,
+            "cdc/database": platform.database(source.asked).place if source.asked else source.database.kind,
             **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
         }
         return dg.MaterializeResult(metadata=result)

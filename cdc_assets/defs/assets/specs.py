@@ -54,7 +54,7 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
     """One link of one table's chain, downstream of the link before it."""
     upstream = _upstream_keys(layer, source, table)
     freshness = (table.freshness or source.freshness) if layer == "silver" else None
-    description = (_DESCRIPTIONS if source.is_captured else _OF_TOPICS)[layer].format(table=table.name)
+    description = (_DESCRIPTIONS if source.captured else _OF_TOPICS)[layer].format(table=table.name)
     if layer == "silver" and table.description:
         description = f"{table.description} {description}"
     return dg.AssetSpec(
@@ -75,7 +75,7 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
 
 def _upstream_keys(layer: str, source: BaseSource, table: Table) -> list[tuple[str, ...]]:
     if layer == "topic":
-        return [names.asset_key("connector", source)] if source.is_captured else []
+        return [names.asset_key("connector", source)] if source.captured else []
     copied = "mirror" if names.is_mirrored(source) else "topic"
     before = {"mirror": "topic", "bronze": copied, "silver": "bronze", "backup": "bronze", "ledger": "silver"}[layer]
     return [names.asset_key(before, source, table)]

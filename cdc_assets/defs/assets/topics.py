@@ -36,9 +36,9 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
 
         def ensure(table: Table) -> tuple[TopicState, str]:
             name = names.topic(source, table)
-            if isinstance(source, CapturedSource):  # a topic of others is theirs to make and to keep
+            if own := source.captured:  # a topic of others is theirs to make and to keep
                 if source.managed_by == "gitops":
-                    return _topic_of_git(cluster, source, name)
+                    return _topic_of_git(cluster, own, name)
                 cluster.ensure_topic(
                     name,
                     partitions=source.topics.partitions,
@@ -75,7 +75,7 @@ def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> t
 
 
 def _retention(source: BaseSource) -> dict[str, str]:
-    return {"cdc/retention": format_duration(source.topics.retention)} if source.is_captured else {}
+    return {"cdc/retention": format_duration(source.topics.retention)} if source.captured else {}
 
 
 def topic_metadata(state: TopicState) -> dict[str, Any]:

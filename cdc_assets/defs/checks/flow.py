@@ -11,7 +11,7 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource, Database
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.binlog_witness import BinlogWitness
@@ -52,7 +52,7 @@ def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
 
 def severity_of(source: CapturedSource, found: Flow | CdcAssetsError) -> dg.AssetCheckSeverity:
     """A chain of declared columns needs nothing of its database itself: that nobody here can ask it warns, as in `preflight`."""
-    unasked = not isinstance(source, Source) and isinstance(found, (DatabaseError, MissingSecretError))
+    unasked = source.asked is None and isinstance(found, (DatabaseError, MissingSecretError))
     return dg.AssetCheckSeverity.WARN if unasked else dg.AssetCheckSeverity.ERROR
 
 

@@ -9,7 +9,7 @@ from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.preflight import Report, preflight
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.platform import Platform
 
 NAME = "preflight"
@@ -50,6 +50,6 @@ def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckRes
         **{f"cdc/{name}": value for name, value in report.figures.items()},
         **({"cdc/findings": dg.MetadataValue.table(rows)} if rows else {}),
     }
-    stopping = [f for f in report.failures if isinstance(source, Source) or f.check not in ("reachable", "refused")]
+    stopping = [f for f in report.failures if source.asked or f.check not in ("reachable", "refused")]
     severity = dg.AssetCheckSeverity.ERROR if stopping else dg.AssetCheckSeverity.WARN
     return check_result(preflight_key(source), not bad, text, metadata, severity=severity)

@@ -11,7 +11,7 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.reconcile import unmended
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.slices import Share, share_at
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 NAME = "reconciled"
@@ -20,7 +20,7 @@ _DESCRIPTION = "Every row of silver = the source's row, in two steps. Suspects a
 
 def has_rows_check(source: BaseSource) -> bool:
     """Whether the rows of a source without an exact moment are compared on a rhythm (`reconciliation: {every: ...}`)."""
-    return not isinstance(source, Source) and source.reconciliation.every is not None
+    return source.asked is None and source.reconciliation.every is not None
 
 
 def rows_keys(source: BaseSource) -> list[dg.AssetCheckKey]:

@@ -35,7 +35,7 @@ from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import slices, unmended
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.reconcile.standby import compare_as_declared
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import Previous, measure_transport
 
@@ -71,9 +71,9 @@ def build_volumetry_checks(source: BaseSource) -> list[dg.AssetChecksDefinition]
 
 
 def _keys_by_layer(source: BaseSource) -> dict[str, list[dg.AssetCheckKey]]:
-    compared = [check_key("silver", source, table) for table in source.tables] if isinstance(source, Source) else []
+    compared = [check_key("silver", source, table) for table in source.tables] if source.asked else []
     return {
-        "connector": [check_key("connector", source)] if source.is_captured else [],
+        "connector": [check_key("connector", source)] if source.captured else [],
         "bronze": [check_key("bronze", source, table) for table in source.tables],
         "silver": [*compared, *(schema_key(source, table) for table in source.tables)],
         "backup": [check_key("backup", source, table) for table in source.tables] if source.backup else [],
@@ -183,17 +183,18 @@ def _bronze(platform: Platform, source: BaseSource, tables: list[Table], previou
 def _silver(
     instance: dg.DagsterInstance, platform: Platform, source: BaseSource, tables: list[Table]
 ) -> list[dg.AssetCheckResult]:
-    if not isinstance(source, Source) or not tables:
+    asked = source.asked
+    if asked is None or not tables:
         return []
-    parts = slices.slices_now(platform, source, tables)
-    results = compare_as_declared(platform, source, tables, slices=parts)
-    slices.advance_cursors(source, parts, results)
+    parts = slices.slices_now(platform, asked, tables)
+    results = compare_as_declared(platform, asked, tables, slices=parts)
+    slices.advance_cursors(asked, parts, results)
     by_name = {names.table_name(table): table for table in tables}
     results = unmended.with_earlier(
         source.name,
         parts,
         results,
-        lambda name, part: compare_as_declared(platform, source, [by_name[name]], slices={name: part})[name],
+        lambda name, part: compare_as_declared(platform, asked, [by_name[name]], slices={name: part})[name],
     )
     return [_reconciliation_result(instance, source, table, results[names.table_name(table)]) for table in tables]
 

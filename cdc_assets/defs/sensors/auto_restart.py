@@ -18,7 +18,7 @@ from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
 from cdc_assets.identity.look import refuse_other
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.platform import Platform
 
@@ -49,13 +49,13 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
     alerts: list[dg.AssetCheckEvaluation] = []
     away: set[str] = set()
     for name in connector_owners([source]):
-        captures = isinstance(source, CapturedSource) and name == names.connector_name(source)
+        captures = source.captured is not None and name == names.connector_name(source.captured)
         cluster, began = "core" if captures else "lake", time.monotonic()
         if cluster in away:
             continue
         try:
             connect = platform.connect(cluster).within(_ANSWER_SECONDS)
-            guard = partial(refuse_other, platform, source) if captures and isinstance(source, CapturedSource) else None
+            guard = partial(refuse_other, platform, source) if captures else None
             known[name], line, alert = _one(connect, name, known.get(name, RestartState()), now, guard)
         except CdcAssetsError as error:
             if isinstance(error, ConnectError) and time.monotonic() - began >= _ANSWER_SECONDS:
@@ -65,7 +65,7 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
             continue
         lines += [line] if line else []
         # A source of topics has no connector asset; `nothing_lost` of its mirrors says it.
-        if alert and isinstance(source, CapturedSource):
+        if alert and source.captured:
             key = check_key("connector", source)
             alerts.append(
                 dg.AssetCheckEvaluation(

@@ -129,7 +129,7 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
                     state,
                     positions=positions or None,
                     topic_id=known.topic_id if known else None,
-                    from_zero=known is None and source.is_captured,
+                    from_zero=known is None and source.captured is not None,
                 )
             )
         except CdcAssetsError as error:

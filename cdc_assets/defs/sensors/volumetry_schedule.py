@@ -18,7 +18,7 @@ from cdc_assets.defs.checks.schema import schema_key
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
 from cdc_assets.defs.sensors.idle_counts import why_idle
 from cdc_assets.defs.sensors.rhythm import rhythmic
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, Table
 
 # Not one that its run never came to.
 _ENDED = (AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED)
@@ -44,8 +44,8 @@ def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
     keys |= {history_key(source, table) for table in tables_with_history(source)}
     if has_flow_check(source):
         keys.add(flow_key(source))
-    if isinstance(source, CapturedSource):
-        keys.add(preflight_key(source))
+    if source.captured:
+        keys.add(preflight_key(source.captured))
     if names.is_mirrored(source):
         keys |= set(build_mirror_checks(source).check_keys)
     return sorted(keys, key=str)

@@ -22,7 +22,7 @@ from cdc_assets.onboarding.steps.snapshot import signal_snapshot
 from cdc_assets.onboarding.work import Step, Work
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.declared_table import DeclaredTable
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import Table
 from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 
@@ -61,7 +61,7 @@ def run(work: Work) -> Facts:
         )
     for name, rows in found.stranded.items():
         mend = f"cdc repair bronze {work.after.name} {name} --anew"
-        if not isinstance(work.after, Source):
+        if work.after.asked is None:
             kind = work.after.database.kind
             mend = f"no command of ours mends that for kind {kind}; cdc reconcile {work.after.name} names them"
         work.say(f"{name}: {quantity(rows, 'row')} of its topic deleted while it was not captured; no event tells silver: {mend}")
