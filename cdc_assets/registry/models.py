@@ -192,7 +192,7 @@ class CapturedSource(BaseSource):
 
     @property
     def captured(self) -> CapturedSource:
-        """It is."""
+        """Itself: a connector of ours captures it."""
         return self
 
     @property
@@ -243,7 +243,7 @@ class Source(CapturedSource):
 
     @property
     def asked(self) -> Source:
-        """It is."""
+        """Itself: its server is asked."""
         return self
 
 
