@@ -77,7 +77,7 @@ def _are_on_their_way(count: TransportCount, core: KafkaCluster, topic: Topic, d
 def read_declarations(core: KafkaCluster, source: BaseSource) -> Declarations:
     """What the connector has said until now."""
     topic = names.notification_topic(source)
-    state = core.states([topic]).get(topic) if source.is_captured else None
+    state = core.states([topic]).get(topic) if source.captured else None
     if state is None:
         return Declarations()
     said = [Notification.of(record) for record in core.records(topic, state.ranges)]
