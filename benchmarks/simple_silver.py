@@ -29,7 +29,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark.bronze.slice import new_events, table_events
 from spark.delta import plans
-from spark.delta.commits import Committed, Folded, TopicState, fold, silver_metadata
+from spark.delta.commits import Committed, CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.identifiers import quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
@@ -175,5 +175,5 @@ def _keys(spec: SilverSpec) -> list[str]:
     return [slot(names.index(k)) for k in spec.keys]
 
 
-def _records(topics: dict[str, TopicState]) -> int:
+def _records(topics: dict[str, CommittedTopic]) -> int:
     return sum(sum(state.by_op.values()) for state in topics.values())

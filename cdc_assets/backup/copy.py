@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
-from cdc_assets.backup.manifest import Manifest, ManifestObject, Plan
+from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
-from spark.delta.commits import TopicState
+from spark.delta.commits import CommittedTopic
 
 MAX_RECORDS = 200_000
 # Of keys and values: a batch's columns are in memory, twice while they are sorted.
@@ -106,8 +106,8 @@ class _Copy:
     bronze: BronzeSlice
     source: str
     topic: str
-    state: TopicState
-    newest: TopicState
+    state: CommittedTopic
+    newest: CommittedTopic
     version: int
     max_records: int
     max_bytes: int
@@ -146,15 +146,15 @@ class _Copy:
         ranges = {p: (at.positions.get(p, 0), end) for p, end in self.state.positions.items()}
         return ranges if any(end > start for start, end in ranges.values()) else None
 
-    def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> Plan:
+    def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> BatchPlan:
         ends = self.newest.positions
         complete = self.state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
-        plan = Plan(
+        plan = BatchPlan(
             self.source, self.state.table, self.topic, self.state.topic_id, self.state.epoch, ranges, self.version, complete
         )
         if self.store.put_if_absent(plan.key, plan.to_bytes()):
             return plan
-        found = Plan.from_bytes(self.store.get(plan.key), key=plan.key)
+        found = BatchPlan.from_bytes(self.store.get(plan.key), key=plan.key)
         begins_elsewhere = any(start != at.positions.get(p, 0) for p, (start, _) in found.ranges.items())
         ends_beyond = any(end > self.state.positions.get(p, 0) for p, (_, end) in found.ranges.items())
         if ends_beyond and not begins_elsewhere and found.topic_id == plan.topic_id and self._has_grown(found):
@@ -166,14 +166,14 @@ class _Copy:
             )
         return found
 
-    def _has_grown(self, found: Plan) -> bool:
+    def _has_grown(self, found: BatchPlan) -> bool:
         """Is bronze, by now, at the version of a plan that is newer than ours?"""
         if found.bronze_version <= self.version:
             return False
         committed = bronze_committed(self.bronze_path)
         return committed is not None and committed.version >= found.bronze_version
 
-    def _write(self, plan: Plan, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
+    def _write(self, plan: BatchPlan, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
         groups: dict[tuple[str, int], HourObject] = defaultdict(HourObject)
         by_op: Counter[str] = Counter()
         for folder, partition, offset, kind, line in self.bronze.rows(plan.ranges):
@@ -223,25 +223,25 @@ class _Copy:
         )
 
 
-def _only_topic(states: dict[str, TopicState], what: str) -> tuple[str, TopicState]:
+def _only_topic(states: dict[str, CommittedTopic], what: str) -> tuple[str, CommittedTopic]:
     if len(states) > 1:
         raise BackupError(f"{what}: bronze has records of several topics: {', '.join(sorted(states))}")
     ((topic, state),) = states.items()
     return topic, state
 
 
-def _epochs(newest: TopicState) -> list[TopicState]:
+def _epochs(newest: CommittedTopic) -> list[CommittedTopic]:
     """Those that bronze knows of, oldest first; `earlier` of each is empty where it begins at its topic's begin."""
     first = [replace(past, topic_id=newest.topic_id) for past in newest.earlier[:1]]
-    found: list[TopicState] = []
+    found: list[CommittedTopic] = []
     for past in (*newest.before, *first, *newest.earlier[1:]):
         topic_id = past.topic_id or found[-1].topic_id
         earlier = () if past.topic_id else (*found[-1].earlier, past)
-        found.append(TopicState(newest.table, topic_id, past.epoch, past.positions, past.records, earlier=earlier))
+        found.append(CommittedTopic(newest.table, topic_id, past.epoch, past.positions, past.records, earlier=earlier))
     return [*found, newest]
 
 
-def _position_in_epoch(at: BackupPosition, before: TopicState | None, state: TopicState) -> BackupPosition:
+def _position_in_epoch(at: BackupPosition, before: CommittedTopic | None, state: CommittedTopic) -> BackupPosition:
     """In the epoch after the one that the backup has all of: behind it in the same topic, or at the begin of another."""
     if before is None or (at.epoch, at.topic_id) != (before.epoch, before.topic_id):
         return at
@@ -249,7 +249,7 @@ def _position_in_epoch(at: BackupPosition, before: TopicState | None, state: Top
     return replace(at, epoch=state.epoch, topic_id=state.topic_id, positions=positions, records=0)
 
 
-def _next_position(at: BackupPosition, topic: str, state: TopicState, place: str) -> BackupPosition:
+def _next_position(at: BackupPosition, topic: str, state: CommittedTopic, place: str) -> BackupPosition:
     """The position to go on from."""
     if at.epoch < 0:
         return BackupPosition(state.epoch, topic, state.topic_id)

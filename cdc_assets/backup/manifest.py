@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """Which records a batch holds: `ranges` are its offsets `{partition: (from, to)}`.
 
     `complete` says that it ends where bronze ended at `bronze_version`.
@@ -48,7 +48,7 @@ class Plan:
         return _dump("plan", asdict(self))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, key: str) -> Plan:
+    def from_bytes(cls, data: bytes, *, key: str) -> BatchPlan:
         """Read a plan.
 
         Raises:
@@ -83,7 +83,7 @@ class Manifest:
     manifest alone tells where to go on.
     """
 
-    plan: Plan
+    plan: BatchPlan
     records: int
     by_op: Mapping[str, int]
     objects: tuple[ManifestObject, ...]
@@ -114,7 +114,7 @@ class Manifest:
             manifest = cls(
                 **{
                     **own,
-                    "plan": Plan(**{**raw, "ranges": _ranges(raw["ranges"])}),
+                    "plan": BatchPlan(**{**raw, "ranges": _ranges(raw["ranges"])}),
                     "positions": {int(p): int(o) for p, o in own["positions"].items()},
                     "objects": tuple(ManifestObject(**item) for item in own["objects"]),
                 }

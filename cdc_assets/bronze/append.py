@@ -6,7 +6,7 @@
     append_epochs  a source's server is another one: its topics to the end of the old epoch, and on in the new one
 
 The order of a reopening is what makes it safe: the rows are in the lake's topic before the epoch's first record is
-committed, so an epoch holds the whole table (spark.silver.batch.Work.floor relies on that). A crash between the two costs a
+committed, so an epoch holds the whole table (spark.silver.batch.SilverRun.floor relies on that). A crash between the two costs a
 second reading of the table.
 """
 
@@ -28,7 +28,7 @@ from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.record_form import record_form
 from cdc_assets.volumetry.log_position import carry_to_lake
-from spark.delta.commits import TopicState as TopicCommitted
+from spark.delta.commits import CommittedTopic as TopicCommitted
 from spark.specs import BronzeSpec, TopicRange
 
 _CARRY_DEADLINE_SECONDS = 3600.0
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Slice:
+class TopicSlice:
     """What is to be read of one table's topic."""
 
     table: Table
@@ -46,21 +46,21 @@ class Slice:
 
 
 @dataclass
-class Look:
+class AppendPlan:
     """By topic: what bronze had committed, what is to be read, and why nothing can be."""
 
     before: Mapping[str, TopicCommitted]
-    slices: dict[str, Slice] = field(default_factory=dict)
+    slices: dict[str, TopicSlice] = field(default_factory=dict)
     gaps: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Look:
+def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> AppendPlan:
     """Topics and log as they are now."""
     topics = {names.lake_topic(source, table): table for table in tables}
     states = platform.lake_kafka().states(list(topics))
     committed = bronze_committed(names.bronze_path(platform.lake, source))
-    found = Look(committed.topics if committed else {})
+    found = AppendPlan(committed.topics if committed else {})
     opening = Memory.of(source.name).opening
     for topic, table in topics.items():
         state, known = states.get(topic), found.before.get(topic)
@@ -73,7 +73,7 @@ def look(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Loo
                 state = _within_bounds(state, opening.bounds[topic])
             ours = source.captured is not None and opening is None
             ranges = pending_ranges(state, positions=positions, topic_id=topic_id, from_zero=ours)
-            found.slices[topic] = Slice(table, state, known.epoch if known else 0, ranges)
+            found.slices[topic] = TopicSlice(table, state, known.epoch if known else 0, ranges)
         except TopicGapError as error:
             found.gaps[topic] = f"{error}: cdc repair bronze {source.name} {names.table_name(table)}"
     return found
@@ -108,13 +108,13 @@ def append_epochs(
         if known is None or known.epoch < epochs[topic]:
             starts = bounds[topic]
             ranges = {p: (starts.get(p, begin), end) for p, (begin, end) in states[topic].ranges.items()}
-            after.slices[topic] = Slice(table, states[topic], epochs[topic], ranges)
+            after.slices[topic] = TopicSlice(table, states[topic], epochs[topic], ranges)
     append(platform, source, after, "epoch", say)
 
 
 def reload_table(
     platform: Platform, source: Source, table: Table, known: TopicCommitted | None, say: Say, *, whole_topic: bool = True
-) -> Slice:
+) -> TopicSlice:
     """Read the table whole again, and wait until its rows are in the lake's topic: what bronze is to read of it then.
 
     Of an intact topic (not `whole_topic`) the epoch begins where bronze stands, and nobody else may append meanwhile. Where
@@ -130,10 +130,12 @@ def reload_table(
     topic = names.lake_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
     positions, topic_id = (None, None) if whole_topic or known is None else (known.positions, known.topic_id)
-    return Slice(table, state, known.epoch + 1 if known else 0, pending_ranges(state, positions=positions, topic_id=topic_id))
+    return TopicSlice(
+        table, state, known.epoch + 1 if known else 0, pending_ranges(state, positions=positions, topic_id=topic_id)
+    )
 
 
-def append(platform: Platform, source: BaseSource, found: Look, operation: str, say: Say) -> tuple[float, dict[str, int]]:
+def append(platform: Platform, source: BaseSource, found: AppendPlan, operation: str, say: Say) -> tuple[float, dict[str, int]]:
     """Seconds of Spark, and batches per topic."""
     from spark.bronze import job as bronze_job
 
@@ -148,7 +150,7 @@ def append(platform: Platform, source: BaseSource, found: Look, operation: str, 
     return seconds, done
 
 
-def plan_batches(source: BaseSource, found: Look) -> list[dict[str, Ranges]]:
+def plan_batches(source: BaseSource, found: AppendPlan) -> list[dict[str, Ranges]]:
     """What each job reads, by topic, in order; nothing where bronze holds all that the topics hold."""
     work = {topic: list(batches(each.ranges, max_records=source.batching.max_records)) for topic, each in found.slices.items()}
     for topic, each in found.slices.items():
@@ -162,7 +164,9 @@ def plan_batches(source: BaseSource, found: Look) -> list[dict[str, Ranges]]:
     return [{topic: chunks[n] for topic, chunks in work.items() if n < len(chunks)} for n in range(longest)]
 
 
-def bronze_spec(platform: Platform, source: BaseSource, found: Look, parts: Mapping[str, Ranges], operation: str) -> BronzeSpec:
+def bronze_spec(
+    platform: Platform, source: BaseSource, found: AppendPlan, parts: Mapping[str, Ranges], operation: str
+) -> BronzeSpec:
     """What the job needs to read these parts of the topics."""
     return BronzeSpec(
         path=names.bronze_path(platform.lake, source),
@@ -173,6 +177,6 @@ def bronze_spec(platform: Platform, source: BaseSource, found: Look, parts: Mapp
     )
 
 
-def _range(source: BaseSource, topic: str, each: Slice, ranges: Ranges) -> TopicRange:
+def _range(source: BaseSource, topic: str, each: TopicSlice, ranges: Ranges) -> TopicRange:
     table = names.table_name(each.table)
     return TopicRange(table, topic, each.state.topic_id, each.epoch, ranges, **record_form(source, each.table))

@@ -26,7 +26,7 @@ NARROW = {
 Chosen = Annotated[list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)]
 
 
-class Kind(str, Enum):
+class Listable(str, Enum):
     """What there is to get."""
 
     connectors = "connectors"
@@ -36,7 +36,7 @@ class Kind(str, Enum):
 
 
 def get(
-    kind: Annotated[Kind, typer.Argument(help="connectors, tables, topics or mirrors")],
+    kind: Annotated[Listable, typer.Argument(help="connectors, tables, topics or mirrors")],
     sources: Annotated[
         list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)
     ] = None,
@@ -46,7 +46,7 @@ def get(
     from cdc_assets.resources.platform import Platform
 
     rows = _READERS[kind](Platform(), chosen_sources(sources or ()))
-    if sources and kind is Kind.connectors:
+    if sources and kind is Listable.connectors:
         rows = [row for row in rows if set(row["source"].split(", ")) & set(sources)]
     print_rows(rows, output, narrow=NARROW[kind.value])
 
@@ -150,4 +150,4 @@ def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, An
     )
 
 
-_READERS = {Kind.connectors: _connectors, Kind.tables: _tables, Kind.topics: _topics, Kind.mirrors: _mirrors}
+_READERS = {Listable.connectors: _connectors, Listable.tables: _tables, Listable.topics: _topics, Listable.mirrors: _mirrors}

@@ -13,7 +13,7 @@ from cdc_assets.errors import CdcAssetsError, OnboardingError, RenderError
 from cdc_assets.onboarding.state import Journal, Route
 
 if TYPE_CHECKING:
-    from cdc_assets.render.commits import Commit
+    from cdc_assets.render.commits import OnboardingCommit
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Asked:
     out: str | None = None
 
 
-def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, waited: bool = True) -> list[Commit]:
+def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, waited: bool = True) -> list[OnboardingCommit]:
     """In order; none to be offboarded. `waited`: each is to be waited for.
 
     Raises:
@@ -100,7 +100,7 @@ def _judge(asked: Asked, tables: list[str]) -> None:
         print(f"cdc: whether {', '.join(tables)} can be taken in was not asked: {error}", file=sys.stderr)
 
 
-def _commit(commit: Commit | None) -> dict[str, Any]:
+def _commit(commit: OnboardingCommit | None) -> dict[str, Any]:
     if commit is None:
         return {}
     return {"commit": {"title": commit.title, "then": commit.wait, "later": commit.later or None, "patch": commit.patch}}

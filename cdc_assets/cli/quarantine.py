@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 
 from cdc_assets import names, settings
 from cdc_assets.cli.rows import Format, Output, is_data, print_document
-from cdc_assets.quarantine.held import Held, quarantine_records
+from cdc_assets.quarantine.held import QuarantinedRecord, quarantine_records
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
 
@@ -142,7 +142,7 @@ def _history_again(platform: Any, spec: Any, silver: str) -> None:
 
 def _matching_records(
     chosen: str | None, error_class: str | None, partition: int | None, offset: int | None, **more: bool
-) -> list[Held]:
+) -> list[QuarantinedRecord]:
     wanted: dict[str, Any] = {"error_class": error_class, "partition": partition, "offset": offset, **more}
     return [h for source, table in _tables(chosen) for h in quarantine_records(settings.lake(), source, table, **wanted)]
 

@@ -61,7 +61,7 @@ def bronze(
 ) -> None:
     """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read."""
     from cdc_assets import names
-    from cdc_assets.bronze.append import Look, append, look, reload_table
+    from cdc_assets.bronze.append import AppendPlan, append, look, reload_table
     from cdc_assets.errors import TopicGapError
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
@@ -87,7 +87,7 @@ def bronze(
             known, lost = found.before.get(topic), topic in found.gaps
             say = partial(print, file=sys.stderr)
             part = reload_table(platform, declared.asked, chosen, known, say, whole_topic=lost)
-            append(platform, declared, Look(found.before, {topic: part}), "repair", say)
+            append(platform, declared, AppendPlan(found.before, {topic: part}), "repair", say)
         epoch = part.epoch
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
     if is_data(output):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.connectors.beginning import begin
-from cdc_assets.connectors.difference import Difference, difference, difference_of
+from cdc_assets.connectors.difference import ConnectorDifference, difference, difference_of
 from cdc_assets.connectors.owner import COMMIT, refuse_write
 from cdc_assets.connectors.unchanged_value import has_another_text, settle
 from cdc_assets.errors import ConnectError
@@ -122,7 +122,7 @@ def _reconfigure_stopped(connect: ConnectClient, config: Mapping[str, str], held
         connect.resume(name)
 
 
-def refuse(found: Difference) -> None:
+def refuse(found: ConnectorDifference) -> None:
     """Raise what stands against applying it.
 
     Raises:

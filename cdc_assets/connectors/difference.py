@@ -25,7 +25,7 @@ class KeyChange:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ConnectorDifference:
     """Between Connect and the registry, for one connector; `findings` are Connect's own against the declared config."""
 
     name: str
@@ -75,7 +75,7 @@ class Difference:
         return head + ([f"refused: {self.refusal}"] if self.refusal else [])
 
 
-def difference_to_git(connect: ConnectClient, config: Mapping[str, str], *, shared: bool = False) -> Difference:
+def difference_to_git(connect: ConnectClient, config: Mapping[str, str], *, shared: bool = False) -> ConnectorDifference:
     """Compare with what an operator has deployed; Connect validates nothing, since nothing of ours is to be applied."""
     current, config = connect.config(config["name"]), with_public_text(config)
     before = current or {}
@@ -83,17 +83,17 @@ def difference_to_git(connect: ConnectClient, config: Mapping[str, str], *, shar
     keys = [] if taken_by else find_differing_keys(config, before, shared=shared)
     secret = connect.password_keys(config["connector.class"]) if keys else frozenset()
     changes = tuple(KeyChange(key, _mask(key, before, secret), _mask(key, config, secret)) for key in keys)
-    return Difference(config["name"], connect.url, current is not None, changes, {}, taken_by)
+    return ConnectorDifference(config["name"], connect.url, current is not None, changes, {}, taken_by)
 
 
-def difference_of(connect: ConnectClient, source: BaseSource, config: Mapping[str, str]) -> Difference:
+def difference_of(connect: ConnectClient, source: BaseSource, config: Mapping[str, str]) -> ConnectorDifference:
     """By who owns the source's connectors."""
     if source.managed_by == "gitops":
         return difference_to_git(connect, config, shared=config["name"] == names.SHARED_MIRROR)
     return difference(connect, config)
 
 
-def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
+def difference(connect: ConnectClient, config: Mapping[str, str]) -> ConnectorDifference:
     """Compare, and let Connect validate what differs; nothing is changed."""
     name = config["name"]
     found = connect.config(name)
@@ -104,12 +104,12 @@ def difference(connect: ConnectClient, config: Mapping[str, str]) -> Difference:
     keys = sorted(key for key in {*config, *before} if config.get(key) != before.get(key))
     taken_by = "" if current is None else _other_class(before, config)
     if not keys or taken_by:
-        return Difference(name, connect.url, current is not None, (), {}, taken_by)
+        return ConnectorDifference(name, connect.url, current is not None, (), {}, taken_by)
     findings = connect.validate(config)
     # Connect's plugin answers only for a class that it has; validate has said so otherwise.
     secret = connect.password_keys(config["connector.class"])
     changes = tuple(KeyChange(k, _mask(k, before, secret), _mask(k, declared, secret)) for k in keys)
-    return Difference(name, connect.url, current is not None, changes, findings)
+    return ConnectorDifference(name, connect.url, current is not None, changes, findings)
 
 
 def _mask(key: str, config: Mapping[str, str], secret: frozenset[str]) -> str | None:

@@ -5,7 +5,7 @@
 3. forget   slot (PostgreSQL) and offsets are gone, they are of another log
 4. read     the connector runs again, and reads every table whole, then streams
 5. append   bronze has the rest of the old epoch, and of the new one everything; silver drops what has no event in it
-            (spark.silver.batch.Work.floor)
+            (spark.silver.batch.SilverRun.floor)
 6. adopt    this server is the one that is known
 
 Killed anywhere, the next call goes on behind the reading, or begins anew before its end; until the last step nobody else reads
@@ -27,7 +27,7 @@ from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import DatabaseError, IncarnationError
 from cdc_assets.identity.facts import IncarnationDatabase
 from cdc_assets.identity.look import ends_in_core, remember
-from cdc_assets.identity.memory import Memory, Opening, Seen
+from cdc_assets.identity.memory import Memory, Opening, SeenStarts
 from cdc_assets.identity.starts import StartsTable
 from cdc_assets.onboarding.state import only_one
 from cdc_assets.registry.models import Database, Source
@@ -145,7 +145,7 @@ def _adopt_server(platform: Platform, source: Source, memory: Memory) -> dict[st
     memory.opening = None
     starts, table = StartsTable(source.database), names.starts_table(source)
     # What the connector has noted until now is answered by the reading.
-    memory.seen = Seen(ends=ends_in_core(platform, source))
+    memory.seen = SeenStarts(ends=ends_in_core(platform, source))
     starts.forget(table, starts.read(table))
     remember(database, source, memory, facts)
     return epochs

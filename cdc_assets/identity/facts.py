@@ -31,7 +31,7 @@ SELECT (SELECT system_identifier::text FROM pg_control_system()),
 
 
 @dataclass(frozen=True)
-class Facts:
+class ServerFacts:
     """A server as it is now. Log positions are numbers of bytes.
 
     `wal` is the end of its log, `forks` where each earlier timeline was left, `slot` the row of pg_replication_slots (None: there
@@ -50,7 +50,7 @@ class Facts:
 class IncarnationDatabase(PostgresDatabase):
     """A source's database, asked who it is."""
 
-    def facts(self, slot: str, witness: TableId) -> Facts:
+    def facts(self, slot: str, witness: TableId) -> ServerFacts:
         """All of them; nothing is changed.
 
         Raises:
@@ -64,7 +64,7 @@ class IncarnationDatabase(PostgresDatabase):
             found = connection.execute(_SLOT, [slot]).fetchone()
             standby = connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]
             told = _token(connection, witness)
-        return Facts(system, timeline, wal, forks, found[0] if found else None, told, writable=not standby)
+        return ServerFacts(system, timeline, wal, forks, found[0] if found else None, told, writable=not standby)
 
     def write_witness(self, table: TableId, token: str) -> bool:
         """Let the row be this one; False where the role may not make the table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cdc_assets.identity.facts import Facts, lsn_bytes, lsn_text
+from cdc_assets.identity.facts import ServerFacts, lsn_bytes, lsn_text
 from cdc_assets.identity.memory import Known
 
 Kind = Literal["same", "continued", "other"]
@@ -19,7 +19,9 @@ class Verdict:
     reason: str = ""
 
 
-def server_verdict(known: Known | None, facts: Facts, *, reached: int, captured: bool, stored: int | None = None) -> Verdict:
+def server_verdict(
+    known: Known | None, facts: ServerFacts, *, reached: int, captured: bool, stored: int | None = None
+) -> Verdict:
     """`reached` is the highest log position that the connector, or bronze, has read; `captured`: the connector has an offset.
     `stored` is the same as `reached`, asked for behind `facts`: not before its slot was looked at.
 
@@ -40,7 +42,7 @@ def server_verdict(known: Known | None, facts: Facts, *, reached: int, captured:
     return _slot(facts, captured=captured, stored=stored)
 
 
-def _promotion_verdict(known: Known, facts: Facts, *, reached: int, captured: bool, stored: int | None) -> Verdict:
+def _promotion_verdict(known: Known, facts: ServerFacts, *, reached: int, captured: bool, stored: int | None) -> Verdict:
     fork = facts.forks.get(known.timeline)
     what = f"it is on timeline {facts.timeline}, what was read is of timeline {known.timeline}"
     if fork is None:
@@ -57,7 +59,7 @@ def _promotion_verdict(known: Known, facts: Facts, *, reached: int, captured: bo
     return Verdict("continued", f"{what}, left at {lsn_text(fork)} behind all that was read, and the slot came with it")
 
 
-def _slot(facts: Facts, *, captured: bool, stored: int | None) -> Verdict:
+def _slot(facts: ServerFacts, *, captured: bool, stored: int | None) -> Verdict:
     """A slot is only ever moved on to where the connector's offset is by then: Connect keeps that first.
 
     The server sends nothing from before its slot's position, and Debezium's `trust_offset` asks only for the log that the slot

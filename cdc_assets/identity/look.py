@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import IncarnationError
-from cdc_assets.identity.facts import Facts, IncarnationDatabase
+from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts
 from cdc_assets.identity.judge import Verdict, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory
 from cdc_assets.identity.purged_binlog import binlog_verdict
@@ -25,16 +25,16 @@ from spark.delta.commits import Committed
 
 
 @dataclass(frozen=True)
-class Look:
+class IdentityLook:
     """`witnessed`: a witness could be written, so that a restore will show however long the log has grown."""
 
-    facts: Facts
+    facts: ServerFacts
     verdict: Verdict
     reached: int
     witnessed: bool = True
 
 
-def look(platform: Platform, source: Source) -> Look:
+def look(platform: Platform, source: Source) -> IdentityLook:
     """Ask the server, judge, and remember what is as it was; another incarnation is remembered when its epoch is open.
 
     Nothing is written to a server of which nothing has been read yet.
@@ -47,7 +47,7 @@ def look(platform: Platform, source: Source) -> Look:
         return _look(platform, source)
 
 
-def _look(platform: Platform, source: Source) -> Look:
+def _look(platform: Platform, source: Source) -> IdentityLook:
     assert isinstance(source.database, Database), source.database.kind
     database, memory = IncarnationDatabase(source.database), Memory.of(source.name)
     offsets = platform.core_connect().offsets(names.connector_name(source))
@@ -62,8 +62,8 @@ def _look(platform: Platform, source: Source) -> Look:
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
     if verdict.kind == "other" or not offsets:
-        return Look(facts, verdict, at)
-    return Look(facts, verdict, at, witnessed=remember(database, source, memory, facts))
+        return IdentityLook(facts, verdict, at)
+    return IdentityLook(facts, verdict, at, witnessed=remember(database, source, memory, facts))
 
 
 def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
@@ -97,7 +97,7 @@ def _topics(source: Source) -> list[str]:
     return [*(names.topic(source, table) for table in source.tables), names.marker_topic(source)]
 
 
-def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: Facts) -> bool:
+def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: ServerFacts) -> bool:
     """Take this server for the one that is read, with a new witness; False where it may not be written."""
     token, table = uuid.uuid4().hex, names.witness_table(source)
     now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")

@@ -40,7 +40,7 @@ class Opening:
 
 
 @dataclass
-class Seen:
+class SeenStarts:
     """What the last look has seen of the connector's starts (incarnation.starts).
 
     `stored`: the highest position that had been read; `ends`: where the core's topics ended when no start was open; `hole`:
@@ -59,7 +59,7 @@ class Memory:
     path: Path
     known: Known | None = None
     opening: Opening | None = None
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenStarts = field(default_factory=SeenStarts)
 
     @classmethod
     def of(cls, source: str) -> Memory:
@@ -73,7 +73,7 @@ class Memory:
             path,
             Known(**{**known, "tokens": tuple(known["tokens"])}) if known else None,
             Opening(**{**opening, "bounds": _with_numbers(opening["bounds"])}) if opening else None,
-            Seen(**{**seen, "ends": _with_numbers(seen["ends"])}) if seen else Seen(),
+            SeenStarts(**{**seen, "ends": _with_numbers(seen["ends"])}) if seen else SeenStarts(),
         )
 
     def save(self) -> None:

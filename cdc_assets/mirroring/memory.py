@@ -18,7 +18,7 @@ from cdc_assets.resources.durable_file import replace_json
 
 
 @dataclass
-class Seen:
+class SeenTopic:
     """One topic at the last look. A loss is `{kind, partition, lost, message}` (watch.Finding)."""
 
     id: str
@@ -28,19 +28,19 @@ class Seen:
     held: dict[str, int] = field(default_factory=dict)
 
 
-def load(source: str) -> dict[str, Seen]:
+def load(source: str) -> dict[str, SeenTopic]:
     """By core topic; empty before the first look."""
     try:
         data = json.loads(_file(source).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return {
-        topic: Seen(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen.get("held", {}))
+        topic: SeenTopic(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen.get("held", {}))
         for topic, seen in data.items()
     }
 
 
-def save(source: str, seen: dict[str, Seen]) -> None:
+def save(source: str, seen: dict[str, SeenTopic]) -> None:
     """Replace the file."""
     replace_json(_file(source), {topic: asdict(each) for topic, each in sorted(seen.items())})
 

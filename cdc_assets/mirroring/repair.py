@@ -28,7 +28,7 @@ _AGAIN = ("recreated", "truncated")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RepairPlan:
     """What a repair does, in words and in order."""
 
     source: BaseSource
@@ -51,7 +51,7 @@ class Plan:
         return [*found, "take the topic as it is now for the whole one"]
 
 
-def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snapshot: bool = True) -> Plan:
+def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snapshot: bool = True) -> RepairPlan:
     """How to repair the mirror of a core topic.
 
     Raises:
@@ -63,12 +63,12 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
                 state = next(each for each in mirror_states(platform, source) if each.topic == topic)
                 again = any(finding.kind in _AGAIN for finding in state.findings)
                 unread = "" if takes(source) else _BY_HAND.format(source=source.name, table=names.table_name(table))
-                return Plan(source, table, state, again, snapshot and not unread, unread)
+                return RepairPlan(source, table, state, again, snapshot and not unread, unread)
     known = ", ".join(names.topic(s, t) for s in sources if names.is_mirrored(s) for t in s.tables)
     raise MirrorError(f"no source mirrors topic {topic}; mirrored are: {known or 'none'}")
 
 
-def repair(platform: Platform, chosen: Plan, say: Say) -> MirrorState:
+def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
     """Do it, and look again.
 
     Raises:
@@ -95,7 +95,7 @@ def repair(platform: Platform, chosen: Plan, say: Say) -> MirrorState:
 def _accept(platform: Platform, source: BaseSource, topic: str) -> None:
     """The topic as it begins now is the whole one: what is gone before that is no loss of the next look."""
     seen, state = memory.load(source.name), platform.core_kafka().states([topic])[topic]
-    seen[topic] = memory.Seen(state.topic_id, {partition: begin for partition, (begin, _) in state.ranges.items()})
+    seen[topic] = memory.SeenTopic(state.topic_id, {partition: begin for partition, (begin, _) in state.ranges.items()})
     memory.save(source.name, seen)
 
 

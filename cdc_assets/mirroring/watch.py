@@ -16,8 +16,8 @@ from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.findings import Finding, expiring, finding_of_halt, losses, still_open, transaction_holds
-from cdc_assets.mirroring.memory import Seen
+from cdc_assets.mirroring.findings import MirrorFinding, expiring, finding_of_halt, losses, still_open, transaction_holds
+from cdc_assets.mirroring.memory import SeenTopic
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
@@ -35,7 +35,7 @@ class MirrorState:
     topic_id: str | None
     copied: Mapping[int, int]
     waiting: Mapping[int, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[MirrorFinding, ...]
 
     @property
     def state(self) -> str:
@@ -122,12 +122,12 @@ def _look(
     state: TopicState | None,
     copied: Mapping[int, int],
     copy: TopicState | None,
-    seen: Seen | None,
-) -> tuple[MirrorState, Seen | None]:
+    seen: SeenTopic | None,
+) -> tuple[MirrorState, SeenTopic | None]:
     topic = names.topic(source, table)
     about = (source.name, names.table_name(table), topic, names.lake_topic(source, table))
     if state is None:
-        gone = Finding("absent", None, None, f"topic {topic} is not on the core cluster any more; it was mirrored before")
+        gone = MirrorFinding("absent", None, None, f"topic {topic} is not on the core cluster any more; it was mirrored before")
         return MirrorState(*about, None, copied, {}, (gone,) if seen else ()), seen
 
     def copy_count(partition: int, before: int, begin: int) -> int:
@@ -142,13 +142,15 @@ def _look(
         return sum(1 for _ in lake.records(about[3], new)) - sum(1 for _ in core.records(topic, there))
 
     wrong = losses(state, copied, seen, copy_count)
-    kept = [Finding.of(each) for each in (seen.losses if seen else [])]
+    kept = [MirrorFinding.of(each) for each in (seen.losses if seen else [])]
     wrong = kept + [each for each in wrong if not any(k.kind == each.kind and k.partition == each.partition for k in kept)]
     upto, soon = _waiting(core, state, copied)
     before = dict(seen.next) if seen else {}
     # After a loss the place where it began is kept, until the repair.
     reached = before if wrong and seen else {p: max(offset, before.get(p, 0)) for p, offset in upto.items()}
-    now = Seen(seen.id if seen else state.topic_id, reached, dict(copy.ends) if copy else {}, [each.to_json() for each in wrong])
+    now = SeenTopic(
+        seen.id if seen else state.topic_id, reached, dict(copy.ends) if copy else {}, [each.to_json() for each in wrong]
+    )
     waiting = {p: max(0, end - upto[p]) for p, (_, end) in state.ranges.items()}
     return MirrorState(*about, state.topic_id, copied, waiting, (*wrong, *soon)), now
 
@@ -168,7 +170,7 @@ def _holds_older(core: KafkaCluster, lake: KafkaCluster, state: TopicState, copy
     return oldest is None or (oldest.key, oldest.value) != (first.key, first.value)
 
 
-def _waiting(core: KafkaCluster, state: TopicState, copied: Mapping[int, int]) -> tuple[dict[int, int], list[Finding]]:
+def _waiting(core: KafkaCluster, state: TopicState, copied: Mapping[int, int]) -> tuple[dict[int, int], list[MirrorFinding]]:
     """Per partition the first offset that holds a record not copied yet (or the end), and what of it expires soon."""
     upto, soon, retention = {}, [], None
     for partition, (begin, end) in state.ranges.items():

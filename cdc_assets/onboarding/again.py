@@ -14,13 +14,13 @@ from cdc_assets.connectors.capture import not_listed
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, only_one
 from cdc_assets.onboarding.steps import capture, preflight, snapshot
-from cdc_assets.onboarding.work import Step, Work, find_source
+from cdc_assets.onboarding.work import OnboardingWork, Step, find_source
 from cdc_assets.resources.platform import Platform
 
 Way = Literal["incremental", "blocking"]
 
 
-def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable[[str], None]) -> Work:
+def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable[[str], None]) -> OnboardingWork:
     """What the steps work with; nothing is asked of a service.
 
     Raises:
@@ -32,13 +32,13 @@ def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable
     command = f"cdc snapshot {source} {table}" + (" --blocking" if way == "blocking" else "")
     now = dt.datetime.now(dt.timezone.utc)
     state = Onboarding(f"again-{source}-{now:%Y%m%dT%H%M%S%f}", source, way, (table,), now.isoformat())
-    work = Work(platform, state, declared, say, command)
+    work = OnboardingWork(platform, state, declared, say, command)
     if why := work.kind.refused.get(way):
         raise OnboardingError(f"{source} is of kind {declared.database.kind}: {why}; leave --blocking out")
     return work
 
 
-def judge(work: Work) -> Facts:
+def judge(work: OnboardingWork) -> Facts:
     """What the first step asks: the connector runs and lists the table, which exists and has a key.
 
     Raises:
@@ -51,7 +51,7 @@ def judge(work: Work) -> Facts:
     return facts
 
 
-def publish(work: Work) -> Facts:
+def publish(work: OnboardingWork) -> Facts:
     """The running connector's publication has the table, which a DROP has taken out, and the signal table."""
     work.kind.update_capture(work, work.after)
     return {"tables": [table.name for table in work.tables]}
@@ -68,7 +68,7 @@ def steps(way: Way) -> tuple[Step, ...]:
     )
 
 
-def read_again(work: Work, way: Way) -> dict[str, Facts]:
+def read_again(work: OnboardingWork, way: Way) -> dict[str, Facts]:
     """Every step; what each has found.
 
     Raises:

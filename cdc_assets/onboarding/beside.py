@@ -9,14 +9,14 @@ from cdc_assets import names
 from cdc_assets.onboarding.state import Facts
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
+    from cdc_assets.onboarding.work import OnboardingWork
     from cdc_assets.resources.connect import ConnectClient
 
 # Connect asks the plugin and the database about a config before it keeps it: a PUT whose sender was killed is kept after that.
 _IN_FLIGHT_SECONDS, _POLL_SECONDS = 5.0, 0.25
 
 
-def remove_beside(work: Work) -> Facts:
+def remove_beside(work: OnboardingWork) -> Facts:
     """The temporary connector is gone, with its offsets and whatever else its kind has."""
     connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
     if _is_there(connect, name):

@@ -12,7 +12,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
 from cdc_assets.onboarding.steps.leave import KNOWN
-from cdc_assets.onboarding.work import Step, TakeIn, Work, find_source
+from cdc_assets.onboarding.work import OnboardingWork, Step, TakeIn, find_source
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -84,7 +84,7 @@ def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) 
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     at = dt.datetime.now(dt.timezone.utc).isoformat()
     asked = Onboarding(f"judge-{source}", source, route, names, at)
-    steps_of(route)[0].run(Work(platform, asked, find_source(source, route), lambda _: None))
+    steps_of(route)[0].run(OnboardingWork(platform, asked, find_source(source, route), lambda _: None))
 
 
 def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None, *, take_in: TakeIn | None = None) -> Outcome:
@@ -114,7 +114,7 @@ def run_step(platform: Platform, source: str, name: str, say: Say, *, take_in: T
     say(f"{name}: {step.what}")
     began = time.monotonic()
     declared = find_source(source, running.route, watched=running.watched)
-    facts = step.run(Work(platform, running, declared, say, take_in=take_in))
+    facts = step.run(OnboardingWork(platform, running, declared, say, take_in=take_in))
     running.done[name] = {**facts, "step_seconds": round(time.monotonic() - began, 3)}
     running.current = None
     journal.save()
@@ -151,7 +151,7 @@ def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
                 f"{source}: {listed} are taken out, and what changes in them is in no event any more: that cannot be taken back. "
                 f"cdc offboard {source} --resume, then cdc onboard {source} {listed}, which reads them whole"
             )
-        work = Work(platform, running, find_source(source, running.route, watched=running.watched), say)
+        work = OnboardingWork(platform, running, find_source(source, running.route, watched=running.watched), say)
         taken: dict[str, Facts] = {}
         for step in reversed(_steps(running)):
             if step.undo is not None and (step.name in running.done or step.name == running.current):

@@ -9,7 +9,7 @@ from functools import cached_property
 from cdc_assets import names, settings
 from cdc_assets.connectors.owner import COMMIT, refuse_write
 from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.kinds.kind import CaptureDatabase, Kind
+from cdc_assets.onboarding.kinds.kind import CaptureDatabase, OnboardingKind
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
 from cdc_assets.onboarding.kinds.mysql import MySqlKind
 from cdc_assets.onboarding.kinds.postgresql import PostgresKind
@@ -18,7 +18,7 @@ from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.platform import Platform
 
-_KINDS: dict[str, Kind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind(), "mysql": MySqlKind()}
+_KINDS: dict[str, OnboardingKind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind(), "mysql": MySqlKind()}
 _NOT_ITS_KIND = (
     "{name} is of kind {kind}, and onboarding takes tables of {known} only. By hand: declare the table, cdc apply {name}; once "
     "{connector} runs with it, ask for an incremental snapshot of it by a row in the source's signal table (reconciliation: "
@@ -32,7 +32,7 @@ TakeIn = Callable[[str, Sequence[BaseSource], Callable[[str], None]], Facts]
 
 
 @dataclass
-class Work:
+class OnboardingWork:
     """One onboarding and the world around it.
 
     `say` takes progress for people; `command` is given again after a failure. Without `take_in` no Dagster is told, which
@@ -80,7 +80,7 @@ class Work:
         return self.kind.database(self.declared)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> OnboardingKind:
         """What its kind of database does differently."""
         return _KINDS[self.declared.database.kind]
 
@@ -94,8 +94,8 @@ class Step:
 
     name: str
     what: str
-    run: Callable[[Work], Facts]
-    undo: Callable[[Work], Facts] | None = None
+    run: Callable[[OnboardingWork], Facts]
+    undo: Callable[[OnboardingWork], Facts] | None = None
 
 
 def takes(source: BaseSource) -> bool:

@@ -26,7 +26,7 @@ _LOST = {
 }
 
 
-class Cluster(Protocol):
+class InternalTopicsCluster(Protocol):
     """What is asked of `KafkaCluster`."""
 
     @property
@@ -67,7 +67,7 @@ class Connect(Protocol):
         """Of the cluster that has its topics."""
 
 
-def findings(cluster: str, connect: Connect, kafka: Cluster) -> Iterator[Finding]:
+def findings(cluster: str, connect: Connect, kafka: InternalTopicsCluster) -> Iterator[Finding]:
     """Of the Connect cluster called `core` or `lake`."""
     setting = f"CDC_{cluster.upper()}_CONNECT_TOPICS"
     declared = settings.lookup(setting)
@@ -91,7 +91,7 @@ def _topics_by_role(text: str) -> dict[str, str]:
     return dict(zip(names.connect_topics(""), (part.strip() for part in text.split(",")), strict=False))
 
 
-def _one(use: str, name: str, state: TopicState | None, kafka: Cluster, *, written: bool) -> Finding:
+def _one(use: str, name: str, state: TopicState | None, kafka: InternalTopicsCluster, *, written: bool) -> Finding:
     if state is None or (written and not any(end for _, end in state.ranges.values())):
         message = f"is {'gone' if state is None else 'empty'}: when its worker starts next, it {_LOST[use]}"
         mend = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.identity.judge import Verdict
-from cdc_assets.identity.look import Look, look, refusal, verdict
+from cdc_assets.identity.look import IdentityLook, look, refusal, verdict
 from cdc_assets.preflight import by_driver, topics
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.signal_table import signal_finding
@@ -127,7 +127,7 @@ def _incarnation(source: Source, looked: Callable[[], tuple[Verdict, Finding]]) 
     return finding
 
 
-def _witness_finding(source: Source, found: Look) -> Finding:
+def _witness_finding(source: Source, found: IdentityLook) -> Finding:
     if not found.witnessed:
         message = "takes no witness from us: once restored and written to for long enough, it cannot be told from what it was"
         database = source.database.dbname if isinstance(source.database, Database) else ""

@@ -20,7 +20,7 @@ _FOREVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes":
 _AS_GOOD = {"retention.ms": str(2**63 - 1)}
 
 
-class Cluster(Protocol):
+class TopicStatesCluster(Protocol):
     """What is asked of `KafkaCluster`."""
 
     @property
@@ -47,7 +47,7 @@ def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
         return [Finding("topics", "warn", "Kafka", f"cannot be told: {error}", "mend that first")]
 
 
-def findings(source: CapturedSource, core: Cluster, lake: Cluster) -> Iterator[Finding]:
+def findings(source: CapturedSource, core: TopicStatesCluster, lake: TopicStatesCluster) -> Iterator[Finding]:
     """Of the topics that there are; those that are not are made as they must be."""
     captured = [names.topic(source, table) for table in source.tables]
     mirrored = [names.lake_topic(source, table) for table in source.tables]
@@ -60,7 +60,7 @@ def findings(source: CapturedSource, core: Cluster, lake: Cluster) -> Iterator[F
             yield _history(source, core, state)
 
 
-def _whole(cluster: Cluster, name: str, policy: str) -> Finding:
+def _whole(cluster: TopicStatesCluster, name: str, policy: str) -> Finding:
     """Compaction takes the events away that bronze has not read, and no offset tells that they were there.
 
     https://kafka.apache.org/documentation/#compaction
@@ -71,7 +71,7 @@ def _whole(cluster: Cluster, name: str, policy: str) -> Finding:
     return Finding("cleanup_policy", "fail", name, message, _alter(cluster, name, "cleanup.policy=delete"))
 
 
-def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Finding:
+def _history(source: CapturedSource, core: TopicStatesCluster, state: TopicState) -> Finding:
     """https://debezium.io/documentation/reference/stable/connectors/mysql.html#mysql-schema-history-topic"""
     begins = max((begin for begin, _ in state.ranges.values()), default=0)
     if begins > 0:
@@ -88,5 +88,5 @@ def _history(source: CapturedSource, core: Cluster, state: TopicState) -> Findin
     return Finding("schema_history", "ok", state.name, "begins at its beginning and never expires")
 
 
-def _alter(cluster: Cluster, name: str, changes: str) -> str:
+def _alter(cluster: TopicStatesCluster, name: str, changes: str) -> str:
     return f"kafka-configs.sh {cluster.tool_options} --alter --topic {name} --add-config {changes}"

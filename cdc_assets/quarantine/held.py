@@ -30,7 +30,7 @@ RAW = ("key", "value")
 
 
 @dataclass(frozen=True)
-class Held:
+class QuarantinedRecord:
     """One record; `facts` are the quarantine's columns, with its bytes only where they were asked for."""
 
     source: str
@@ -67,13 +67,13 @@ def quarantine_records(
     offset: int | None = None,
     every_state: bool = False,
     raw: bool = False,
-) -> list[Held]:
+) -> list[QuarantinedRecord]:
     """The table's records in quarantine in the order of their offsets; open ones unless `every_state`.
 
     Their bytes are read only with `raw`: a topic of poison holds more of them than a check should load.
     """
     rows = _rows(names.quarantine_path(lake, source, table), (*FACTS, *MARKS, *(RAW if raw else ())))
-    found = [Held(source.name, names.table_name(table), row) for row in rows]
+    found = [QuarantinedRecord(source.name, names.table_name(table), row) for row in rows]
     wanted = {"error_class": error_class, "partition": partition, "offset": offset}
     found = [h for h in found if all(v is None or h.facts[k] == v for k, v in wanted.items())]
     found = [h for h in found if every_state or h.state == "open"]

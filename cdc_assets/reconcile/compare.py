@@ -47,7 +47,7 @@ _AT_ONCE = 3
 
 
 @dataclass
-class Work:
+class TableComparison:
     """One table on its way through the steps."""
 
     table: Table
@@ -105,7 +105,7 @@ def _compare(
         position = carry_to_lake(platform, source, deadline=timeout)
         carried = time.monotonic() - started
 
-        def in_lake(work: Work) -> TableResult:
+        def in_lake(work: TableComparison) -> TableResult:
             work.seconds["carry"] = round(carried, 3)
             try:
                 return _in_lake(platform, source, work, cut, position)
@@ -126,7 +126,7 @@ def _at_source(
     committed: Committed | None,
     found: CatalogueTable | None,
     part: Slice | TwoRanges,
-) -> Work:
+) -> TableComparison:
     from spark.reconcile.own_order import TwoRanges
 
     if found is None:
@@ -141,10 +141,10 @@ def _at_source(
     else:
         digest = cut.digest(table.id, text, part)
     seconds = {"source": round(time.monotonic() - started, 3)}
-    return Work(table, state, committed, part, found, text, digest, in_range, seconds)
+    return TableComparison(table, state, committed, part, found, text, digest, in_range, seconds)
 
 
-def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, position: LogPosition) -> TableResult:
+def _in_lake(platform: Platform, source: Source, work: TableComparison, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile import job
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import slice_text
@@ -177,7 +177,7 @@ def _in_lake(platform: Platform, source: Source, work: Work, cut: SourceCut, pos
 
 
 def _two_ranges(
-    platform: Platform, source: Source, work: Work, part: TwoRanges, cut: SourceCut, position: LogPosition
+    platform: Platform, source: Source, work: TableComparison, part: TwoRanges, cut: SourceCut, position: LogPosition
 ) -> TableResult:
     """Rows of the source's range, one by one; of silver's range the keys that the source has not."""
     task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.reconcile.result import EQUAL, Difference, TableResult, Veil
+from cdc_assets.reconcile.result import EQUAL, RowDifference, TableResult, Veil
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.cuts import SourceCut
 from cdc_assets.resources.spark import SparkSessions
@@ -76,7 +76,7 @@ def of_keys(
     return _with_differences(result, found, Veil(table.sensitive), text.keys, settled=settled and not more, more=more)
 
 
-def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> Difference | None:
+def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> RowDifference | None:
     if wanted is not None and row is None:
         raise CdcAssetsError("the source's table was rewritten or truncated during the comparison; run it again")
     if suspect.hides and suspect.bronze_hash == wanted:
@@ -84,19 +84,19 @@ def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspec
     silver = suspect.bronze if suspect.hides else suspect.silver
     kind = "missing" if silver is None else "phantom" if row is None else "twice" if copies > 1 else "differs"
     where = "silver" if suspect.bronze_hash == wanted else "bronze or before it"
-    return Difference(key, kind, row, silver, where, max(1, copies))
+    return RowDifference(key, kind, row, silver, where, max(1, copies))
 
 
-def _whole_rows(source: KeyHashes, lake: KeyHashes) -> list[Difference]:
+def _whole_rows(source: KeyHashes, lake: KeyHashes) -> list[RowDifference]:
     """Rows without a key: how many copies one side has more of."""
     found = []
     for kind, more in (("missing", source - lake), ("phantom", lake - source)):
-        found += [Difference(text, kind, None, None, "not told without a key", copies) for (text, _), copies in more.items()]
+        found += [RowDifference(text, kind, None, None, "not told without a key", copies) for (text, _), copies in more.items()]
     return found
 
 
 def _with_differences(
-    result: TableResult, found: Sequence[Difference], veil: Veil, keys: tuple[str, ...], *, settled: bool, more: int = 0
+    result: TableResult, found: Sequence[RowDifference], veil: Veil, keys: tuple[str, ...], *, settled: bool, more: int = 0
 ) -> TableResult:
     if not found and settled:
         return replace(result, verdict=EQUAL, buckets_differing=0)

@@ -23,7 +23,7 @@ from cdc_assets.connectors.signals import collection, is_unsignallable, own_rows
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import key_signals
-from cdc_assets.reconcile.result import Difference, TableResult
+from cdc_assets.reconcile.result import RowDifference, TableResult
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, Database, Source, Table
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -67,7 +67,7 @@ def _refold(platform: Platform, source: BaseSource, table: Table, spec: SilverSp
         return int(platform.spark().run(refold.run, refold.Refold(spec, tuple(keys))))
 
 
-def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences: Sequence[Difference]) -> None:
+def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences: Sequence[RowDifference]) -> None:
     from spark.reconcile.row_text import RowText
 
     if not differences:

@@ -18,7 +18,7 @@ Row = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
-class Difference:
+class RowDifference:
     """One key: the row in the source and in silver (None: no row), as canonical texts.
 
     `kind` is `missing` (not in silver), `phantom` (not in the source) or `differs`; `where` says which part of the lake
@@ -63,7 +63,7 @@ class TableResult:
     buckets_differing: int = 0
     share: str = "1/1"
     keys_differing: int = 0
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
     not_compared: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     healed: int | None = None
@@ -132,7 +132,7 @@ class Veil:
             return None
         return "hash:" + hashlib.blake2b(text.encode(), key=self._salt, digest_size=8).hexdigest()
 
-    def over(self, difference: Difference, columns: tuple[str, ...]) -> Difference:
+    def over(self, difference: RowDifference, columns: tuple[str, ...]) -> RowDifference:
         """The difference with its sensitive values hidden; `columns` are those of its key."""
         return replace(
             difference,

@@ -26,7 +26,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill import MAX_ROWS
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
@@ -239,6 +239,8 @@ def _unread(records: int) -> dict[str, str]:
     )
 
 
-def _difference(key: str, row: Texts | None, held: Suspect) -> Difference:
+def _difference(key: str, row: Texts | None, held: Suspect) -> RowDifference:
     kind = "missing" if held.silver is None else "phantom" if row is None else "twice" if held.copies > 1 else "differs"
-    return Difference(key, kind, row, held.silver, "silver" if held.bronze == row else "bronze or before it", max(1, held.copies))
+    return RowDifference(
+        key, kind, row, held.silver, "silver" if held.bronze == row else "bronze or before it", max(1, held.copies)
+    )

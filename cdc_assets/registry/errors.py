@@ -10,7 +10,7 @@ from cdc_assets.errors import CdcAssetsError
 
 
 @dataclass(frozen=True)
-class Finding:
+class RegistryFinding:
     """One thing wrong at one place."""
 
     file: Path
@@ -26,6 +26,6 @@ class Finding:
 class RegistryError(CdcAssetsError):
     """The registry cannot be used; holds every finding, not only the first."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    def __init__(self, findings: Sequence[RegistryFinding]) -> None:
         super().__init__("\n".join(str(finding) for finding in findings))
         self.findings = tuple(findings)

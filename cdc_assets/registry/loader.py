@@ -19,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from cdc_assets.registry.accepted import accepted_values
 from cdc_assets.registry.broken_text import find_broken_texts
 from cdc_assets.registry.collisions import Collision, find_collisions
-from cdc_assets.registry.errors import Finding, RegistryError
+from cdc_assets.registry.errors import RegistryError, RegistryFinding
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.registry.plain_words import plain_words
@@ -49,12 +49,12 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
         RegistryError: with every finding in every file.
     """
     if not folder.is_dir():
-        raise RegistryError([Finding(folder, None, "", _why_not(folder))])
+        raise RegistryError([RegistryFinding(folder, None, "", _why_not(folder))])
     files = registry_files(folder)
     if not files and not any(folder.glob(f"*{REMOVED}")):
-        raise RegistryError([Finding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])
+        raise RegistryError([RegistryFinding(folder, None, "", "holds no *.yaml file; a source is one YAML file")])
     sources: list[BaseSource] = []
-    findings: list[Finding] = []
+    findings: list[RegistryFinding] = []
     seen: dict[str, Path] = {}
     for file in files:
         try:
@@ -64,7 +64,7 @@ def load_sources(folder: Path) -> tuple[BaseSource, ...]:
             continue
         if source.name in seen:
             line = _line_of(_parse(file), ("source",))
-            findings.append(Finding(file, line, "source", f"{source.name!r} is already declared in {seen[source.name]}"))
+            findings.append(RegistryFinding(file, line, "source", f"{source.name!r} is already declared in {seen[source.name]}"))
         seen.setdefault(source.name, file)
         sources.append(source)
     findings += [_finding(seen[found.later.source.name], found) for found in find_collisions(_one_of_each(sources))]
@@ -93,7 +93,7 @@ def load_source(file: Path) -> BaseSource:
     kind = document.get("kind", "database")
     if kind not in _KINDS:
         message = f"no such kind, got {kind!r}; accepted: {', '.join(_KINDS)}"
-        raise RegistryError([Finding(file, _line_of(document, ("kind",)), "kind", message)])
+        raise RegistryError([RegistryFinding(file, _line_of(document, ("kind",)), "kind", message)])
     try:
         source = _model(document).model_validate(document)
     except ValidationError as error:
@@ -109,7 +109,7 @@ def load_source(file: Path) -> BaseSource:
 def _parse(file: Path) -> Any:
     stamp = file.stat() if file.is_file() else None
     if stamp is None:
-        raise RegistryError([Finding(file, None, "", "no such file")])
+        raise RegistryError([RegistryFinding(file, None, "", "no such file")])
     return _parse_version(file, stamp.st_mtime_ns, stamp.st_size)
 
 
@@ -122,13 +122,13 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
         problem = (error.problem or error.context or "not valid YAML").strip()
-        raise RegistryError([Finding(file, line, "", f"not valid YAML: {problem}")]) from None
+        raise RegistryError([RegistryFinding(file, line, "", f"not valid YAML: {problem}")]) from None
     except (YAMLError, UnicodeDecodeError) as error:
-        raise RegistryError([Finding(file, None, "", f"not valid YAML: {str(error).splitlines()[0]}")]) from None
+        raise RegistryError([RegistryFinding(file, None, "", f"not valid YAML: {str(error).splitlines()[0]}")]) from None
     if not isinstance(document, dict):
-        raise RegistryError([Finding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
+        raise RegistryError([RegistryFinding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
     if broken := list(find_broken_texts(document)):
-        raise RegistryError([Finding(file, _line_of(document, loc), _path_of(loc), message) for loc, message in broken])
+        raise RegistryError([RegistryFinding(file, _line_of(document, loc), _path_of(loc), message) for loc, message in broken])
     return document
 
 
@@ -144,8 +144,8 @@ def _model(document: Any) -> type[BaseSource]:
     return _KINDS[document.get("kind", "database")]
 
 
-def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]:
-    findings: dict[str, Finding] = {}
+def _explain(file: Path, document: Any, error: ValidationError) -> list[RegistryFinding]:
+    findings: dict[str, RegistryFinding] = {}
     for item in error.errors(include_url=False):
         if item["type"] == "too_short" and item["input"]:
             continue  # what is wrong with its entries is told of each
@@ -160,7 +160,7 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Finding]
         accepted = accepted_values(_model(document), item["loc"], item["type"])
         if accepted:
             message = f"{message}; accepted: {accepted}"
-        findings.setdefault(f"{path}:{message}", Finding(file, _line_of(document, loc), path, message))
+        findings.setdefault(f"{path}:{message}", RegistryFinding(file, _line_of(document, loc), path, message))
     return list(findings.values())
 
 
@@ -211,7 +211,7 @@ def _holds(node: Any, part: int | str) -> bool:
     return isinstance(node, list) and isinstance(part, int) and part < len(node)
 
 
-def _duplicates(file: Path, document: Any, source: BaseSource) -> Iterable[Finding]:
+def _duplicates(file: Path, document: Any, source: BaseSource) -> Iterable[RegistryFinding]:
     seen: set[TableId] = set()
     for index, table in enumerate(source.tables):
         if table.id in seen:
@@ -219,11 +219,11 @@ def _duplicates(file: Path, document: Any, source: BaseSource) -> Iterable[Findi
         seen.add(table.id)
 
 
-def _of_table(file: Path, document: Any, index: int, message: str) -> Finding:
-    return Finding(file, _line_of(document, ("tables", index, "name")), f"tables.{index}.name", message)
+def _of_table(file: Path, document: Any, index: int, message: str) -> RegistryFinding:
+    return RegistryFinding(file, _line_of(document, ("tables", index, "name")), f"tables.{index}.name", message)
 
 
-def _finding(file: Path, collision: Collision) -> Finding:
+def _finding(file: Path, collision: Collision) -> RegistryFinding:
     index = collision.later.index
     loc: Loc = ("source",) if index is None else ("tables", index, "name")
-    return Finding(file, _line_of(_parse(file), loc), ".".join(map(str, loc)), collision.message)
+    return RegistryFinding(file, _line_of(_parse(file), loc), ".".join(map(str, loc)), collision.message)

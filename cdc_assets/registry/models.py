@@ -21,7 +21,16 @@ from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
-from cdc_assets.registry.source_settings import Backup, Batching, Capture, Freshness, Ledger, Quarantine, Topics, Volumetry
+from cdc_assets.registry.source_settings import (
+    Backup,
+    Batching,
+    Capture,
+    Freshness,
+    LedgerSettings,
+    Quarantine,
+    Topics,
+    Volumetry,
+)
 from cdc_assets.registry.tls import Encrypted
 from cdc_assets.registry.value_forms import ValueForms
 
@@ -133,7 +142,7 @@ class BaseSource(Declared):
     backup: Backup | None = None
     sink: Sink | None = None
     volumetry: Volumetry = Volumetry()
-    ledger: Ledger = Ledger()
+    ledger: LedgerSettings = LedgerSettings()
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     tables: tuple[Table, ...] = Field(min_length=1)

@@ -74,7 +74,7 @@ class Volumetry(Declared):
     idle_every: Duration = timedelta(hours=1)
 
 
-class Ledger(Declared):
+class LedgerSettings(Declared):
     """The event ledger (docs/ledger.md).
 
     `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed

@@ -28,7 +28,7 @@ ANCHOR_LATER = "POSITION-OF-THE-STOP"
 
 
 @dataclass(frozen=True)
-class Commit:
+class OnboardingCommit:
     """One commit: the step of an onboarding that waits for it, its message, the whole tree after it, its patch against the one
     before, and what to wait for next. `later`: what is a placeholder in the patch, and when it is known.
     """
@@ -56,7 +56,7 @@ def onboarding_commits(
     route: Literal["incremental", "blocking", "temporary"] = "incremental",
     anchor: int | None = 0,
     out: str = "",
-) -> list[Commit]:
+) -> list[OnboardingCommit]:
     """The commits that take `tables` into `source`; `sources` is the registry with them in it. `out` is the folder of the
     repository that the files are in.
 
@@ -90,7 +90,7 @@ def onboarding_commits(
         steps.append(("connector", *both))
     found, files = [], was
     for step, title, tree, wait in steps:
-        found.append(Commit(step, title, tree, patch(files, tree, out), wait))
+        found.append(OnboardingCommit(step, title, tree, patch(files, tree, out), wait))
         files = tree
     return found
 

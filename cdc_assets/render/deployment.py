@@ -19,7 +19,7 @@ _NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 STAND_IN = "/secrets-of-the-deployment"
 
 
-class Cluster(Declared):
+class StrimziCluster(Declared):
     """A Kafka cluster and its Connect cluster, by the names of their Strimzi resources."""
 
     kafka: str = Field(pattern=_NAME)
@@ -51,8 +51,8 @@ class Deployment(Declared):
     """
 
     namespace: str = Field(default="kafka", pattern=_NAME)
-    core: Cluster
-    lake: Cluster
+    core: StrimziCluster
+    lake: StrimziCluster
     secret: str = Field(default="cdc-secrets", pattern=_NAME)
     secrets_folder: str = Field(default="/opt/cdc/secrets", pattern=r"^/[A-Za-z0-9_./-]+$")
     environment: dict[str, str] = Field(default_factory=dict)

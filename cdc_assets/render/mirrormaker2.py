@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc_assets.connectors.declared import DeclaredConnector
 from cdc_assets.errors import RenderError
-from cdc_assets.render.deployment import Cluster, Deployment
+from cdc_assets.render.deployment import Deployment, StrimziCluster
 from cdc_assets.render.manifest import MIRROR as NAME
 from cdc_assets.render.manifest import Manifest, manifest, secret_references
 
@@ -76,7 +76,7 @@ def _common(mirrors: Sequence[DeclaredConnector], configs: Sequence[dict[str, st
     return common
 
 
-def _cluster(alias: str, cluster: Cluster, deployment: Deployment, role: str) -> dict[str, Any]:
+def _cluster(alias: str, cluster: StrimziCluster, deployment: Deployment, role: str) -> dict[str, Any]:
     found: dict[str, Any] = {"alias": alias, "bootstrapServers": cluster.bootstrap}
     if deployment.authentication == "tls":
         certificate = {"secretName": f"{NAME}-{role}", "certificate": "user.crt", "key": "user.key"}

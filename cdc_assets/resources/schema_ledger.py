@@ -6,14 +6,14 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.delta_log import open_table
-from spark.schema.ledger import PROPERTY, Ledger
+from spark.schema.ledger import PROPERTY, ColumnLedger
 
 
-def ledger_of(path: str) -> Ledger | None:
+def ledger_of(path: str) -> ColumnLedger | None:
     """The table's ledger; None when there is no table, or none in it."""
     table = open_table(path)
     text = None if table is None else table.metadata().configuration.get(PROPERTY)
-    return None if text is None else Ledger.from_text(text)
+    return None if text is None else ColumnLedger.from_text(text)
 
 
 def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTable | None:

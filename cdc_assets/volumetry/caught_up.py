@@ -13,7 +13,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
-from spark.delta.commits import TopicState
+from spark.delta.commits import CommittedTopic
 
 if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState as KafkaTopic
@@ -127,7 +127,7 @@ def _layer_behind(
     table: Table,
     topic: str,
     target: Mapping[int, int],
-    bronze: TopicState | None,
+    bronze: CommittedTopic | None,
     *,
     with_backup: bool,
 ) -> str | None:

@@ -19,7 +19,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.kafka import TopicState as Topic
 from cdc_assets.volumetry.transport import TransportCount
-from spark.delta.commits import TopicState
+from spark.delta.commits import CommittedTopic
 
 # Of one moment: a snapshot begins, then its tables are read, then it ends.
 _ORDER = ("STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED", "ABORTED")
@@ -41,7 +41,13 @@ class Declarations:
     complete: bool = True
 
     def judge(
-        self, count: TransportCount, core: KafkaCluster, topic: Topic, held: TopicState | None, *, of: tuple[BaseSource, Table]
+        self,
+        count: TransportCount,
+        core: KafkaCluster,
+        topic: Topic,
+        held: CommittedTopic | None,
+        *,
+        of: tuple[BaseSource, Table],
     ) -> TransportCount:
         """The count with what bronze (`held`) lacks of the snapshot; not `judged` while records may still be on their way.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from spark.delta.commits import Committed, Folded, TopicCommit, TopicState, bronze_metadata, silver_metadata
+from spark.delta.commits import Committed, CommittedTopic, Folded, TopicCommit, bronze_metadata, silver_metadata
 
 
 def append_bronze(path: Path, topic: str, table: str, topic_id: str, start: int, end: int, *, version: int) -> None:
@@ -27,7 +27,7 @@ def append_bronze(path: Path, topic: str, table: str, topic_id: str, start: int,
 
 def write_silver(path: Path, topic: str, table: str, topic_id: str, records: int) -> None:
     """A silver table that has folded `records` records."""
-    state = TopicState(table, topic_id, 0, {0: records}, records=records)
+    state = CommittedTopic(table, topic_id, 0, {0: records}, records=records)
     metadata = {"userMetadata": silver_metadata("op", Folded(0, {topic: state}), {})}
     rows = pa.table({"id": pa.array(range(records), pa.int64())})
     write_deltalake(str(path), rows, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))

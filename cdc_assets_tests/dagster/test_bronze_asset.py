@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.bronze.append import Slice, append_epochs, look
+from cdc_assets.bronze.append import TopicSlice, append_epochs, look
 from cdc_assets.defs.assets import bronze
 from cdc_assets.defs.sensors.kafka_offsets import read_news
 from cdc_assets.identity.memory import Memory, Opening
@@ -82,9 +82,9 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    def reopened(platform: Any, source: Any, table: Any, known: Any, say: Any) -> Slice:
+    def reopened(platform: Any, source: Any, table: Any, known: Any, say: Any) -> TopicSlice:
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
-        return Slice(table, lake_kafka.states([ORDERS])[ORDERS], known.epoch + 1, {0: (0, 9)})
+        return TopicSlice(table, lake_kafka.states([ORDERS])[ORDERS], known.epoch + 1, {0: (0, 9)})
 
     monkeypatch.setattr(bronze, "reload_table", reopened)
     wanted = source.model_copy(update={"topics": source.topics.model_copy(update={"on_gap": "resnapshot"})})

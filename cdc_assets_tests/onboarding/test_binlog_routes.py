@@ -18,7 +18,7 @@ from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.steps.snapshot import signal_snapshot
-from cdc_assets.onboarding.work import Work, find_source
+from cdc_assets.onboarding.work import OnboardingWork, find_source
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.mirroring.clusters import until
@@ -118,7 +118,7 @@ def test_a_connector_whose_session_the_server_has_closed_is_restarted(depot: Gro
             depot.live.server.execute(*(f"KILL {each}" for each in killed))
             state = Journal.of(depot.name).running
             assert state is not None
-            again = signal_snapshot(Work(Platform(), state, find_source(depot.name), said.append), "incremental")
+            again = signal_snapshot(OnboardingWork(Platform(), state, find_source(depot.name), said.append), "incremental")
             assert again["rows_scanned"] == {f"{depot.name}.cut": 100}
     run.finish(depot.name)
     assert any(f"{depot.name}-capture could not read (SQL_EXCEPTION)" in text for text in said)

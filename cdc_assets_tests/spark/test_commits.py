@@ -20,7 +20,7 @@ from spark.delta.commits import (
     silver_metadata,
     surviving,
 )
-from spark.delta.topic_commits import Past, TopicState
+from spark.delta.topic_commits import CommittedTopic, Past
 from spark.errors import CommitMetadataError, HistoryTooShortError
 
 TOPICS = ("a", "b", "c")
@@ -117,17 +117,17 @@ def test_an_epoch_that_begins_where_the_last_one_ended_keeps_it() -> None:
     first = bronze_metadata("x", fold([]), {"a": share("a", 0, 50)})
     known = fold([(0, first)])
 
-    def then(start: int, topic_id: str) -> TopicState:
+    def then(start: int, topic_id: str) -> CommittedTopic:
         new = replace(share("a", start, 57, epoch=1), topic_id=topic_id)
         return fold([(0, first), (1, bronze_metadata("y", known, {"a": new}))]).topics["a"]
 
     state = then(50, "id-0")
     assert (state.earlier, state.topic_epoch, state.records, state.topic_records) == ((Past(0, {0: 50}, 50),), 0, 7, 57)
-    assert TopicState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+    assert CommittedTopic.from_dict(json.loads(json.dumps(state.to_dict()))) == state
     for begun in (then(50, "another"), then(52, "id-0")):
         assert (begun.earlier, begun.topic_epoch, begun.before) == ((), 1, (Past(0, {0: 50}, 50, "id-0"),))
         assert begun.all_records == begun.topic_records + 50
-        assert TopicState.from_dict(json.loads(json.dumps(begun.to_dict()))) == begun
+        assert CommittedTopic.from_dict(json.loads(json.dumps(begun.to_dict()))) == begun
 
 
 @pytest.mark.parametrize("orphan_end", [5, 9])

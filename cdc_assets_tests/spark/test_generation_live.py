@@ -23,7 +23,7 @@ from cdc_assets_tests.spark.lake import rows, values
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
 from spark.errors import SchemaMismatchError
 from spark.schema.generation import renew_generation
-from spark.schema.ledger import Ledger
+from spark.schema.ledger import ColumnLedger
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SHORT = ("made_again", "kept_again")
 def test_only_another_number_is_another_table() -> None:
     columns = (Column("id", "integer", False, number=2), Column("gone", "text", number=-1))
     spec = SilverSpec("s", "t", "b", "p", columns, ("id",), generation="7", schema_changes={"drop_table": "evolve"})
-    ledger = Ledger(columns, keys=("id",))
+    ledger = ColumnLedger(columns, keys=("id",))
     first, told = renew_generation(ledger, spec, after="5")
     assert (first.generation, first.renewed, told) == ("7", "", [])
     assert renew_generation(first, replace(spec, generation=""), after="6") == (first, [])
@@ -46,7 +46,7 @@ def test_only_another_number_is_another_table() -> None:
     assert renew_generation(first, replace(spec, generation="8", schema_changes={"drop_table": "ignore"}), after="6")[1] == []
     with pytest.raises(SchemaMismatchError, match="number 7 there, now 8"):
         renew_generation(first, replace(spec, generation="8", schema_changes={"drop_table": "halt"}), after="6")
-    assert Ledger.from_text(second.to_text()) == second
+    assert ColumnLedger.from_text(second.to_text()) == second
 
 
 @pytest.mark.stack

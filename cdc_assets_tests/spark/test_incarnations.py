@@ -81,7 +81,7 @@ class Chain:
             found = connection.execute("SELECT id, v FROM account ORDER BY id").fetchall()
         return [{"id": row[0], "v": row[1]} for row in found]
 
-    def look(self) -> watch.Look:
+    def look(self) -> watch.IdentityLook:
         return watch.look(self.small.platform, self.small.source)
 
     def everything_balances(self, epochs: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.test_scd2 import COLUMNS, sent
-from spark.delta.commits import Folded, TopicState
+from spark.delta.commits import CommittedTopic, Folded
 from spark.silver.late import grown, position_count
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def test_what_an_epoch_took_away_stays_away_when_silver_is_made_anew(session: Sp
 
 
 def test_what_is_remembered_does_not_grow_with_deletes() -> None:
-    def topics(**highest: str) -> dict[str, TopicState]:
+    def topics(**highest: str) -> dict[str, CommittedTopic]:
         at = {int(p[1:]): position for p, position in highest.items()}
-        return {"t": TopicState("t", "id", 0, dict.fromkeys(at, 9), max_position=at)}
+        return {"t": CommittedTopic("t", "id", 0, dict.fromkeys(at, 9), max_position=at)}
 
     def folded(grown: str | None, **highest: str) -> Folded:
         return Folded(1, topics(**highest), grown=grown)

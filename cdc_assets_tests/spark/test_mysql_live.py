@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from cdc_assets import names
 from cdc_assets.reconcile import by_pages
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.result import Difference, TableResult
+from cdc_assets.reconcile.result import RowDifference, TableResult
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mysql_server import MySqlServer
 from cdc_assets_tests.spark.damage import PLANTED, plant
@@ -98,7 +98,7 @@ def compared(chain: SmallChain, *tables: str) -> dict[str, TableResult]:
 def told(results: Mapping[str, TableResult]) -> dict[str, Any]:
     """What is not equal, with values."""
 
-    def one(d: Difference) -> tuple[Any, ...]:
+    def one(d: RowDifference) -> tuple[Any, ...]:
         return d.key, d.kind, [(c, (d.source or {}).get(c), (d.silver or {}).get(c)) for c in d.columns]
 
     return {name: (r.sentence(), [one(d) for d in r.differences[:20]]) for name, r in results.items() if not r.equal}

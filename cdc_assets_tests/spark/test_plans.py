@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from spark.delta import plans
 from spark.delta.session import connect
-from spark.delta.topic_commits import TopicState
+from spark.delta.topic_commits import CommittedTopic
 
 
 def is_compiled(session: SparkSession) -> bool:
@@ -31,8 +31,8 @@ def test_a_small_batch_is_interpreted_and_a_large_one_compiled(remote: str) -> N
 
 
 def test_rows_are_inserts_and_snapshots_less_deletes() -> None:
-    def state(**by_op: int) -> TopicState:
-        return TopicState("t", "id", 0, {}, by_op=by_op)
+    def state(**by_op: int) -> CommittedTopic:
+        return CommittedTopic("t", "id", 0, {}, by_op=by_op)
 
     assert plans.rows_at_most([state(c=5, u=900, d=2), state(r=10, d=1)]) == 12
     assert plans.rows_at_most([state(c=1, d=5)]) == 0

@@ -19,7 +19,7 @@ from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven
 from spark.errors import SchemaMismatchError
 from spark.history import job as history
-from spark.schema.ledger import PROPERTY, Ledger, diff
+from spark.schema.ledger import PROPERTY, ColumnLedger, diff
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -195,10 +195,10 @@ def _only(row: dict[str, Any], without: set[str]) -> dict[str, Any]:
     return {k: v for k, v in row.items() if k not in without}
 
 
-def _ledger(lake: Lake, table: str) -> Ledger:
+def _ledger(lake: Lake, table: str) -> ColumnLedger:
     from deltalake import DeltaTable
 
-    return Ledger.from_text(DeltaTable(lake.spec(table).path).metadata().configuration[PROPERTY])
+    return ColumnLedger.from_text(DeltaTable(lake.spec(table).path).metadata().configuration[PROPERTY])
 
 
 def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded
 from cdc_assets.resources.platform import Platform
-from spark.delta.commits import Folded, TopicState, silver_metadata
+from spark.delta.commits import CommittedTopic, Folded, silver_metadata
 
 YAML = """\
 source: shop
@@ -120,7 +120,7 @@ def test_it_is_in_the_volumetry_of_its_source(shop: Source) -> None:
 
 def fold(path: Path, end: int | None) -> None:
     """A commit of ours that has folded so far, or (None) of somebody else."""
-    state = TopicState("a", "id", 0, {0: end or 0}, records=end or 0)
+    state = CommittedTopic("a", "id", 0, {0: end or 0}, records=end or 0)
     said = {} if end is None else {"userMetadata": silver_metadata("op", Folded(0, {"t": state}), {})}
     write_deltalake(str(path), pa.table({"id": [1]}), mode="append", commit_properties=CommitProperties(custom_metadata=said))
 
@@ -132,6 +132,6 @@ def test_silver_is_read_where_it_had_folded_the_same(tmp_path: Path) -> None:
         fold(path, end)
 
     def version(end: int) -> int | None:
-        return version_that_folded(str(path), Folded(7, {"t": TopicState("a", "id", 0, {0: end}, records=end)}))
+        return version_that_folded(str(path), Folded(7, {"t": CommittedTopic("a", "id", 0, {0: end}, records=end)}))
 
     assert [version(end) for end in (3, 5, 8, 9, 4)] == [0, 3, 4, 5, None]

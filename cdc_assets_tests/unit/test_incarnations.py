@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.identity.facts import Facts, IncarnationDatabase, forks, lsn_bytes
+from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, forks, lsn_bytes
 from cdc_assets.identity.judge import server_verdict
 from cdc_assets.identity.look import remember
 from cdc_assets.identity.memory import Known, Memory, Opening
@@ -49,7 +49,7 @@ class Asked:
         assert isinstance(self.source.database, Database)
         self.database = IncarnationDatabase(self.source.database)
 
-    def facts(self) -> Facts:
+    def facts(self) -> ServerFacts:
         return self.database.facts("cdc_shop", WITNESS)
 
     def remember(self) -> int:
@@ -156,7 +156,7 @@ def _until(connection: psycopg.Connection, question: str) -> None:
         time.sleep(0.1)
 
 
-FACTS = Facts("7", 1, 1000, {}, {"synced": False, "wal_status": "reserved"}, "token")
+FACTS = ServerFacts("7", 1, 1000, {}, {"synced": False, "wal_status": "reserved"}, "token")
 KNOWN = Known("7", 1, ("token",), "2026-01-01")
 
 
@@ -176,7 +176,7 @@ KNOWN = Known("7", 1, ("token",), "2026-01-01")
         (replace(FACTS, timeline=2, forks={1: 950}, slot={"synced": True}), KNOWN, 951, "other"),
     ],
 )
-def test_rules(facts: Facts, known: Known | None, reached: int, expected: str) -> None:
+def test_rules(facts: ServerFacts, known: Known | None, reached: int, expected: str) -> None:
     assert server_verdict(known, facts, reached=reached, captured=True).kind == expected
 
 

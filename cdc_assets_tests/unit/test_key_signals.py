@@ -13,7 +13,7 @@ import pytest
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile import key_signals
-from cdc_assets.reconcile.result import DIFFERENT, Difference, TableResult
+from cdc_assets.reconcile.result import DIFFERENT, RowDifference, TableResult
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
@@ -86,8 +86,8 @@ def test_heal_asks_the_connector_or_says_what_is_missing(monkeypatch: pytest.Mon
     server.database.execute("CREATE TABLE shop.signals (id TEXT PRIMARY KEY, type TEXT, data TEXT)")
     monkeypatch.setattr(key_signals, "open_reader", lambda database: SqlReader(server))
     differences = (
-        Difference("3:c'1;", "missing", {"id": "c'1"}, None, "bronze or before it"),
-        Difference("1:x;", "phantom", None, {"id": "x"}, "bronze or before it"),
+        RowDifference("3:c'1;", "missing", {"id": "c'1"}, None, "bronze or before it"),
+        RowDifference("1:x;", "phantom", None, {"id": "x"}, "bronze or before it"),
     )
     result = TableResult("erp/shop__orders", DIFFERENT, keys_differing=2, differences=differences)
     for declared, asked in (({}, None), ({"signals": "shop.signals"}, 1)):

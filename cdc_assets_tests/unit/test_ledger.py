@@ -34,7 +34,7 @@ from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 from spark.delta.commits import Folded
 from spark.ledger.state import Counted, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
-from spark.schema.ledger import Ledger
+from spark.schema.ledger import ColumnLedger
 from spark.specs import Column
 
 BEGIN = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
@@ -208,7 +208,7 @@ def test_events_of_a_table_that_is_gone_are_counted(
     shop: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
     """Silver folds them as the table was known last; the ledger left the table out, and its checks stayed green."""
-    known = Ledger((Column("id", "integer", False), Column("v", "text")), keys=keys)
+    known = ColumnLedger((Column("id", "integer", False), Column("v", "text")), keys=keys)
     monkeypatch.setattr(schema_ledger, "ledger_of", {names.silver_path(str(tmp_path), shop, shop.tables[0]): known}.get)
     monkeypatch.setattr(count, "silver_committed", lambda _: Folded(3, {}, version=7))
     monkeypatch.setattr(count, "catalogue_of", lambda *_: {})

@@ -12,7 +12,7 @@ import pytest
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Onboarding
 from cdc_assets.onboarding.steps.snapshot import follow_snapshot
-from cdc_assets.onboarding.work import Work
+from cdc_assets.onboarding.work import OnboardingWork
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.connect import ConnectorStatus
@@ -56,7 +56,7 @@ class Connector:
         return self.status(name)
 
 
-def work_of(folder: Path, platform: Any) -> Work:
+def work_of(folder: Path, platform: Any) -> OnboardingWork:
     file = folder / "shop.yaml"
     file.write_text(
         f"source: shop\ndatabase: {{kind: mariadb, host: db, user: u, password: {{secret: s}}}}\ntables: [{{name: {TABLE}}}]\n"
@@ -64,7 +64,7 @@ def work_of(folder: Path, platform: Any) -> Work:
     source = load_source(file)
     assert isinstance(source, CapturedSource)
     state = Onboarding("onboard-shop-1", "shop", "incremental", (TABLE,), "2026-01-01T00:00:00+00:00")
-    return Work(platform, state, source, lambda _: None)
+    return OnboardingWork(platform, state, source, lambda _: None)
 
 
 def test_it_is_restarted_and_asked_again(tmp_path: Path) -> None:

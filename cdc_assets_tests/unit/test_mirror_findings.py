@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.findings import Finding, expiring, losses
-from cdc_assets.mirroring.memory import Seen
+from cdc_assets.mirroring.findings import MirrorFinding, expiring, losses
+from cdc_assets.mirroring.memory import SeenTopic
 from cdc_assets.resources.kafka import TopicState
 
 
 def found(
-    ranges: dict[int, tuple[int, int]], copied: dict[int, int], seen: Seen | None, *, records: int = 0
+    ranges: dict[int, tuple[int, int]], copied: dict[int, int], seen: SeenTopic | None, *, records: int = 0
 ) -> list[tuple[str, int | None, tuple[int, int] | None]]:
     state = TopicState("t", "one", ranges)
     return [(f.kind, f.partition, f.lost) for f in losses(state, copied, seen, lambda *_: records)]
@@ -31,18 +31,20 @@ def found(
             {0: (5, 5)}, {0: 3}, None, 1, [], id="an idle topic has expired with its last marker, before the first look"
         ),
         pytest.param({0: (6, 9)}, {0: 3}, None, 0, [("lost", 0, (4, 5))], id="more than a marker, before the first look"),
-        pytest.param({0: (5, 9)}, {0: 3}, Seen("one", {0: 4}), 0, [("lost", 0, (4, 4))], id="one offset"),
-        pytest.param({0: (5, 9)}, {0: 3}, Seen("one", {0: 5}), 0, [], id="only a transaction's marker is gone"),
-        pytest.param({0: (7, 9)}, {0: 3}, Seen("one", {0: 5}), 0, [("lost", 0, (5, 6))], id="and records behind it"),
-        pytest.param({0: (7, 9)}, {0: 8}, Seen("one", {0: 5}), 0, [("lost", 0, (5, 6))], id="jumped between two looks"),
-        pytest.param({0: (7, 9)}, {0: 8}, Seen("one", {0: 5}), 2, [], id="copied first, then expired"),
-        pytest.param({0: (0, 2)}, {0: 8}, Seen("one", {0: 9}), 0, [("truncated", 0, (2, 8))], id="shorter than its copy"),
-        pytest.param({0: (0, 2), 1: (0, 0)}, {0: 1}, Seen("one", {0: 2}), 0, [("partitions", 1, None)], id="a partition more"),
-        pytest.param({0: (0, 99)}, {0: 8}, Seen("other", {0: 9}), 0, [("recreated", None, None)], id="another id"),
+        pytest.param({0: (5, 9)}, {0: 3}, SeenTopic("one", {0: 4}), 0, [("lost", 0, (4, 4))], id="one offset"),
+        pytest.param({0: (5, 9)}, {0: 3}, SeenTopic("one", {0: 5}), 0, [], id="only a transaction's marker is gone"),
+        pytest.param({0: (7, 9)}, {0: 3}, SeenTopic("one", {0: 5}), 0, [("lost", 0, (5, 6))], id="and records behind it"),
+        pytest.param({0: (7, 9)}, {0: 8}, SeenTopic("one", {0: 5}), 0, [("lost", 0, (5, 6))], id="jumped between two looks"),
+        pytest.param({0: (7, 9)}, {0: 8}, SeenTopic("one", {0: 5}), 2, [], id="copied first, then expired"),
+        pytest.param({0: (0, 2)}, {0: 8}, SeenTopic("one", {0: 9}), 0, [("truncated", 0, (2, 8))], id="shorter than its copy"),
+        pytest.param(
+            {0: (0, 2), 1: (0, 0)}, {0: 1}, SeenTopic("one", {0: 2}), 0, [("partitions", 1, None)], id="a partition more"
+        ),
+        pytest.param({0: (0, 99)}, {0: 8}, SeenTopic("other", {0: 9}), 0, [("recreated", None, None)], id="another id"),
     ],
 )
 def test_losses(
-    ranges: dict[int, tuple[int, int]], copied: dict[int, int], seen: Seen | None, records: int, expected: list[object]
+    ranges: dict[int, tuple[int, int]], copied: dict[int, int], seen: SeenTopic | None, records: int, expected: list[object]
 ) -> None:
     assert found(ranges, copied, seen, records=records) == expected
 
@@ -63,9 +65,9 @@ def test_expiring_in_the_second_half_of_the_retention(age_s: int, retention_s: i
 def test_the_memory_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
     assert memory.load("web") == {}
-    loss = Finding("lost", 0, (3, 4), "gone")
-    seen = {"t": Seen("id", {0: 5}, {0: 7}, [loss.to_json()])}
+    loss = MirrorFinding("lost", 0, (3, 4), "gone")
+    seen = {"t": SeenTopic("id", {0: 5}, {0: 7}, [loss.to_json()])}
     memory.save("web", seen)
     (kept,) = memory.load("web")["t"].losses
-    assert Finding.of(kept) == loss
+    assert MirrorFinding.of(kept) == loss
     assert memory.load("web")["t"].next == {0: 5}

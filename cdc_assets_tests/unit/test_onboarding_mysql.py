@@ -15,7 +15,7 @@ from cdc_assets.onboarding.kinds.mysql import MySqlKind, _declaration_problems
 from cdc_assets.onboarding.state import Onboarding, Route
 from cdc_assets.onboarding.steps import verify
 from cdc_assets.onboarding.steps.verify import _exact
-from cdc_assets.onboarding.work import Work, find_source
+from cdc_assets.onboarding.work import OnboardingWork, find_source
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
@@ -45,8 +45,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UnaskedSource:
     return source
 
 
-def work(source: UnaskedSource, route: Route, *tables: str) -> Work:
-    return Work(Platform(), Onboarding("one", source.name, route, tables, "now"), source, print)
+def work(source: UnaskedSource, route: Route, *tables: str) -> OnboardingWork:
+    return OnboardingWork(Platform(), Onboarding("one", source.name, route, tables, "now"), source, print)
 
 
 def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(shop: UnaskedSource) -> None:
@@ -125,7 +125,7 @@ def test_rows_that_no_event_deletes_are_told_with_no_command_that_would_refuse(
 ) -> None:
     monkeypatch.setattr(verify, "_count_rows", lambda _: verify._Counted({}, {}, {"shop.orders": 2}))
     said: list[str] = []
-    verify.run(Work(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append))
+    verify.run(OnboardingWork(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append))
     assert said == [
         "shop.orders: 2 rows of its topic deleted while it was not captured; no event tells silver: no command of ours "
         "mends that for kind mysql; cdc reconcile shop names them"

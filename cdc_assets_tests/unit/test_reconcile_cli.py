@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app, reconcile
 from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.errors import DatabaseError, MissingAddressError
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult
 
 YAML = """\
 source: shop
@@ -31,7 +31,7 @@ RESULTS = {
         buckets=2,
         buckets_differing=1,
         keys_differing=1,
-        differences=(Difference("1;", "differs", {"id": "1", "v": "a"}, {"id": "1", "v": None}, "silver"),),
+        differences=(RowDifference("1;", "differs", {"id": "1", "v": "a"}, {"id": "1", "v": None}, "silver"),),
     ),
     NOT_COMPARED: TableResult("shop/t", NOT_COMPARED, reason="silver/shop/b does not exist yet; materialize it first"),
 }
@@ -154,7 +154,7 @@ def test_sources_that_are_not_compared_unless_named_are_said(monkeypatch: pytest
 def test_values_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """What looks like markup is neither obeyed nor refused: `[/b]` ended the command with a stack trace."""
     rows = {"id": "[b]1", "v": "a [/b]"}, {"id": "[b]1", "v": "[red]a"}
-    found = Difference("5:[b]1;", "differs", *rows, "silver")
+    found = RowDifference("5:[b]1;", "differs", *rows, "silver")
     part = "keys > [/i] and <= [b]"
     result = TableResult("shop/t", DIFFERENT, **COUNTED, keys_differing=1, differences=(found,), share=part)
     monkeypatch.setitem(RESULTS, DIFFERENT, result)

@@ -16,7 +16,7 @@ from cdc_assets.cli.reconcile import _share
 from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import cursors
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Difference, TableResult, Veil
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import advance_cursors, share_at
 from cdc_assets.reconcile.unmended import MOST, with_earlier
 from cdc_assets.registry.models import Source
@@ -25,7 +25,7 @@ from spark.reconcile.own_order import TwoRanges
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
-FOUND = Difference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
+FOUND = RowDifference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
 
 
 def test_all_shares_come_in_turn() -> None:

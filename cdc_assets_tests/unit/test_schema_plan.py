@@ -10,9 +10,9 @@ import pytest
 from cdc_assets.registry import schema_changes as declaration
 from cdc_assets.registry.value_forms import ValueForms
 from spark.errors import SchemaMismatchError, SpecError
-from spark.schema.difference import Plan, plan
-from spark.schema.ledger import Entry, Ledger, diff
-from spark.schema.policy import CHOICES, SchemaChanges
+from spark.schema.difference import SchemaPlan, plan
+from spark.schema.ledger import ColumnLedger, Entry, diff
+from spark.schema.policy import CHOICES, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
 from spark.types.modes import CHOICES as MODES
 from spark.types.modes import Modes
@@ -23,7 +23,7 @@ N = Column("n", "numeric(6,2)", number=3)
 KNOWN = (ID, V, N)
 
 
-def planned(columns: tuple[Column, ...], *, known: tuple[Column, ...] = KNOWN, **policy: str) -> Plan:
+def planned(columns: tuple[Column, ...], *, known: tuple[Column, ...] = KNOWN, **policy: str) -> SchemaPlan:
     spec = SilverSpec("s", "t", "bronze", "silver", columns, ("id",), schema_changes=policy)
     return plan(known, spec, after="0009")
 
@@ -135,16 +135,16 @@ def test_halt_names_the_change(kind: str, columns: tuple[Column, ...]) -> None:
 
 def test_a_policy_is_checked() -> None:
     with pytest.raises(SpecError, match="drop 'evolve' is none of lenient, halt"):
-        SchemaChanges.of({"drop": "evolve"})
+        SchemaChangePolicy.of({"drop": "evolve"})
     with pytest.raises(SpecError, match=r"unknown kinds \['dorp'\]"):
-        SchemaChanges.of({"dorp": "halt"})
-    assert all(getattr(SchemaChanges(), kind) == choices[0] for kind, choices in CHOICES.items())
+        SchemaChangePolicy.of({"dorp": "halt"})
+    assert all(getattr(SchemaChangePolicy(), kind) == choices[0] for kind, choices in CHOICES.items())
 
 
 def test_the_registry_offers_the_same_choices() -> None:
     declared = declaration.SchemaChanges.model_fields
     assert {kind: get_args(field.annotation) for kind, field in declared.items()} == dict(CHOICES)
-    assert declaration.SchemaChanges().model_dump() == asdict(SchemaChanges())
+    assert declaration.SchemaChanges().model_dump() == asdict(SchemaChangePolicy())
 
 
 def test_the_registry_offers_the_same_modes() -> None:
@@ -160,8 +160,8 @@ def test_the_registry_offers_the_same_modes() -> None:
 
 def test_the_ledger_survives_its_text() -> None:
     found = planned((ID, replace(V, name="w"), replace(N, source_type="numeric(9,2)")))
-    ledger = Ledger(KNOWN).grown(found.columns, found.changes, at="2026-01-01T00:00:00Z", after="0009")
-    assert Ledger.from_text(ledger.to_text()) == ledger
+    ledger = ColumnLedger(KNOWN).grown(found.columns, found.changes, at="2026-01-01T00:00:00Z", after="0009")
+    assert ColumnLedger.from_text(ledger.to_text()) == ledger
     assert diff(Entry(0, "", "", tuple(found.changes))) == [
         "~ w v -> w (rename: v is kept, and no longer filled)",
         "~ n numeric(6,2) -> numeric(9,2) (widen: rewritten)",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
-from cdc_assets.identity.memory import Memory, Seen
+from cdc_assets.identity.memory import Memory, SeenStarts
 from cdc_assets.identity.starts import Start, find_loss, hole, place
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import Record, TopicState
@@ -127,9 +127,9 @@ def test_the_note_is_one_statement_for_debezium(monkeypatch: pytest.MonkeyPatch)
 def test_what_was_seen_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
     memory = Memory.of("shop")
-    assert memory.seen == Seen()
-    memory.seen = Seen(7, {"t": {0: 3}}, "lost")
+    assert memory.seen == SeenStarts()
+    memory.seen = SeenStarts(7, {"t": {0: 3}}, "lost")
     memory.save()
     assert Memory.of("shop").seen == memory.seen
     memory.path.write_text('{"known": null, "opening": null}', encoding="utf-8")
-    assert Memory.of("shop").seen == Seen()
+    assert Memory.of("shop").seen == SeenStarts()

@@ -17,7 +17,7 @@ from cdc_assets.resources.rows.paged import RowForm
 from cdc_assets.resources.topic_rows import fold
 from cdc_assets.resources.topic_rows.avro import AvroDocuments
 from cdc_assets.resources.topic_rows.fold import TopicFold
-from cdc_assets.resources.topic_rows.messages import READERS, Change, Told, UnreadableRecordError
+from cdc_assets.resources.topic_rows.messages import READERS, RowChange, Told, UnreadableRecordError
 from cdc_assets.resources.topic_rows.values import UnfitValueError, reader, value
 from cdc_assets_tests.spark.avro import framed, registry
 from cdc_assets_tests.spark.test_envelope_avro import COLUMNS as AVRO_COLUMNS
@@ -37,7 +37,7 @@ def debezium(op: str, after: Any, before: Any = None) -> bytes:
     return json.dumps({"op": op, "after": after, "before": before}).encode()
 
 
-def said(envelope: str, key: bytes | None, value: bytes | None, *headers: tuple[str, bytes], **more: Any) -> list[Change]:
+def said(envelope: str, key: bytes | None, value: bytes | None, *headers: tuple[str, bytes], **more: Any) -> list[RowChange]:
     return READERS[envelope](Record(0, 0, 0, key, value, headers), Told(["id"], **more))
 
 
@@ -76,36 +76,36 @@ def test_what_messages_say() -> None:
     replicate = "attunity-json"
     assert said(replicate, None, b'{"magic": "atMSG", "type": "MD"}') == []
     sent = attunity("REFRESH", {"id": 1, "v": "a", "n": 1.50}).replace(b"1.5", b"1.50")
-    assert said(replicate, None, sent) == [Change("row", row, None)]
+    assert said(replicate, None, sent) == [RowChange("row", row, None)]
     moved = said(replicate, None, attunity("UPDATE", {**row, "id": 2}, row))
-    assert moved == [Change("gone", row), Change("row", {**row, "id": "2"}, None)]
+    assert moved == [RowChange("gone", row), RowChange("row", {**row, "id": "2"}, None)]
     masked = attunity("UPDATE", row, columnMask="05")
-    assert said(replicate, None, masked) == [Change("row", {"id": "1", "n": "1.50"}, None)]
-    assert said(replicate, None, attunity("DELETE", None, row)) == [Change("gone", row)]
+    assert said(replicate, None, masked) == [RowChange("row", {"id": "1", "n": "1.50"}, None)]
+    assert said(replicate, None, attunity("DELETE", None, row)) == [RowChange("gone", row)]
     for wrong in (b"x", b"[]", b'{"magic": "no"}', attunity("UPSERT", row), None):
         with pytest.raises(UnreadableRecordError):
             said(replicate, None, wrong)
     gone = said("debezium-json-schema", b'{"payload": {"id": 1}}', b'{"schema": {}, "payload": {"op": "d"}}')
-    assert gone == [Change("gone", {"id": "1"})]
+    assert gone == [RowChange("gone", {"id": "1"})]
     for unchanged in ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="):
-        part = Change("row", {"id": "1"}, frozenset("v"))
+        part = RowChange("row", {"id": "1"}, frozenset("v"))
         assert said("debezium-json", None, debezium("u", {"id": 1, "v": unchanged})) == [part]
-    assert [said("debezium-json", None, debezium(op, None)) for op in "tm"] == [[Change("emptied", {})], []]
-    assert said("json", b'{"id": 1}', None) == [Change("gone", {"id": "1"})]
+    assert [said("debezium-json", None, debezium(op, None)) for op in "tm"] == [[RowChange("emptied", {})], []]
+    assert said("json", b'{"id": 1}', None) == [RowChange("gone", {"id": "1"})]
 
 
 def test_what_flattened_rows_say() -> None:
     flat, below = "debezium-unwrapped", "debezium-unwrapped-schema"
     key = b'{"id": 1}'
-    assert said(flat, key, b'{"id": 1, "v": "a"}') == [Change("row", {"id": "1", "v": "a"})]
-    assert said(flat, key, b'{"id": 1, "v": "a"}', ("__op", b'"d"')) == [Change("gone", {"id": "1"})]
+    assert said(flat, key, b'{"id": 1, "v": "a"}') == [RowChange("row", {"id": "1", "v": "a"})]
+    assert said(flat, key, b'{"id": 1, "v": "a"}', ("__op", b'"d"')) == [RowChange("gone", {"id": "1"})]
     assert said(flat, None, b'{"id": 1, "v": null, "__deleted": "true"}')[0].what == "gone"
     assert said(flat, key, b'{"id": 2, "__op": "u", "__deleted": "false"}', ("__op", b"d"))[0].what == "row"
     wrapped = b'{"schema": {}, "payload": {"id": 1}}'
     assert said(below, wrapped, b'{"schema": {}, "payload": {"id": 1, "__op": "c"}}')[0].values["id"] == "1"
-    assert said(below, wrapped, b'{"schema": {}, "payload": {"id": 1, "__op": "d"}}') == [Change("gone", {"id": "1"})]
+    assert said(below, wrapped, b'{"schema": {}, "payload": {"id": 1, "__op": "d"}}') == [RowChange("gone", {"id": "1"})]
     for name, record_key in ((flat, key), (below, wrapped)):
-        assert said(name, record_key, None) == [Change("gone", {"id": "1"})]
+        assert said(name, record_key, None) == [RowChange("gone", {"id": "1"})]
         assert said(name, record_key, None, connector="postgresql") == []
     for name, wrong in ((flat, b"[]"), (flat, b'{"id": 1, "__op": "x"}'), (below, b'{"id": 1}')):
         with pytest.raises(UnreadableRecordError):
@@ -118,7 +118,7 @@ def test_what_avro_says() -> None:
         key, old, new = kept.register("k", KEY), kept.register("v", OLD), kept.register("v", NEW)
         documents = AvroDocuments(kept.url)
 
-        def avro(raw: bytes | None, raw_key: bytes | None = None, envelope: str = "debezium-avro") -> list[Change]:
+        def avro(raw: bytes | None, raw_key: bytes | None = None, envelope: str = "debezium-avro") -> list[RowChange]:
             return said(envelope, raw_key, raw, documents=documents, columns=[c.name for c in AVRO_COLUMNS])
 
         (changed,) = avro(framed(new, NEW, event("u", None, ROW)))
@@ -131,9 +131,9 @@ def test_what_avro_says() -> None:
         (before,) = avro(framed(old, OLD, event("c", None, {k: ROW[k] for k in ("id", "big", "ratio", "ok")})))
         assert set(before.values) == {"id", "big", "ratio", "ok"}
         raw_key = framed(key, KEY, {"id": 7})
-        assert avro(framed(new, NEW, event("d", None, None)), raw_key) == [Change("gone", {"id": "7"})]
+        assert avro(framed(new, NEW, event("d", None, None)), raw_key) == [RowChange("gone", {"id": "7"})]
         assert avro(None, raw_key) == []
-        assert avro(None, raw_key, "avro") == [Change("gone", {"id": "7"})]
+        assert avro(None, raw_key, "avro") == [RowChange("gone", {"id": "7"})]
         whole = framed(new, NEW, event("c", None, ROW))
         for wrong in (b"{}", framed(99, NEW, event("c", None, ROW)), *(whole[:n] for n in (0, 5, 6, 20, len(whole) - 40))):
             with pytest.raises(UnreadableRecordError):

@@ -17,15 +17,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark.delta.topic_commits import TopicCommit, TopicState
+from spark.delta.topic_commits import CommittedTopic, TopicCommit
 from spark.errors import CommitMetadataError, HistoryTooShortError
 
 __all__ = [
     "Committed",
+    "CommittedTopic",
     "Folded",
     "Overlap",
     "TopicCommit",
-    "TopicState",
     "bronze_metadata",
     "fold",
     "fold_silver",
@@ -55,7 +55,7 @@ class Committed:
     """The fold of a log: `version` is the newest version that was looked at, -1 for none."""
 
     version: int
-    topics: dict[str, TopicState]
+    topics: dict[str, CommittedTopic]
     oldest_seen: int = -1
     appends: tuple[tuple[int, dict[str, TopicCommit]], ...] = ()
     """The appends that were read, newest first: `(version, {topic: share})`."""
@@ -73,7 +73,7 @@ class Committed:
         state = self.topics.get(topic)
         return None if state is None else state.positions.get(partition, 0)
 
-    def of_table(self, table: str) -> dict[str, TopicState]:
+    def of_table(self, table: str) -> dict[str, CommittedTopic]:
         """The topics that feed a table."""
         return {topic: state for topic, state in self.topics.items() if state.table == table}
 
@@ -115,7 +115,7 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
     if oldest > base + 1:
         raise HistoryTooShortError(f"versions {base + 1}..{oldest - 1} are missing from the history; read further back")
     appends = tuple((v, {t: TopicCommit.from_dict(s) for t, s in d["topics"].items()}) for v, d in ours)
-    topics = {t: TopicState.from_dict(s) for t, s in newest["committed"].items()}
+    topics = {t: CommittedTopic.from_dict(s) for t, s in newest["committed"].items()}
     overlaps: list[Overlap] = []
     own = appends[0][1]
     for version, shares in reversed(appends):
@@ -126,7 +126,7 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
     return Committed(tip, topics, oldest_seen=oldest, appends=appends, overlaps=tuple(overlaps), turn=turn)
 
 
-def _overlaps(topic: str, share: TopicCommit, state: TopicState | None, newest: TopicCommit | None) -> list[Overlap]:
+def _overlaps(topic: str, share: TopicCommit, state: CommittedTopic | None, newest: TopicCommit | None) -> list[Overlap]:
     """What of an append between base and newest is held twice: `state` is that of the base plus the newest's ranges."""
     if state is None or state.epoch != share.epoch:
         return []
@@ -147,7 +147,7 @@ class Folded:
     """What silver has folded: up to which bronze version, and each topic's state there."""
 
     bronze_version: int
-    topics: dict[str, TopicState]
+    topics: dict[str, CommittedTopic]
     version: int = -1
     operation_id: str = ""
     snapshot: str | None = None
@@ -197,7 +197,7 @@ def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
         if data is not None:
             return Folded(
                 bronze_version=data["bronze_version"],
-                topics={t: TopicState.from_dict(s) for t, s in data["folded"].items()},
+                topics={t: CommittedTopic.from_dict(s) for t, s in data["folded"].items()},
                 version=version,
                 operation_id=data["operation_id"],
                 snapshot=data.get("snapshot"),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from spark.delta.topic_commits import TopicState
+from spark.delta.topic_commits import CommittedTopic
 
 # Interpreted, a cycle of 20,000 events over 60,000 rows takes 0.81 of the time, one of 60,000 still 0.87, but a first load of
 # 60,000 takes 1.18. A MERGE of 1,000 events into 500,000 rows takes 1.05.
@@ -31,7 +31,7 @@ def suit(session: SparkSession, *, events: int, rows: int = 0) -> None:
             session.conf.unset(name)
 
 
-def rows_at_most(topics: Iterable[TopicState]) -> int:
+def rows_at_most(topics: Iterable[CommittedTopic]) -> int:
     """An estimate of a table's rows from what bronze has counted: inserts and snapshot rows less deletes.
 
     Where neither is told apart from updates, every event may be a row.

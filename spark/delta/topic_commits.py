@@ -1,4 +1,4 @@
-"""What a log says about one topic: the share of one append (TopicCommit), and the sum of all shares (TopicState).
+"""What a log says about one topic: the share of one append (TopicCommit), and the sum of all shares (CommittedTopic).
 
 Pure data that travels as JSON in commit metadata; keys of partitions are numbers here and text there. Counts and
 positions are those of one epoch: a higher epoch starts from nothing, a lower one no longer counts.
@@ -41,7 +41,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class TopicState:
+class CommittedTopic:
     """What a log has committed of one incarnation of one topic."""
 
     table: str
@@ -99,7 +99,7 @@ class TopicState:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TopicState:
+    def from_dict(cls, data: Mapping[str, Any]) -> CommittedTopic:
         """From its JSON object."""
         return cls(
             table=data["table"],
@@ -172,11 +172,11 @@ class TopicCommit:
             schema_ids=data.get("schema_ids"),
         )
 
-    def after(self, state: TopicState | None) -> TopicState:
+    def after(self, state: CommittedTopic | None) -> CommittedTopic:
         """The topic's state once this append is added to it."""
         ids = merge_ids([{} if state is None else state.schema_ids, self.schema_ids])
         if state is None:
-            state = TopicState(self.table, self.topic_id, self.epoch, {})
+            state = CommittedTopic(self.table, self.topic_id, self.epoch, {})
         elif self.epoch > state.epoch:
             state = self._open_epoch(state)
         elif self.epoch < state.epoch:
@@ -196,22 +196,22 @@ class TopicCommit:
             schema_ids=ids,
         )
 
-    def _open_epoch(self, state: TopicState) -> TopicState:
+    def _open_epoch(self, state: CommittedTopic) -> CommittedTopic:
         """The new epoch, still empty, and those before it."""
         ended = (*state.earlier, Past(state.epoch, state.positions, state.records))
         if self._continues(state):
-            return TopicState(self.table, self.topic_id, self.epoch, {}, earlier=ended, before=state.before)
+            return CommittedTopic(self.table, self.topic_id, self.epoch, {}, earlier=ended, before=state.before)
         first = replace(ended[0], topic_id=state.topic_id)
-        return TopicState(self.table, self.topic_id, self.epoch, {}, before=(*state.before, first, *ended[1:]))
+        return CommittedTopic(self.table, self.topic_id, self.epoch, {}, before=(*state.before, first, *ended[1:]))
 
-    def _continues(self, state: TopicState) -> bool:
+    def _continues(self, state: CommittedTopic) -> bool:
         """Whether this epoch begins in the same topic where the last one ended, and not in another, or behind a hole."""
         if self.topic_id != state.topic_id:
             return False
         return all(self.ranges.get(p, (end, end))[0] == end for p, end in state.positions.items())
 
 
-def all_schema_ids(states: Iterable[TopicState]) -> SchemaIds | None:
+def all_schema_ids(states: Iterable[CommittedTopic]) -> SchemaIds | None:
     """Those of several topics; None where one of them does not tell."""
     return merge_ids([state.schema_ids for state in states])
 

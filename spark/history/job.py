@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta import plans
-from spark.delta.commits import Folded, TopicState, fold, silver_metadata
+from spark.delta.commits import CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
@@ -36,7 +36,7 @@ from spark.schema import generation
 from spark.schema.evolution import align_columns, at_birth, record_birth
 from spark.silver import quarantine
 from spark.silver import table as silver_table
-from spark.silver.batch import Work
+from spark.silver.batch import SilverRun
 from spark.silver.changes import key_slots, slot
 from spark.silver.fold import not_of_keys, of_keys
 from spark.silver.key_changes import complete_creates, follow_moves, waiting_writes
@@ -61,7 +61,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     events = sum(state.records for state in topics.values())
     known = sum(state.records for state in before.topics.values()) if before else 0
     plans.suit(session, events=events - known, rows=events)
-    work = Work(session, spec, committed, before, uuid.uuid4().hex)
+    work = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
     if before is not None:
         with history_tail.open_tail(work, before) as tail:
             commit, figures = _go_on(work, before, tail, settled)
@@ -77,7 +77,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     return _result(spec, commit, before, topics, {}, started)
 
 
-def _go_on(work: Work, before: Folded, tail: history_tail.Tail, settled: int) -> tuple[Commit, dict[str, int]]:
+def _go_on(work: SilverRun, before: Folded, tail: history_tail.Tail, settled: int) -> tuple[Commit, dict[str, int]]:
     """The versions that new events make; the keys that need it, and after a TRUNCATE that came late all, from bronze."""
     spec = work.spec
     known = [*filter(None, [before.truncated]), *tail.truncates]
@@ -101,19 +101,21 @@ def _go_on(work: Work, before: Folded, tail: history_tail.Tail, settled: int) ->
     return _replace(work, made, gone, tail.truncates, metadata), figures
 
 
-def _all_changes(work: Work) -> DataFrame:
+def _all_changes(work: SilverRun) -> DataFrame:
     """Everything of the table but what was given up."""
     if not quarantine.exists(work.session, work.spec):
         return work.all_changes
     return quarantine.without_dropped(work.session, work.spec, work.all_changes)
 
 
-def _metadata(work: Work, truncates: Sequence[str], settled: int, figures: Mapping[str, int], waiting: tuple[str, ...]) -> str:
+def _metadata(
+    work: SilverRun, truncates: Sequence[str], settled: int, figures: Mapping[str, int], waiting: tuple[str, ...]
+) -> str:
     done = work.fold_state(truncated=max(truncates, default=None), quarantined=0)
     return silver_metadata(work.operation_id, replace(done, settled=settled, waiting=waiting), figures)
 
 
-def _truncates(changes: DataFrame, spec: SilverSpec, topics: Mapping[str, TopicState]) -> list[str]:
+def _truncates(changes: DataFrame, spec: SilverSpec, topics: Mapping[str, CommittedTopic]) -> list[str]:
     """The positions of all TRUNCATEs that the table obeys, and the begins of epochs and of later tables of its name."""
     # With an epoch the whole table is read again: what has no event in it has ended.
     begins = [epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)]
@@ -121,7 +123,7 @@ def _truncates(changes: DataFrame, spec: SilverSpec, topics: Mapping[str, TopicS
     return sorted({*begins, *(history_tail.truncate_positions(changes) if history_tail.may_have_truncates(spec, topics) else ())})
 
 
-def _obsolete_versions(work: Work, keys: DataFrame, made: DataFrame) -> DataFrame:
+def _obsolete_versions(work: SilverRun, keys: DataFrame, made: DataFrame) -> DataFrame:
     """The versions of these keys that are there and not among those made."""
     spec, slots = work.spec, key_slots(work.spec)
     there = work.session.read.format("delta").load(spec.path)
@@ -136,7 +138,7 @@ def _name_columns(made: DataFrame, spec: SilverSpec) -> DataFrame:
     return made.select(*names, *META, *VALID)
 
 
-def _replace(work: Work, made: DataFrame, gone: DataFrame | None, truncates: Sequence[str], metadata: str) -> Commit:
+def _replace(work: SilverRun, made: DataFrame, gone: DataFrame | None, truncates: Sequence[str], metadata: str) -> Commit:
     """Write the versions that are new or differ; a TRUNCATE ends those of keys that no event names."""
     session, spec, view = work.session, work.spec, f"cdc_history_{work.operation_id}"
     source = made.withColumn("gone", sf.lit(False))
@@ -166,7 +168,7 @@ def _result(
     spec: SilverSpec,
     commit: Commit | None,
     before: Folded | None,
-    topics: Mapping[str, TopicState],
+    topics: Mapping[str, CommittedTopic],
     figures: dict[str, int],
     started: float,
 ) -> JobResult:

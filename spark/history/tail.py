@@ -28,11 +28,11 @@ from pyspark.sql import functions as sf
 
 from spark.delta.commits import Folded
 from spark.delta.identifiers import quote
-from spark.delta.topic_commits import TopicState
+from spark.delta.topic_commits import CommittedTopic
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
 from spark.silver import quarantine
-from spark.silver.batch import Work
+from spark.silver.batch import SilverRun
 from spark.silver.changes import key_slots
 from spark.silver.fold import POSITION, lacking, not_of_keys, of_keys, rest_slots
 from spark.silver.key_changes import keys_deleted_by
@@ -51,13 +51,13 @@ class Tail:
     truncates: list[str]
 
 
-def may_have_truncates(spec: SilverSpec, topics: Mapping[str, TopicState]) -> bool:
+def may_have_truncates(spec: SilverSpec, topics: Mapping[str, CommittedTopic]) -> bool:
     """Whether there may be TRUNCATEs that the table obeys."""
     return spec.truncate in ("apply", "soft") and any(state.by_op.get("t") for state in topics.values())
 
 
 @contextmanager
-def open_tail(work: Work, before: Folded) -> Iterator[Tail]:
+def open_tail(work: SilverRun, before: Folded) -> Iterator[Tail]:
     """Read what is new, held while it is used."""
     new = work.changes.persist()
     try:
@@ -66,7 +66,7 @@ def open_tail(work: Work, before: Folded) -> Iterator[Tail]:
         new.unpersist()
 
 
-def _tail(work: Work, before: Folded, new: DataFrame) -> Tail:
+def _tail(work: SilverRun, before: Folded, new: DataFrame) -> Tail:
     spec = work.spec
     truncates = truncate_positions(new) if may_have_truncates(spec, work.committed.of_table(spec.table)) else []
     begun = generation.generation_start(work.events, spec, before.truncated)
@@ -94,7 +94,7 @@ def _tail(work: Work, before: Folded, new: DataFrame) -> Tail:
     )
 
 
-def _epochs(work: Work, before: Folded) -> list[str]:
+def _epochs(work: SilverRun, before: Folded) -> list[str]:
     """The begins of epochs that the history has not seen: with each, the whole table is read again."""
     topics = work.committed.of_table(work.spec.table)
     spans = [(before.topics[t].epoch, state.epoch) for t, state in topics.items() if t in before.topics]
@@ -107,7 +107,7 @@ def truncate_positions(changes: DataFrame) -> list[str]:
     return sorted(row[0] for row in rows)
 
 
-def _newest(work: Work, keys: DataFrame) -> DataFrame:
+def _newest(work: SilverRun, keys: DataFrame) -> DataFrame:
     """The newest version of each of these keys, in the columns of changes."""
     spec = work.spec
     there = work.session.read.format("delta").load(spec.path)
@@ -129,14 +129,14 @@ def _late(rows: DataFrame, newest: DataFrame, before: Folded, spec: SilverSpec) 
     return told.where(late(before) | ~above | sf.col("problem").isNotNull() | lacking()).select(*keys)
 
 
-def _in_doubt(work: Work, rows: DataFrame) -> DataFrame:
+def _in_doubt(work: SilverRun, rows: DataFrame) -> DataFrame:
     """The keys with an event that a record in quarantine stands before, with nothing between that says all of the row."""
     session, spec = work.session, work.spec
     marked = rows.withColumn("row_key", quarantine.row_key(spec)).join(quarantine.doubts(session, spec), "row_key")
     return marked.where(sf.col(POSITION) <= sf.col("until")).select(*key_slots(spec))
 
 
-def _keys_settled_since(work: Work, before: Folded) -> DataFrame:
+def _keys_settled_since(work: SilverRun, before: Folded) -> DataFrame:
     """The keys of the records that were re-driven or given up since."""
     session, spec = work.session, work.spec
     records = quarantine.settlements_after(session, spec, before.settled).localCheckpoint()

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta.commits import TopicCommit, parse, surviving
 from spark.delta.identifiers import table_at
-from spark.ledger.folds import FIELDS, Slice, place
+from spark.ledger.folds import FIELDS, FoldsToCount, place
 
 AT_MOST = 400
 """Appends that are told apart; before them the hop's time is not told."""
@@ -29,7 +29,7 @@ def appends(session: SparkSession, path: str) -> list[Append]:
     return found
 
 
-def time_of_append(found: list[Append], table: str, cut: Slice) -> Expression:
+def time_of_append(found: list[Append], table: str, cut: FoldsToCount) -> Expression:
     """The time of the row's append; null where that is no longer known."""
     start = cut.start.folded if cut.start else {}
     spans: dict[str, list[tuple[int, datetime]]] = {}

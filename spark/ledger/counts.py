@@ -9,14 +9,14 @@ from pyspark.sql import functions as sf
 from spark.delta.conditions import any_of
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
 from spark.ledger.fates import with_fate
-from spark.ledger.folds import Slice, by_fold, ends, epochs, number
+from spark.ledger.folds import FoldsToCount, by_fold, ends, epochs, number
 from spark.ledger.terms import WINDOW
 from spark.ledger.windows import event_time, window
 from spark.positions.layout import EPOCH_WIDTH, epoch_prefix
 from spark.specs import SilverSpec
 
 
-def slice_rows(session: SparkSession, spec: SilverSpec, cut: Slice) -> tuple[DataFrame, DataFrame]:
+def slice_rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> tuple[DataFrame, DataFrame]:
     """Every bronze row of the slice, and every row before it, with `epoch, fold, window, kind, event_at`."""
     bronze = session.read.format("delta").option("versionAsOf", cut.last.bronze_version).load(spec.bronze_path)
     rows = bronze.where(sf.col("table") == spec.table)
@@ -27,7 +27,7 @@ def slice_rows(session: SparkSession, spec: SilverSpec, cut: Slice) -> tuple[Dat
     return found.where(_newer(cut) & (sf.col("fold") >= 0)), found.where(sf.col("fold") == -1)
 
 
-def _newer(cut: Slice) -> Expression:
+def _newer(cut: FoldsToCount) -> Expression:
     """Something that the statistics of files can be compared with: the lowest offset of each topic."""
     if cut.start is None:
         return sf.lit(True)
@@ -38,7 +38,7 @@ def _newer(cut: Slice) -> Expression:
     return any_of([(sf.col("topic") == t) & (sf.col("offset") >= o) for t, o in lowest.items()])
 
 
-def _epoch(rows: DataFrame, cut: Slice) -> Expression:
+def _epoch(rows: DataFrame, cut: FoldsToCount) -> Expression:
     """A row's incarnation of its topic. Records without a position are told by time: the newer one began later."""
     of_position = sf.conv(sf.substring(sf.col("position"), 1, EPOCH_WIDTH), 16, 10).cast("int")
     known = sf.lit(None).cast("int")
@@ -53,7 +53,7 @@ def _epoch(rows: DataFrame, cut: Slice) -> Expression:
     return sf.coalesce(of_position, known)
 
 
-def count_windows(rows: DataFrame, cut: Slice, appended: Expression) -> DataFrame:
+def count_windows(rows: DataFrame, cut: FoldsToCount, appended: Expression) -> DataFrame:
     """Records by window and kind: `bronze`, and sums and maxima of milliseconds in each hop."""
     folded_at = by_fold([f.at for f in cut.folds], sf.col("fold"))
     hops = {
@@ -76,7 +76,7 @@ def _ms(start: Expression, end: Expression) -> Expression:
     return sf.unix_millis(end) - sf.unix_millis(start)
 
 
-def fates(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFrame, earlier: DataFrame) -> DataFrame:
+def fates(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: DataFrame, earlier: DataFrame) -> DataFrame:
     """Records by window, kind and fate, in `n`."""
     told = with_fate(session, spec, cut, rows, earlier)
     return told.groupBy("window", "kind", "fate").agg(sf.count("*").alias("n"))

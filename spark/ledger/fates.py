@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.envelopes.registry import envelope
-from spark.ledger.folds import Slice, by_fold, highest, place
+from spark.ledger.folds import FoldsToCount, by_fold, highest, place
 from spark.ledger.terms import FATES
 from spark.positions.layout import without_offset
 from spark.positions.registry import connector
@@ -33,7 +33,7 @@ _RANK = {name: i for i, name in enumerate(FATES)}
 _RECORD = ("topic", "epoch", "partition", "offset")
 
 
-def with_fate(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFrame, earlier: DataFrame) -> DataFrame:
+def with_fate(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: DataFrame, earlier: DataFrame) -> DataFrame:
     """`rows` (bronze rows with `epoch`, `fold`, `window`, `kind`) as `window, kind, fate`.
 
     `earlier` are the rows that the ledger had counted before; looked at only where records came late.
@@ -75,7 +75,7 @@ def _quarantine(session: SparkSession, spec: SilverSpec) -> DataFrame:
     return table.select(*_RECORD, state.otherwise("quarantined").alias("held"))
 
 
-def _fates_by_key(spec: SilverSpec, cut: Slice, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
+def _fates_by_key(spec: SilverSpec, cut: FoldsToCount, rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     keys = key_slots(spec)
     changes = _changes(spec, rows)
     if earlier is not None:
@@ -121,7 +121,7 @@ def _changes(spec: SilverSpec, rows: DataFrame) -> DataFrame:
     )
 
 
-def _of_late_keys(spec: SilverSpec, cut: Slice, changes: DataFrame, earlier: DataFrame) -> DataFrame:
+def _of_late_keys(spec: SilverSpec, cut: FoldsToCount, changes: DataFrame, earlier: DataFrame) -> DataFrame:
     """What was counted before of the keys that have a record at or below what was already folded in its partition."""
     keys = key_slots(spec)
     arrays = [
@@ -134,7 +134,7 @@ def _of_late_keys(spec: SilverSpec, cut: Slice, changes: DataFrame, earlier: Dat
     return earlier.join(sf.broadcast(late), same, "left_semi")
 
 
-def _truncates(spec: SilverSpec, cut: Slice) -> tuple[Expression, Expression]:
+def _truncates(spec: SilverSpec, cut: FoldsToCount) -> tuple[Expression, Expression]:
     """The position of the newest TRUNCATE that emptied the table: after the row's fold, and before it."""
     if spec.truncate != "apply":
         return _nothing(), _nothing()
@@ -145,7 +145,7 @@ def _truncates(spec: SilverSpec, cut: Slice) -> tuple[Expression, Expression]:
     return by_fold(after, sf.col("fold")), by_fold(before, sf.col("fold"))
 
 
-def _of_truncate(cut: Slice) -> Expression:
+def _of_truncate(cut: FoldsToCount) -> Expression:
     after = [f.truncated for f in cut.folds]
     before = [cut.start.truncated if cut.start else None, *after[:-1]]
     position = sf.col("_cdc_position")
@@ -159,7 +159,7 @@ def _of_truncate(cut: Slice) -> Expression:
     )
 
 
-def _keyless(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFrame) -> DataFrame:
+def _keyless(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: DataFrame) -> DataFrame:
     """Without a key every event is a row of its own: it is there, or it was delivered before or replaced by a snapshot.
 
     Of a multiset every event counts, unless its place had been passed in its partition, or a snapshot or TRUNCATE replaces it.
@@ -178,7 +178,7 @@ def _keyless(session: SparkSession, spec: SilverSpec, cut: Slice, rows: DataFram
     return found.select("window", "kind", fate.alias("fate"))
 
 
-def _fates_by_partition(cut: Slice, rows: DataFrame) -> DataFrame:
+def _fates_by_partition(cut: FoldsToCount, rows: DataFrame) -> DataFrame:
     before = Window.partitionBy("topic", "epoch", "partition").orderBy("offset").rangeBetween(Window.unboundedPreceding, -1)
     arrays = [
         x for key, known in highest(cut).items() for x in (sf.lit(key), sf.array(*[sf.lit(v).cast("string") for v in known]))
@@ -196,7 +196,7 @@ def _fates_by_partition(cut: Slice, rows: DataFrame) -> DataFrame:
     return rows.withColumn("fate", fate).select("window", "kind", "fate")
 
 
-def _of_truncate_row(cut: Slice) -> Expression:
+def _of_truncate_row(cut: FoldsToCount) -> Expression:
     newest = cut.last.truncated
     if newest is None:
         return sf.lit("unaccounted")

@@ -15,7 +15,7 @@ from spark.delta.commits import fold_silver, parse, surviving
 from spark.delta.failures import SPARK_FAILURES
 from spark.delta.identifiers import table_at
 from spark.delta.log import is_missing_table
-from spark.delta.topic_commits import TopicState
+from spark.delta.topic_commits import CommittedTopic
 from spark.ledger.state import Counted
 
 FIELDS = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
@@ -34,7 +34,7 @@ class Fold:
     at: datetime
     operation_id: str
     bronze_version: int
-    topics: dict[str, TopicState]
+    topics: dict[str, CommittedTopic]
     truncated: str | None
     snapshot: str | None
     late_events: int
@@ -42,7 +42,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Slice:
+class FoldsToCount:
     """The folds to count next, oldest first. `start` is the ledger's place; None: from the very first record.
 
     `again` says that the ledger's own place is no longer in silver's history (a RESTORE): everything is counted anew.
@@ -59,7 +59,7 @@ class Slice:
         return self.folds[-1]
 
 
-def next_slice(found: Sequence[Fold], counted: Counted | None, *, again: bool = False) -> Slice | None:
+def next_slice(found: Sequence[Fold], counted: Counted | None, *, again: bool = False) -> FoldsToCount | None:
     """The folds since the ledger's place; None when there is none, and nothing to count again."""
     if not found:
         return None
@@ -67,13 +67,13 @@ def next_slice(found: Sequence[Fold], counted: Counted | None, *, again: bool = 
         known = [i for i, f in enumerate(found) if f.operation_id == counted.operation_id]
         if known:
             rest = found[known[-1] + 1 :]
-            return Slice(tuple(rest[:AT_ONCE]), counted, left=max(0, len(rest) - AT_ONCE)) if rest else None
+            return FoldsToCount(tuple(rest[:AT_ONCE]), counted, left=max(0, len(rest) - AT_ONCE)) if rest else None
         if found[0].version > counted.silver_version:
             # Older commits are gone from the log: what lies between is one fold.
-            return Slice(tuple(found[:AT_ONCE]), counted, left=max(0, len(found) - AT_ONCE))
+            return FoldsToCount(tuple(found[:AT_ONCE]), counted, left=max(0, len(found) - AT_ONCE))
     if counted is not None:
-        return Slice(tuple(found), None, again=True)
-    return Slice(tuple(found[:AT_ONCE]), None, left=max(0, len(found) - AT_ONCE))
+        return FoldsToCount(tuple(found), None, again=True)
+    return FoldsToCount(tuple(found[:AT_ONCE]), None, left=max(0, len(found) - AT_ONCE))
 
 
 def folds(session: SparkSession, path: str, operation_id: str | None) -> list[Fold]:
@@ -111,7 +111,7 @@ def _fold(row: Any, text: str | None) -> Fold | None:
     )
 
 
-def epochs(cut: Slice) -> dict[str, list[int]]:
+def epochs(cut: FoldsToCount) -> dict[str, list[int]]:
     """The incarnations of each topic that the slice holds records of, oldest first."""
     seen: dict[str, set[int]] = {}
     for states in ([cut.start.folded] if cut.start else []) + [f.topics for f in cut.folds]:
@@ -125,20 +125,20 @@ def place() -> Expression:
     return sf.concat_ws("/", "topic", "epoch", "partition")
 
 
-def ends(cut: Slice) -> dict[str, list[int]]:
+def ends(cut: FoldsToCount) -> dict[str, list[int]]:
     """By place, the offset up to which each fold had taken; the first element is that of the ledger's place."""
-    states: list[dict[str, TopicState]] = [cut.start.folded if cut.start else {}, *[f.topics for f in cut.folds]]
+    states: list[dict[str, CommittedTopic]] = [cut.start.folded if cut.start else {}, *[f.topics for f in cut.folds]]
     places = sorted({(t, s.epoch, p) for folded in states for t, s in folded.items() for p in s.positions})
     return {f"{t}/{e}/{p}": [_end(folded.get(t), e, p) for folded in states] for t, e, p in places}
 
 
-def _end(state: TopicState | None, epoch: int, partition: int) -> int:
+def _end(state: CommittedTopic | None, epoch: int, partition: int) -> int:
     if state is None or state.epoch < epoch:
         return 0
     return NO_END if state.epoch > epoch else state.positions.get(partition, 0)
 
 
-def highest(cut: Slice) -> dict[str, list[str | None]]:
+def highest(cut: FoldsToCount) -> dict[str, list[str | None]]:
     """By place, the highest position that was folded before each fold."""
     states = [cut.start.folded if cut.start else {}, *[f.topics for f in cut.folds[:-1]]]
     places = ends(cut)
@@ -149,11 +149,11 @@ def highest(cut: Slice) -> dict[str, list[str | None]]:
     return found
 
 
-def _highest(state: TopicState | None, epoch: int, partition: int) -> str | None:
+def _highest(state: CommittedTopic | None, epoch: int, partition: int) -> str | None:
     return state.max_position.get(partition) if state is not None and state.epoch == epoch else None
 
 
-def number(cut: Slice) -> Expression:
+def number(cut: FoldsToCount) -> Expression:
     """The number of the fold that took the row, from 0; -1 and lower: counted before; null: not folded yet."""
     arrays = ends(cut)
     pairs = [x for key, offsets in arrays.items() for x in (sf.lit(key), sf.array(*map(sf.lit, offsets)))]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.ledger.folds import Slice
+from spark.ledger.folds import FoldsToCount
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.state import Counted
 from spark.ledger.transport import Transport, hindrance, transport
@@ -26,7 +26,7 @@ class Links:
     kept: str = ""
 
 
-def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: Slice, before: Counted | None) -> Links:
+def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: FoldsToCount, before: Counted | None) -> Links:
     """Up to the cut. `before` is the ledger's place, whatever is counted anew in the lake."""
     wanted, kept = before is not None and spec.again, ""
     if before is not None and before.missing is None and not before.uncounted and table.topic:
@@ -56,7 +56,7 @@ def _short(before: Counted, short: int) -> dict[int, int]:
     return {partitions[0]: short} if short > 0 and len(partitions) == 1 else {}
 
 
-def _not_whole(table: LedgerTable, before: Counted, cut: Slice) -> str:
+def _not_whole(table: LedgerTable, before: Counted, cut: FoldsToCount) -> str:
     """Why the topics cannot be counted from their first record; empty: they can."""
     if table.mirror is None:
         return "this ledger is run without topics"

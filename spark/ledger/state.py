@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark.delta.commits import parse
-from spark.delta.topic_commits import TopicState
+from spark.delta.topic_commits import CommittedTopic
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Counted:
 
     silver_version: int
     operation_id: str
-    folded: dict[str, TopicState]
+    folded: dict[str, CommittedTopic]
     truncated: str | None = None
     snapshot: str | None = None
     watermark: int = 0
@@ -60,7 +60,7 @@ class Counted:
     def from_dict(cls, data: Mapping[str, Any]) -> Counted:
         """From its JSON object."""
         known = dict(data)
-        known["folded"] = {t: TopicState.from_dict(s) for t, s in data["folded"].items()}
+        known["folded"] = {t: CommittedTopic.from_dict(s) for t, s in data["folded"].items()}
         for name in ("mirror_positions", "topic_positions"):
             known[name] = {int(p): o for p, o in data[name].items()}
         if "missing" in data:

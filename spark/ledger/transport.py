@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 from spark.bronze import drafts as bronze_drafts
 from spark.delta.failures import SPARK_FAILURES, is_lost_work
 from spark.kafka import ranges as kafka_ranges
-from spark.ledger.folds import Slice
+from spark.ledger.folds import FoldsToCount
 from spark.ledger.spec import LedgerSpec, LedgerTable
 from spark.ledger.state import Counted
 from spark.ledger.windows import window
@@ -51,7 +51,7 @@ class Transport:
             frame.unpersist()
 
 
-def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: Slice) -> Transport:
+def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: FoldsToCount) -> Transport:
     """Both topics of one table from where they were counted to the cut."""
     counted = cut.start
     done = dict(counted.mirror_positions) if counted else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.ledger.folds import Slice, number
+from spark.ledger.folds import FoldsToCount, number
 from spark.ledger.state import Counted
 from spark.silver import quarantine
 from spark.specs import SilverSpec
@@ -17,7 +17,7 @@ def signature(session: SparkSession, spec: SilverSpec, counted: Counted) -> str:
     Only of a table that has ever set records aside.
     """
     state = sf.struct(sf.col("dropped_at").isNotNull(), sf.col("redriven_at").isNotNull())
-    below = quarantine.table(session, spec).where(number(Slice((), counted)) == -1)
+    below = quarantine.table(session, spec).where(number(FoldsToCount((), counted)) == -1)
     one = sf.xxhash64("topic", "epoch", "partition", "offset", state)
     found = below.agg(sf.count("*").alias("n"), sf.bit_xor(one).alias("digest")).collect()[0]
     return f"{found.n}:{found.digest}" if found.n else ""

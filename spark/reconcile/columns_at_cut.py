@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, NumericType
 from spark.delta.identifiers import quote
 from spark.envelopes.places import order_of, orders_with
 from spark.schema import difference, generation
-from spark.schema.difference import Plan
+from spark.schema.difference import SchemaPlan
 from spark.schema.evolution import read_ledger
 from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
@@ -36,7 +36,7 @@ class ColumnsAtCut:
 
     source: SilverSpec
     lake: SilverSpec
-    plan: Plan
+    plan: SchemaPlan
 
     @property
     def unheld(self) -> list[str]:
@@ -86,7 +86,7 @@ def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> Co
     """
     ledger = read_ledger(session, spec)
     if ledger is None:
-        return ColumnsAtCut(spec, spec, Plan(columns=[*spec.columns]))
+        return ColumnsAtCut(spec, spec, SchemaPlan(columns=[*spec.columns]))
     known, _ = generation.renew_generation(ledger, spec, after=after)
     wanted = difference.plan(known.columns, spec, after=after)
     orders = orders_with(known.orders, order_of(known.of_source()), order_of(spec.columns))

@@ -64,7 +64,7 @@ class Dialect(Protocol):
         """A text whose characters no session takes for SQL, whatever its settings say of a backslash."""
 
 
-class PostgreSql:
+class PostgreSqlDialect:
     """concat() takes NULL for an empty text, and at most 100 arguments."""
 
     whole: tuple[str, ...] = ("smallint", "integer", "bigint")
@@ -142,7 +142,7 @@ class PostgreSql:
         return f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8')"
 
 
-class MariaDb:
+class MariaDbDialect:
     """CONCAT() of a NULL is NULL, and so is a text longer than max_allowed_packet: that must not pass for a NULL."""
 
     whole = mariadb.WHOLE
@@ -229,4 +229,4 @@ def _hexadecimal(text: str) -> str:
     return f"_utf8mb4 X'{text.encode().hex()}'"
 
 
-DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSql(), "mariadb": MariaDb()}
+DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSqlDialect(), "mariadb": MariaDbDialect()}

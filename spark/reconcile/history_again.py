@@ -26,8 +26,8 @@ from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import read_ledger
-from spark.schema.ledger import Ledger, place_of
-from spark.schema.policy import EVOLVE, SchemaChanges
+from spark.schema.ledger import ColumnLedger, place_of
+from spark.schema.policy import EVOLVE, SchemaChangePolicy
 from spark.silver import quarantine
 from spark.silver.changes import decode_changes, key_slots, slot
 from spark.silver.fold import POSITION, mark_problems, rest_slots
@@ -49,7 +49,7 @@ class Again:
     parts: int = 1
 
 
-def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, Ledger | None]:
+def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, ColumnLedger | None]:
     """The spec with the columns that the table's ledger has, not those that the source may have by now; nothing is altered."""
     ledger = read_ledger(session, spec)
     if ledger is None:
@@ -66,7 +66,7 @@ def records_lost(session: SparkSession, asked: Again) -> int:
     return max(0, sum(state.all_records for state in asked.folded.topics.values()) - held)
 
 
-def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: Ledger | None) -> str:
+def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: ColumnLedger | None) -> str:
     """How the declared columns whose changes make a version differ from those of the history's begin; empty: in nothing.
 
     Columns that came or went since are left out: of an older version they say nothing.
@@ -109,7 +109,7 @@ def _ends(session: SparkSession, asked: Again, changes: DataFrame) -> list[str]:
 def _snapshots_of_another(session: SparkSession, asked: Again) -> list[str]:
     """Where the catalogue alone tells of another table of this name: the full snapshot that came first after each."""
     spec, ledger = asked.spec, read_ledger(session, asked.spec)
-    if ledger is None or SchemaChanges.of(spec.schema_changes).drop_table != EVOLVE:
+    if ledger is None or SchemaChangePolicy.of(spec.schema_changes).drop_table != EVOLVE:
         return []
     found = []
     for renewed in ledger.renewals():

@@ -29,7 +29,7 @@ from spark.reconcile.history_again import Again, as_slots, in_part
 from spark.reconcile.row_text import RowText
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import read_ledger
-from spark.schema.ledger import Ledger
+from spark.schema.ledger import ColumnLedger
 from spark.silver import quarantine
 from spark.silver.changes import key_slots, slot
 from spark.specs import DELETED, META, Column, SilverSpec
@@ -127,7 +127,7 @@ def why_not_folded(session: SparkSession, again: Again) -> str:
     return _UNSETTLED if quarantine.last_settlement(session, again.spec) > again.folded.settled else ""
 
 
-def foldable(spec: SilverSpec, ledger: Ledger | None) -> tuple[list[Column], dict[str, str]]:
+def foldable(spec: SilverSpec, ledger: ColumnLedger | None) -> tuple[list[Column], dict[str, str]]:
     """The columns whose old values events tell, and why the others' do not."""
     anew = {c.column for e in ledger.history for c in e.changes if c.kind == "add" and c.was} if ledger else set()
     unfilled = {*ledger.gaps_by_column()} if ledger else set()
@@ -184,7 +184,7 @@ def _intervals(there: DataFrame, spec: SilverSpec) -> DataFrame:
     return _findings(seen.withColumns({"kind": kind, "unlike": sf.array(sf.lit("_valid_to"))}), spec, INTERVALS)
 
 
-def _alike(ledger: Ledger | None, silver: Ledger | None, spec: SilverSpec) -> list[tuple[Column, str]]:
+def _alike(ledger: ColumnLedger | None, silver: ColumnLedger | None, spec: SilverSpec) -> list[tuple[Column, str]]:
     """Each column of the history's, and why silver's of that name is not to be compared with it (empty: it is)."""
     if ledger is None or silver is None:
         return [(c, "") for c in spec.columns]

@@ -88,7 +88,7 @@ def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> Key
 
 
 @dataclass(frozen=True)
-class Held:
+class SilverRows:
     """Silver's rows at the cut of the keys that were asked for, and those of a range of its own keys, with these' values."""
 
     asked: KeyHashes
@@ -97,7 +97,7 @@ class Held:
 
 
 @restartable
-def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyRange) -> Held:
+def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyRange) -> SilverRows:
     """The rows of these keys (texts), and those of a range of keys in the order of their texts."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
     at = _at_cut(session, task)
@@ -110,7 +110,7 @@ def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyR
     table = settled.drop("bucket").toArrow().to_pydict()
     wanted, found = {*keys}, [*zip(table["key"], table["hash"], table["ranged"], strict=True)]
     values = zip(*(table[f"k{i}"] for i in range(len(text.keys))), strict=True)
-    return Held(
+    return SilverRows(
         Counter((key, hash_) for key, hash_, _ in found if key in wanted),
         Counter((key, hash_) for key, hash_, within in found if within),
         {key: text.key_values(value) for (key, _, within), value in zip(found, values, strict=True) if within},

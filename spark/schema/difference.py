@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark.errors import SchemaMismatchError
-from spark.schema.ledger import Change
-from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChanges
+from spark.schema.ledger import ColumnChange
+from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
 from spark.types.registry import lake_type
 
@@ -26,11 +26,11 @@ _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 
 
 @dataclass
-class Plan:
+class SchemaPlan:
     """The columns to fold from now on, and the steps that bring the table there."""
 
     columns: list[Column] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ColumnChange] = field(default_factory=list)
     added: list[Column] = field(default_factory=list)
     emptied: list[Column] = field(default_factory=list)
     """Columns that were dropped and added again: what rows had before is not theirs any more."""
@@ -39,14 +39,14 @@ class Plan:
     widened: list[Column] = field(default_factory=list)
 
 
-def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> Plan:
+def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> SchemaPlan:
     """From the columns of the ledger to those of the spec.
 
     Raises:
         SchemaMismatchError: where the policy says halt, or a key column changes so that no other way is left.
     """
-    policy = SchemaChanges.of(spec.schema_changes)
-    answer, lake = Plan(), {c.name: c for c in known}
+    policy = SchemaChangePolicy.of(spec.schema_changes)
+    answer, lake = SchemaPlan(), {c.name: c for c in known}
     newest = {c.event_field: c for c in sorted(known, key=lambda c: c.since)}
     taken: set[str] = set()
     for column in spec.columns:
@@ -84,7 +84,7 @@ def keys(columns: Sequence[Column], spec: SilverSpec) -> tuple[str, ...]:
     return tuple(names[key] for key in spec.keys)
 
 
-def _add(answer: Plan, column: Column, held: Column | None, policy: SchemaChanges, spec: SilverSpec) -> None:
+def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: SchemaChangePolicy, spec: SilverSpec) -> None:
     """`held`: the lake's column of that name, whose values are none of this one's."""
     _stop(policy.add, "add", column.name, "", column.source_type, spec)
     if policy.add == IGNORE:
@@ -104,10 +104,10 @@ def _add(answer: Plan, column: Column, held: Column | None, policy: SchemaChange
         done = f"values in {side.name}; {done}"
         answer.columns.append(side)
         answer.added.append(side)
-    answer.changes.append(Change("add", column.name, was, column.source_type, done, unfilled=unknown))
+    answer.changes.append(ColumnChange("add", column.name, was, column.source_type, done, unfilled=unknown))
 
 
-def _compare(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec, after: str) -> None:
+def _compare(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePolicy, spec: SilverSpec, after: str) -> None:
     merged = replace(
         new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=new.missing or old.missing
     )
@@ -121,12 +121,12 @@ def _compare(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec
         _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
         _stop(policy.add, "add", new.name, "", new.source_type, spec)
         unknown = new.missing is None and (new.defaulted or not new.nullable)
-        answer.changes.append(Change("add", old.name, old.source_type, new.source_type, "dropped and added anew", unknown))
+        answer.changes.append(ColumnChange("add", old.name, old.source_type, new.source_type, "dropped and added anew", unknown))
         if was == now:
             answer.emptied.append(merged)
     elif was == now and old.nullable != new.nullable:
         _stop(policy.nullability, "nullability", old.name, _null(old), _null(new), spec)
-        answer.changes.append(Change("nullability", old.name, _null(old), _null(new), "silver takes NULL in either case"))
+        answer.changes.append(ColumnChange("nullability", old.name, _null(old), _null(new), "silver takes NULL in either case"))
     if was == now:
         answer.columns.append(merged)
     elif _wider(was, now):
@@ -135,7 +135,7 @@ def _compare(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec
         _side(answer, old, new, policy, spec, after)
 
 
-def _widen(answer: Plan, old: Column, merged: Column, policy: SchemaChanges, spec: SilverSpec) -> None:
+def _widen(answer: SchemaPlan, old: Column, merged: Column, policy: SchemaChangePolicy, spec: SilverSpec) -> None:
     _stop(policy.widen, "widen", old.name, old.source_type, merged.source_type, spec)
     if policy.widen == IGNORE:
         answer.columns.append(old)
@@ -143,10 +143,10 @@ def _widen(answer: Plan, old: Column, merged: Column, policy: SchemaChanges, spe
     done = "in place" if policy.widen == EVOLVE else "rewritten"
     answer.columns.append(merged)
     answer.widened.append(merged)
-    answer.changes.append(Change("widen", old.name, old.source_type, merged.source_type, done))
+    answer.changes.append(ColumnChange("widen", old.name, old.source_type, merged.source_type, done))
 
 
-def _side(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: SilverSpec, after: str) -> None:
+def _side(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePolicy, spec: SilverSpec, after: str) -> None:
     _stop(policy.change, "change", old.name, old.source_type, new.source_type, spec)
     if new.name in spec.keys:
         raise SchemaMismatchError(
@@ -160,7 +160,7 @@ def _side(answer: Plan, old: Column, new: Column, policy: SchemaChanges, spec: S
     answer.columns.append(side)
     answer.added.append(side)
     done = f"values from now on in {side.name}"
-    answer.changes.append(Change("change", old.name, old.source_type, new.source_type, done, unfilled=False))
+    answer.changes.append(ColumnChange("change", old.name, old.source_type, new.source_type, done, unfilled=False))
 
 
 def _side_name(column: Column) -> str:
@@ -168,14 +168,16 @@ def _side_name(column: Column) -> str:
     return f"{column.name}__{suffix}"
 
 
-def _rename(answer: Plan, old: Column, new: Column, held: Column | None, policy: SchemaChanges, spec: SilverSpec) -> None:
+def _rename(
+    answer: SchemaPlan, old: Column, new: Column, held: Column | None, policy: SchemaChangePolicy, spec: SilverSpec
+) -> None:
     """`held`: the lake's column of the new name, whose values yield."""
     _stop(policy.rename, "rename", old.name, old.name, new.name, spec)
     fields = (*old.formerly, old.event_field)
     # Spark cannot keep two columns apart whose names differ by case only.
     if policy.rename == IGNORE or old.name.lower() == new.name.lower():
         answer.columns.append(replace(new, name=old.name, field=new.name, formerly=fields))
-        answer.changes.append(Change("rename", old.name, old.name, new.name, f"still {old.name} in the lake"))
+        answer.changes.append(ColumnChange("rename", old.name, old.name, new.name, f"still {old.name} in the lake"))
         return
     if lake_type(old).name != lake_type(new).name:
         raise SchemaMismatchError(
@@ -194,10 +196,10 @@ def _rename(answer: Plan, old: Column, new: Column, held: Column | None, policy:
     answer.renamed.append((taking, old.name))
     used_again = old.name in {c.name for c in spec.columns}
     done = f"{old.name} is another column now" if used_again else f"{old.name} is kept, and no longer filled"
-    answer.changes.append(Change("rename", new.name, old.name, new.name, done))
+    answer.changes.append(ColumnChange("rename", new.name, old.name, new.name, done))
 
 
-def _keep(answer: Plan, known: Sequence[Column], taken: set[str], policy: SchemaChanges, spec: SilverSpec) -> None:
+def _keep(answer: SchemaPlan, known: Sequence[Column], taken: set[str], policy: SchemaChangePolicy, spec: SilverSpec) -> None:
     names = {c.name for c in answer.columns}
     moved = {name for _, name in answer.renamed}
     for old in known:
@@ -205,7 +207,7 @@ def _keep(answer: Plan, known: Sequence[Column], taken: set[str], policy: Schema
         if gone:
             _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
             done = "another column has its name now" if old.name in names else "kept, and no longer filled"
-            answer.changes.append(Change("drop", old.name, old.source_type, "", done))
+            answer.changes.append(ColumnChange("drop", old.name, old.source_type, "", done))
         if old.name in names:
             continue
         if old.name in moved:
@@ -215,14 +217,14 @@ def _keep(answer: Plan, known: Sequence[Column], taken: set[str], policy: Schema
         answer.columns.append(old)
 
 
-def _order(answer: Plan, known: Sequence[Column], policy: SchemaChanges, spec: SilverSpec) -> None:
+def _order(answer: SchemaPlan, known: Sequence[Column], policy: SchemaChangePolicy, spec: SilverSpec) -> None:
     both = [c.name for c in answer.columns if c.name in {k.name for k in known}]
     before = [k.name for k in known if k.name in both]
     if policy.reorder == HALT and not answer.changes and both != before:
         _stop(HALT, "reorder", ", ".join(before), ", ".join(before), ", ".join(both), spec)
 
 
-def _refuse_one_name_for_two(answer: Plan, spec: SilverSpec) -> None:
+def _refuse_one_name_for_two(answer: SchemaPlan, spec: SilverSpec) -> None:
     names = [c.name for c in answer.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SchemaMismatchError(

@@ -17,9 +17,9 @@ from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_
 from spark.envelopes.places import order_of, orders_with
 from spark.errors import KeyDefinitionError, SchemaMismatchError
 from spark.schema import generation
-from spark.schema.difference import Plan, keys, plan
-from spark.schema.ledger import PROPERTY, Change, Ledger
-from spark.schema.policy import EVOLVE, SchemaChanges
+from spark.schema.difference import SchemaPlan, keys, plan
+from spark.schema.ledger import PROPERTY, ColumnChange, ColumnLedger
+from spark.schema.policy import EVOLVE, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.registry import lake_type
@@ -77,7 +77,7 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     return effective
 
 
-def _same_key(ledger: Ledger, spec: SilverSpec) -> None:
+def _same_key(ledger: ColumnLedger, spec: SilverSpec) -> None:
     """Events from before and after a change of the key's definition do not say of each other which rows they mean."""
     if ledger.keys and set(ledger.keys) != set(spec.keys):
         was, now = (", ".join(keys) or "none" for keys in (ledger.keys, spec.keys))
@@ -98,13 +98,13 @@ def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) 
     session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({pairs})")
 
 
-def read_ledger(session: SparkSession, spec: SilverSpec) -> Ledger | None:
+def read_ledger(session: SparkSession, spec: SilverSpec) -> ColumnLedger | None:
     """The ledger in the table."""
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
-    return Ledger.from_text(found.value) if found is not None and found.value.startswith("{") else None
+    return ColumnLedger.from_text(found.value) if found is not None and found.value.startswith("{") else None
 
 
-def _ledger_of_columns(session: SparkSession, spec: SilverSpec) -> Ledger:
+def _ledger_of_columns(session: SparkSession, spec: SilverSpec) -> ColumnLedger:
     """What a table without a ledger shows: its columns, with its source's types as comments."""
     schema = session.read.format("delta").load(spec.path).schema
     by_name = {c.name: c for c in spec.columns}
@@ -120,9 +120,9 @@ def _ledger_of_columns(session: SparkSession, spec: SilverSpec) -> Ledger:
     return _born(columns)
 
 
-def _alter(session: SparkSession, effective: SilverSpec, wanted: Plan) -> None:
+def _alter(session: SparkSession, effective: SilverSpec, wanted: SchemaPlan) -> None:
     """New columns, and wider ones."""
-    table, policy = table_at(effective.path), SchemaChanges.of(effective.schema_changes)
+    table, policy = table_at(effective.path), SchemaChangePolicy.of(effective.schema_changes)
     schema = session.read.format("delta").load(effective.path).schema
     present = {f.name: f.dataType.simpleString() for f in schema.fields}
     for column in wanted.columns:
@@ -161,7 +161,7 @@ def _rewrite(session: SparkSession, path: str, wider: Sequence[Column]) -> None:
     rows.select(*casts).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
 
 
-def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan, *, once: Ledger) -> None:
+def _fill(session: SparkSession, spec: SilverSpec, wanted: SchemaPlan, *, once: ColumnLedger) -> None:
     """What rows from before have in the new columns, in one commit.
 
     Values that change places would go back if that were repeated: Delta leaves out a second one from the same ledger.
@@ -190,9 +190,9 @@ def _fill(session: SparkSession, spec: SilverSpec, wanted: Plan, *, once: Ledger
         session.catalog.dropTempView(view)
 
 
-def _born(columns: Sequence[Column]) -> Ledger:
-    created = [Change("create", c.name, "", c.source_type, "in the table from its start") for c in columns]
-    return Ledger(()).grown(columns, created, at=_now(), after="")
+def _born(columns: Sequence[Column]) -> ColumnLedger:
+    created = [ColumnChange("create", c.name, "", c.source_type, "in the table from its start") for c in columns]
+    return ColumnLedger(()).grown(columns, created, at=_now(), after="")
 
 
 def _now() -> str:

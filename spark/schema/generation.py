@@ -20,14 +20,14 @@ from pyspark.sql import functions as sf
 
 from spark.errors import SchemaMismatchError, quantity
 from spark.positions.layout import epoch_prefix, snapshot_of
-from spark.schema.ledger import Change, Ledger, place_of
-from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChanges
+from spark.schema.ledger import ColumnChange, ColumnLedger, place_of
+from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy
 from spark.specs import SilverSpec
 
 KIND, PARTITION = "drop_table", "drop_partition"
 
 
-def renew_generation(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[Ledger, list[Change]]:
+def renew_generation(ledger: ColumnLedger, spec: SilverSpec, *, after: str) -> tuple[ColumnLedger, list[ColumnChange]]:
     """The ledger with the table's generation, and what there is to tell of it. `after`: the highest position folded.
 
     Raises:
@@ -40,7 +40,7 @@ def renew_generation(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[L
     lost = lost_partitions(ledger.generation, spec.generation)
     if lost is not None:
         return _less_partitions(ledger, spec, lost, after=after)
-    choice = SchemaChanges.of(spec.schema_changes).drop_table
+    choice = SchemaChangePolicy.of(spec.schema_changes).drop_table
     if choice == HALT:
         raise SchemaMismatchError(
             f"table {spec.table}: it was dropped and made again at the source (number {ledger.generation} there, now "
@@ -52,7 +52,7 @@ def renew_generation(ledger: Ledger, spec: SilverSpec, *, after: str) -> tuple[L
     now = replace(ledger, columns=columns, generation=spec.generation, renewed=renewed)
     gone = "are gone" if place_of(spec.generation, after) else "go with the next full snapshot"
     done = f"rows from before {gone if choice == EVOLVE else 'are kept'}"
-    told = Change(KIND, spec.table, ledger.generation, spec.generation, done)
+    told = ColumnChange(KIND, spec.table, ledger.generation, spec.generation, done)
     return now, [] if choice == IGNORE else [told]
 
 
@@ -62,8 +62,10 @@ def lost_partitions(was: str, now: str) -> list[str] | None:
     return sorted({*before.split(",")} - {*after.split(","), ""}) if table == same else None
 
 
-def _less_partitions(ledger: Ledger, spec: SilverSpec, lost: list[str], *, after: str) -> tuple[Ledger, list[Change]]:
-    choice, now = SchemaChanges.of(spec.schema_changes).drop_table, replace(ledger, generation=spec.generation)
+def _less_partitions(
+    ledger: ColumnLedger, spec: SilverSpec, lost: list[str], *, after: str
+) -> tuple[ColumnLedger, list[ColumnChange]]:
+    choice, now = SchemaChangePolicy.of(spec.schema_changes).drop_table, replace(ledger, generation=spec.generation)
     if not lost or choice == IGNORE:
         return now, []
     if choice == HALT:
@@ -72,7 +74,9 @@ def _less_partitions(ledger: Ledger, spec: SilverSpec, lost: list[str], *, after
             "event tells of, and schema_changes.drop_table is halt; choose another policy for the table"
         )
     done = "go with the next full snapshot" if choice == EVOLVE else "are kept"
-    told = Change(PARTITION, spec.table, quantity(len(lost), "partition"), "gone, or of another file", f"rows from before {done}")
+    told = ColumnChange(
+        PARTITION, spec.table, quantity(len(lost), "partition"), "gone, or of another file", f"rows from before {done}"
+    )
     return replace(now, renewed=after) if choice == EVOLVE else now, [told]
 
 
@@ -82,13 +86,13 @@ def at_birth(spec: SilverSpec) -> SilverSpec:
     Of a DROP in a higher epoch it is not known which; the epoch's begin has taken away what was below that.
     """
     place = place_of(spec.generation, epoch_prefix(0))
-    evolves = place is not None and SchemaChanges.of(spec.schema_changes).drop_table == EVOLVE
+    evolves = place is not None and SchemaChangePolicy.of(spec.schema_changes).drop_table == EVOLVE
     return replace(spec, renewed=place) if evolves and place is not None else spec
 
 
 def drops(spec: SilverSpec, *, after: str = "") -> list[str]:
     """The places above `after` at which the log tells of a DROP that the table obeys, lowest first."""
-    if SchemaChanges.of(spec.schema_changes).drop_table != EVOLVE:
+    if SchemaChangePolicy.of(spec.schema_changes).drop_table != EVOLVE:
         return []
     places = (place_of(at, spec.renewed or epoch_prefix(0)) for at in spec.drops)
     return [place for place in places if place is not None and after < place <= (spec.renewed or place)]

@@ -29,7 +29,7 @@ def place_of(generation: str, position: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Change:
+class ColumnChange:
     """One change, for people: `widen`, `amount`, `int`, `bigint`, and what was done about it.
 
     `unfilled`: rows from before have no value in the column although the source may have one.
@@ -50,11 +50,11 @@ class Entry:
     version: int
     at: str
     after: str
-    changes: tuple[Change, ...]
+    changes: tuple[ColumnChange, ...]
 
 
 @dataclass(frozen=True)
-class Ledger:
+class ColumnLedger:
     """Columns of now, and how they came about; `keys` are those that the rows are told apart by (none: not known).
 
     `generation` is the table's number in the source's catalogue; `renewed`: it has become another table, whose full snapshot
@@ -69,7 +69,7 @@ class Ledger:
     renewed: str = ""
     orders: tuple[Order, ...] = ()
 
-    def grown(self, columns: Sequence[Column], changes: Sequence[Change], *, at: str, after: str) -> Ledger:
+    def grown(self, columns: Sequence[Column], changes: Sequence[ColumnChange], *, at: str, after: str) -> ColumnLedger:
         """With one entry more, or only with other columns where there is nothing to tell."""
         if not changes:
             return replace(self, columns=tuple(columns))
@@ -106,7 +106,7 @@ class Ledger:
         return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str) -> Ledger:
+    def from_text(cls, text: str) -> ColumnLedger:
         """What to_text wrote.
 
         Raises:
@@ -124,7 +124,7 @@ class Ledger:
 
 
 def _entry(data: dict[str, Any]) -> Entry:
-    return Entry(data["version"], data["at"], data["after"], tuple(Change(**c) for c in data["changes"]))
+    return Entry(data["version"], data["at"], data["after"], tuple(ColumnChange(**c) for c in data["changes"]))
 
 
 def diff(entry: Entry) -> list[str]:

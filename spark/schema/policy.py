@@ -36,7 +36,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class SchemaChanges:
+class SchemaChangePolicy:
     """One choice per kind of change."""
 
     add: str = EVOLVE
@@ -54,7 +54,7 @@ class SchemaChanges:
                 raise SpecError(f"schema_changes: {kind} {choice!r} is none of {', '.join(CHOICES[kind])}")
 
     @classmethod
-    def of(cls, chosen: Mapping[str, str]) -> SchemaChanges:
+    def of(cls, chosen: Mapping[str, str]) -> SchemaChangePolicy:
         """From the kinds that somebody chose."""
         known = [f.name for f in fields(cls)]
         unknown = sorted(set(chosen) - set(known))

@@ -34,7 +34,7 @@ NOT_PLAIN_MARK = "CDC_NOT_PLAIN"
 
 
 @dataclass(frozen=True)
-class Work:
+class SilverRun:
     """What one run of the job is about."""
 
     session: SparkSession
@@ -122,7 +122,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Facts:
+class BatchFacts:
     """What a batch holds besides plain rows."""
 
     late_events: int
@@ -143,10 +143,10 @@ class Newest:
     """The newest change per key, held where it can be read more than once, and its facts."""
 
     rows: DataFrame
-    facts: Facts
+    facts: BatchFacts
 
 
-def read_plain_batch(work: Work) -> Newest:
+def read_plain_batch(work: SilverRun) -> Newest:
     """The newest change per key, read once: whoever writes it meets `NOT_PLAIN_MARK` where it is more than plain rows.
 
     For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
@@ -155,11 +155,11 @@ def read_plain_batch(work: Work) -> Newest:
     rare = (sf.col("problems") > 0) | part_of_row(work.spec) | sf.col("truncated").isNotNull()
     stop = sf.raise_error(sf.lit(NOT_PLAIN_MARK)).cast("string")
     guarded = rows.withColumn("_cdc_op", sf.when(sf.coalesce(rare, sf.lit(True)), stop).otherwise(sf.col("_cdc_op")))
-    return Newest(guarded, Facts(0, 0, 0, 0, 0, None))
+    return Newest(guarded, BatchFacts(0, 0, 0, 0, 0, None))
 
 
 @contextmanager
-def newest(work: Work, late: Expression, records: int) -> Iterator[Newest]:
+def newest(work: SilverRun, late: Expression, records: int) -> Iterator[Newest]:
     """MERGE reads its source twice; as a local relation the second reading costs nothing (3.5 s against 2.7 s)."""
     rows = newest_per_key(work.changes, work.spec, late)
     if records <= LOCAL_UP_TO:
@@ -181,7 +181,7 @@ def newest(work: Work, late: Expression, records: int) -> Iterator[Newest]:
         ).collect()[0]
         yield Newest(
             held,
-            Facts(
+            BatchFacts(
                 *(int(facts.late_events or 0), int(facts.late_keys), int(facts.problems or 0)),
                 *(int(facts.parts), int(facts.moved or 0), facts.truncated),
             ),
@@ -190,12 +190,12 @@ def newest(work: Work, late: Expression, records: int) -> Iterator[Newest]:
         held.unpersist()
 
 
-def _facts(table: pa.Table, spec: SilverSpec) -> Facts:
+def _facts(table: pa.Table, spec: SilverSpec) -> BatchFacts:
     late = table.column("late")
     part = pc.is_valid(table.column("absent"))
     if spec.deletes == "soft":
         part = pc.or_(part, pc.fill_null(pc.equal(table.column("_cdc_op"), "d"), False))
-    return Facts(
+    return BatchFacts(
         _number(pc.sum(late)),
         _number(pc.sum(pc.greater(late, 0))),
         _number(pc.sum(table.column("problems"))),
@@ -215,7 +215,7 @@ def part_of_row(spec: SilverSpec) -> Expression:
     return part | (sf.col("_cdc_op") == "d") if spec.deletes == "soft" else part
 
 
-def position_of_truncate(work: Work, facts: Facts) -> str | None:
+def position_of_truncate(work: SilverRun, facts: BatchFacts) -> str | None:
     """The position of the newest TRUNCATE that this table obeys.
 
     Raises:
@@ -232,7 +232,7 @@ def position_of_truncate(work: Work, facts: Facts) -> str | None:
     return facts.truncated
 
 
-def set_aside(work: Work, problems: list[DataFrame], events: DataFrame) -> int:
+def set_aside(work: SilverRun, problems: list[DataFrame], events: DataFrame) -> int:
     """Quarantine the changes that have a problem; how many they are."""
     if not problems:
         return 0

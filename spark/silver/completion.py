@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.silver import key_changes, quarantine
-from spark.silver.batch import Newest, Work, part_of_row, set_aside
+from spark.silver.batch import Newest, SilverRun, part_of_row, set_aside
 from spark.silver.changes import key_slots
 from spark.silver.fold import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
 from spark.silver.partial_rows import without_row
@@ -30,7 +30,7 @@ class Settled:
     again: DataFrame | None = None
 
 
-def complete_changes(work: Work, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
+def complete_changes(work: SilverRun, found: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
     """The changes to merge, one per key, and the number of records put into quarantine for it.
 
     `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
@@ -50,7 +50,7 @@ def complete_changes(work: Work, found: Newest, truncated: str | None, *, looked
 
 
 def _complete_parts(
-    work: Work, found: Newest, truncated: str | None, waiting: DataFrame | None, *, looked_up: bool
+    work: SilverRun, found: Newest, truncated: str | None, waiting: DataFrame | None, *, looked_up: bool
 ) -> tuple[DataFrame, int]:
     spec, facts = work.spec, found.facts
     limit = truncated if spec.truncate == "apply" else None
@@ -79,12 +79,12 @@ def _complete_parts(
     return source, set_aside(work, state.problems, work.all_events if everything is not None else work.events)
 
 
-def _more(state: Settled, rows: DataFrame, work: Work) -> None:
+def _more(state: Settled, rows: DataFrame, work: SilverRun) -> None:
     keys = rows.select(*key_slots(work.spec))
     state.again = (keys if state.again is None else state.again.unionByName(keys)).distinct().localCheckpoint()
 
 
-def _parts(work: Work, found: Newest, limit: str | None, state: Settled) -> DataFrame:
+def _parts(work: SilverRun, found: Newest, limit: str | None, state: Settled) -> DataFrame:
     """The events of the keys whose newest change is a part, with their moved rows completed where that can be known here."""
     spec = work.spec
     wanted = found.rows.where((sf.col("late") == 0) & part_of_row(spec))
@@ -103,7 +103,7 @@ def _parts(work: Work, found: Newest, limit: str | None, state: Settled) -> Data
     return own
 
 
-def _complete(work: Work, own: DataFrame, state: Settled, *, truncated: str | None, looked_up: bool) -> None:
+def _complete(work: SilverRun, own: DataFrame, state: Settled, *, truncated: str | None, looked_up: bool) -> None:
     spec = work.spec
     own = own if state.again is None else not_of_keys(own, state.again, spec)
     # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
@@ -118,7 +118,7 @@ def _complete(work: Work, own: DataFrame, state: Settled, *, truncated: str | No
     state.problems.append(seen)
 
 
-def _fold_again(work: Work, everything: DataFrame, state: Settled, *, marks: bool) -> None:
+def _fold_again(work: SilverRun, everything: DataFrame, state: Settled, *, marks: bool) -> None:
     assert state.again is not None
     own = of_keys(everything, state.again, work.spec).localCheckpoint()
     seen = mark_problems(key_changes.complete_creates(own, everything, work.spec), work.spec, from_start=True).localCheckpoint()

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta import plans
-from spark.delta.commits import Folded, TopicState, fold, silver_metadata
+from spark.delta.commits import CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.failures import SPARK_FAILURES
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
@@ -53,7 +53,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     plans.suit(session, events=records, rows=plans.rows_at_most(topics.values()))
     if before is not None:
         silver_table.mark_deletes(session, spec)
-    work = batch.Work(session, spec, committed, before, uuid.uuid4().hex)
+    work = batch.SilverRun(session, spec, committed, before, uuid.uuid4().hex)
     if spec.keys:
         commit, figures = _fold(work, records)
     else:
@@ -64,7 +64,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     return _result(spec, commit, topics, before, figures, started)
 
 
-def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
+def _fold(work: batch.SilverRun, records: int) -> tuple[Commit, Figures]:
     if work.before is None and records > batch.LOCAL_UP_TO and not (work.first_floor or work.spec.renewed):
         try:
             return _commit(work, batch.read_plain_batch(work), None, looked_up=False)
@@ -85,14 +85,14 @@ def _fold(work: batch.Work, records: int) -> tuple[Commit, Figures]:
             return _commit(work, found, truncated, looked_up=True)
 
 
-def _renew_table(work: batch.Work, found: batch.Newest, begun: str) -> tuple[batch.Work, batch.Newest]:
+def _renew_table(work: batch.SilverRun, found: batch.Newest, begun: str) -> tuple[batch.SilverRun, batch.Newest]:
     """The full snapshot of a table made anew works as a TRUNCATE right before it, whatever the table does about those."""
     mode = "soft" if silver_table.soft(work.spec) else "apply"
     facts = replace(found.facts, truncated=begun)
     return replace(work, spec=replace(work.spec, truncate=mode)), replace(found, facts=facts)
 
 
-def _commit(work: batch.Work, found: batch.Newest, truncated: str | None, *, looked_up: bool) -> tuple[Commit, Figures]:
+def _commit(work: batch.SilverRun, found: batch.Newest, truncated: str | None, *, looked_up: bool) -> tuple[Commit, Figures]:
     session, spec, before = work.session, work.spec, work.before
     source, quarantined = completion.complete_changes(work, found, truncated, looked_up=looked_up)
     figures = {"late_events": found.facts.late_events, "refolded_keys": found.facts.late_keys}
@@ -114,7 +114,7 @@ def _commit(work: batch.Work, found: batch.Newest, truncated: str | None, *, loo
     return commit, {**figures, **{k: commit.count(f"numTargetRows{v}") for k, v in names.items()}}
 
 
-def _news(topics: Mapping[str, TopicState], before: Folded | None) -> bool:
+def _news(topics: Mapping[str, CommittedTopic], before: Folded | None) -> bool:
     if before is None:
         return bool(topics)
     return any(
@@ -125,11 +125,11 @@ def _news(topics: Mapping[str, TopicState], before: Folded | None) -> bool:
     )
 
 
-def _records(topics: Mapping[str, TopicState], before: Folded | None) -> int:
+def _records(topics: Mapping[str, CommittedTopic], before: Folded | None) -> int:
     return sum(_fresh(topics, before).values())
 
 
-def _fresh(topics: Mapping[str, TopicState], before: Folded | None) -> Counter[str]:
+def _fresh(topics: Mapping[str, CommittedTopic], before: Folded | None) -> Counter[str]:
     """Records by op that bronze has beyond what silver had folded."""
     fresh: Counter[str] = Counter()
     for name, state in topics.items():
@@ -141,7 +141,7 @@ def _fresh(topics: Mapping[str, TopicState], before: Folded | None) -> Counter[s
 def _result(
     spec: SilverSpec,
     commit: Commit | None,
-    topics: Mapping[str, TopicState],
+    topics: Mapping[str, CommittedTopic],
     before: Folded | None,
     figures: Figures,
     started: float,

@@ -21,12 +21,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import by_partition
-from spark.delta.commits import TopicState, silver_metadata
+from spark.delta.commits import CommittedTopic, silver_metadata
 from spark.delta.identifiers import literal
 from spark.delta.log import Commit, commit_of
 from spark.positions.layout import snapshot_of, without_offset
 from spark.silver import table as silver_table
-from spark.silver.batch import Facts, Work, position_of_truncate, set_aside
+from spark.silver.batch import BatchFacts, SilverRun, position_of_truncate, set_aside
 from spark.silver.problems import UNCLEAR, problem_value
 from spark.specs import SilverSpec
 
@@ -50,7 +50,7 @@ class Fresh:
 
 
 @contextmanager
-def fresh(work: Work) -> Iterator[Fresh]:
+def fresh(work: SilverRun) -> Iterator[Fresh]:
     """The batch less what was delivered before, and less what a newer snapshot or TRUNCATE replaces."""
     before, spec = work.before, work.spec
     # An offset is one record, however often bronze holds it (spark.bronze.overlap).
@@ -65,7 +65,7 @@ def fresh(work: Work) -> Iterator[Fresh]:
             sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
         late = int(facts.replayed or 0)
-        truncate = position_of_truncate(work, Facts(late, 0, facts.problems, 0, 0, facts.truncated))
+        truncate = position_of_truncate(work, BatchFacts(late, 0, facts.problems, 0, 0, facts.truncated))
         known = (before.snapshot, before.truncated) if before else (None, None)
         snapshot = max(filter(None, (facts.snapshot, known[0])), default=None)
         floor = max(filter(None, (snapshot, truncate)), default=None)
@@ -78,7 +78,7 @@ def fresh(work: Work) -> Iterator[Fresh]:
         changes.unpersist()
 
 
-def append(work: Work) -> tuple[Commit, dict[str, int]]:
+def append(work: SilverRun) -> tuple[Commit, dict[str, int]]:
     """One commit: the new after-images, in place of what a newer snapshot or TRUNCATE replaces."""
     with fresh(work) as found:
         quarantined = set_aside(work, [found.problems], work.events) if found.problems is not None else 0
@@ -105,7 +105,7 @@ def whole(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     return changes.withColumn("problem", own).withColumn("problem", sf.max("problem").over(record))
 
 
-def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> DataFrame:
+def _first_deliveries(changes: DataFrame, known: Mapping[str, CommittedTopic]) -> DataFrame:
     """Marks what was delivered before: below the highest place so far, or at it while still repeating."""
     # By offset, not by row: both halves of one record (spark.silver.multiset) are told alike.
     order = Window.partitionBy("topic", "partition").orderBy("offset")
@@ -121,7 +121,7 @@ def _first_deliveries(changes: DataFrame, known: Mapping[str, TopicState]) -> Da
     return marked.withColumn("replayed", replayed).drop("place", "highest")
 
 
-def write(work: Work, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:
+def write(work: SilverRun, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:
     """Add rows; those below `floor` make way."""
     spec, session = work.spec, work.session
     writer = silver_table.name_columns(rows.coalesce(1), spec).write.format("delta").option("userMetadata", metadata)

@@ -20,7 +20,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import by_partition
-from spark.delta.commits import Folded, TopicState
+from spark.delta.commits import CommittedTopic, Folded
 
 
 def late(before: Folded | None) -> Expression:
@@ -32,7 +32,7 @@ def late(before: Folded | None) -> Expression:
     return sf.coalesce(sf.col("_cdc_position") <= known, sf.lit(False))
 
 
-def grown(before: Folded | None, topics: Mapping[str, TopicState]) -> str | None:
+def grown(before: Folded | None, topics: Mapping[str, CommittedTopic]) -> str | None:
     """The position to remember besides those of the partitions, once `topics` is folded."""
     places = {(topic, p) for topic, state in topics.items() for p in state.positions}
     if len(places) < 2:

@@ -27,14 +27,14 @@ from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history
 from spark.delta.statement import execute
 from spark.silver import keyless, quarantine
-from spark.silver.batch import Work, set_aside
+from spark.silver.batch import SilverRun, set_aside
 from spark.silver.changes import slot
 from spark.silver.fold import POSITION
 from spark.silver.problems import FOUND_NO_ROW, NO_ROW, problem_value
 from spark.specs import META, SilverSpec
 
 
-def apply(work: Work) -> tuple[Commit, dict[str, int]]:
+def apply(work: SilverRun) -> tuple[Commit, dict[str, int]]:
     """One commit: the rows that the batch adds, less those that it takes away."""
     with keyless.fresh(work) as found:
         owed = _waiting_deletes(work, found.floor)
@@ -68,7 +68,7 @@ def apply(work: Work) -> tuple[Commit, dict[str, int]]:
 def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: DataFrame) -> tuple[int, int | None]:
     """Fold these records of the quarantine in what silver has folded: how many could be, and silver's version."""
     committed = fold_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
-    work = Work(session, spec, committed, before, uuid.uuid4().hex)
+    work = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
     seen = quarantine.at(keyless.whole(work.all_changes, spec), chosen).where("problem IS NULL").localCheckpoint()
     if seen.isEmpty():
         return 0, None
@@ -78,7 +78,7 @@ def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: Dat
     return done.count(), commit.version
 
 
-def _waiting_deletes(work: Work, floor: str | None) -> DataFrame | None:
+def _waiting_deletes(work: SilverRun, floor: str | None) -> DataFrame | None:
     """The deletes that wait for their row, and what an attempt before this one meant to fold of the quarantine."""
     if work.before is None or not work.before.quarantined or not quarantine.exists(work.session, work.spec):
         return None
@@ -95,7 +95,9 @@ def _waiting_deletes(work: Work, floor: str | None) -> DataFrame | None:
     return halves.withColumns({"old": sf.lit(True), "replayed": sf.lit(False)}).localCheckpoint()
 
 
-def _settle(work: Work, less: DataFrame, more: DataFrame, floor: str | None) -> tuple[DataFrame, DataFrame | None, DataFrame]:
+def _settle(
+    work: SilverRun, less: DataFrame, more: DataFrame, floor: str | None
+) -> tuple[DataFrame, DataFrame | None, DataFrame]:
     """What is left to add, the positions of rows of the table that go, and the deletes that found no row."""
     spec, columns = work.spec, [*_slots(work.spec), *META]
     news = more.select(*columns, sf.lit(False).alias("there"))
@@ -152,7 +154,7 @@ def _join_on_values(rows: DataFrame, wanted: DataFrame, how: str, *more: str) ->
     return rows.join(renamed, reduce(Expression.__and__, same), how)
 
 
-def _table(work: Work, floor: str | None) -> DataFrame:
+def _table(work: SilverRun, floor: str | None) -> DataFrame:
     spec = work.spec
     rows = work.session.read.format("delta").load(spec.path)
     if floor is not None:
@@ -160,7 +162,7 @@ def _table(work: Work, floor: str | None) -> DataFrame:
     return rows.select(*[sf.col(quote(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)], *META)
 
 
-def _replace(work: Work, gone: DataFrame, more: DataFrame, metadata: str, floor: str | None) -> Commit:
+def _replace(work: SilverRun, gone: DataFrame, more: DataFrame, metadata: str, floor: str | None) -> Commit:
     session, spec, view = work.session, work.spec, f"cdc_rows_{work.operation_id}"
     source = more.withColumn("gone", sf.lit(False)).unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
     targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import by_partition
-from spark.delta.commits import Folded, TopicState
+from spark.delta.commits import CommittedTopic, Folded
 from spark.delta.identifiers import literal, table_at
 from spark.delta.log import history
 from spark.delta.statement import execute
@@ -60,7 +60,7 @@ def row_key(spec: SilverSpec) -> Expression:
 
 
 def records(
-    events: DataFrame, problems: DataFrame, spec: SilverSpec, *, topics: Mapping[str, TopicState], before: Folded | None
+    events: DataFrame, problems: DataFrame, spec: SilverSpec, *, topics: Mapping[str, CommittedTopic], before: Folded | None
 ) -> DataFrame:
     """Rows of the quarantine: the raw events (bronze) of changes that have a problem.
 

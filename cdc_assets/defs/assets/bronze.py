@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.bronze.append import Look, Slice, append, look, reload_table
+from cdc_assets.bronze.append import AppendPlan, TopicSlice, append, look, reload_table
 from cdc_assets.bronze.ranges import width
 from cdc_assets.defs.assets.each_table import selected_tables
 from cdc_assets.defs.assets.specs import table_spec
@@ -76,8 +76,8 @@ def append_news(
 
 
 def _close_gap(
-    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table], found: Look, topic: str
-) -> Slice:
+    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table], found: AppendPlan, topic: str
+) -> TopicSlice:
     """The gap, as the source declares to treat it."""
     if source.topics.on_gap == "fail" or source.asked is None:
         raise TopicGapError(found.gaps[topic])

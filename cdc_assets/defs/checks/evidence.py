@@ -11,7 +11,7 @@ import dagster as dg
 from cdc_assets.defs.assets.connector_metadata import of_status
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.result import NOT_COMPARED, Difference, Row, TableResult
+from cdc_assets.reconcile.result import NOT_COMPARED, Row, RowDifference, TableResult
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.volumetry.transport import TransportCount
 
@@ -96,7 +96,7 @@ def of_reconciliation(result: TableResult, *, values: bool = False) -> Evidence:
     return result.equal, result.sentence(), metadata
 
 
-def _record(difference: Difference, *, values: bool) -> dg.TableRecord:
+def _record(difference: RowDifference, *, values: bool) -> dg.TableRecord:
     columns = difference.columns
 
     def row_json(row: Row | None) -> str:

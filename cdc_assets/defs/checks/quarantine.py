@@ -13,7 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.quantity import quantity
-from cdc_assets.quarantine.held import Held, quarantine_records
+from cdc_assets.quarantine.held import QuarantinedRecord, quarantine_records
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
@@ -48,7 +48,7 @@ def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     return quarantine
 
 
-def evidence(source: BaseSource, table: Table, records: list[Held]) -> tuple[bool, str, dict[str, Any]]:
+def evidence(source: BaseSource, table: Table, records: list[QuarantinedRecord]) -> tuple[bool, str, dict[str, Any]]:
     """Whether the quarantine is empty, in words, and the figures."""
     if not records:
         return True, "no record is in quarantine", {"cdc/quarantined": 0}

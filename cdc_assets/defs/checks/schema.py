@@ -14,7 +14,7 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
-from spark.schema.ledger import Ledger, diff
+from spark.schema.ledger import ColumnLedger, diff
 
 NAME = "schema"
 WARN = dg.AssetCheckSeverity.WARN
@@ -46,7 +46,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     return check_result(key, not waiting and old == 0, what, _metadata(ledger), severity=WARN)
 
 
-def _what_remains(ledger: Ledger, rows: str) -> str:
+def _what_remains(ledger: ColumnLedger, rows: str) -> str:
     """What became of the table at last, and how many rows are from before."""
     newest = [c for entry in ledger.history for c in entry.changes if c.kind in ("drop_table", "drop_partition")][-1]
     if newest.kind == "drop_table":
@@ -61,7 +61,7 @@ def _what_remains(ledger: Ledger, rows: str) -> str:
     )
 
 
-def _metadata(ledger: Ledger) -> dict[str, dg.MetadataValue]:
+def _metadata(ledger: ColumnLedger) -> dict[str, dg.MetadataValue]:
     last = ledger.history[-1]
     shown = "\n".join(
         f"**{entry.version}** {entry.at}, after {entry.after or 'the start'}\n```\n{chr(10).join(diff(entry))}\n```"

@@ -40,7 +40,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.volumetry.binlog import await_binlog
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
+    from cdc_assets.onboarding.work import OnboardingWork
 
 _ROUNDS = 5
 """How often the definitions are read while others change them."""
@@ -51,7 +51,7 @@ _POLL_SECONDS = 0.2
 
 
 class BinlogKind(ABC):
-    """See `kind.Kind`."""
+    """See `kind.OnboardingKind`."""
 
     refused: Mapping[Route, str] = {
         "blocking": "with the rows of a blocking snapshot Debezium's binlog connectors store an offset ahead of what they have "
@@ -68,25 +68,25 @@ class BinlogKind(ABC):
 
     @abstractmethod
     def database(self, source: CapturedSource) -> BinlogCapture:
-        """See `kind.Kind`."""
+        """See `kind.OnboardingKind`."""
 
-    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+    def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As the catalogue has them."""
         return found
 
-    def why_uncountable(self, work: Work) -> str:
+    def why_uncountable(self, work: OnboardingWork) -> str:
         """Always."""
         return ""
 
-    def tables_to_define(self, work: Work) -> tuple[Table, ...]:
+    def tables_to_define(self, work: OnboardingWork) -> tuple[Table, ...]:
         """The tables whose definitions the connector's history must have."""
         return work.tables
 
-    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+    def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
         """Nothing: a table that the role may not read is not there for it."""
         return []
 
-    def halt(self, work: Work, source: CapturedSource) -> float:
+    def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
         """Stopped, and its history knows the tables that are taken in."""
         connect, name = work.platform.core_connect(), names.connector_name(source)
         if source is not work.after:
@@ -115,27 +115,27 @@ class BinlogKind(ABC):
             f"last by {changed[-1][:200]}; nothing was changed; when that has ended: cdc onboard {source.name} --resume"
         )
 
-    def update_capture(self, work: Work, source: CapturedSource) -> None:
+    def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
         """Nothing more: the connector picks its tables from the binlog."""
         return
 
-    def reader(self, work: Work) -> str:
+    def reader(self, work: OnboardingWork) -> str:
         """Not known."""
         return str(uuid.uuid4())
 
-    def await_writers(self, work: Work) -> Facts:
+    def await_writers(self, work: OnboardingWork) -> Facts:
         """Only those that were prepared (XA): their changes lie in the binlog where they were prepared, perhaps before P."""
         return await_ended(work, self.database(work.declared).pending_transactions)
 
-    def stop(self, work: Work) -> Facts:
+    def stop(self, work: OnboardingWork) -> Facts:
         """Nothing yet: the connector is stopped once the tables' definitions are known, in the next step."""
         return {"stopped_at": None}
 
-    def temporary_config(self, work: Work) -> dict[str, str]:
-        """See `kind.Kind`."""
+    def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
+        """See `kind.OnboardingKind`."""
         return temporary_config(work.after, work.tables)
 
-    def clear_leftovers(self, work: Work) -> Facts:
+    def clear_leftovers(self, work: OnboardingWork) -> Facts:
         """Its schema history is gone."""
         kafka, topic = work.platform.core_kafka(), names.temporary_schema_history_topic(work.after)
         there = topic in kafka.states([topic])
@@ -148,7 +148,7 @@ class BinlogKind(ABC):
         return BinlogPosition.of(str(origin["file"]), int(origin["pos"])) < snapshot
 
 
-def _definitions(work: Work, tables: Sequence[Table]) -> list[dict[str, Any]]:
+def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str, Any]]:
     """Of each table, as Debezium reads it now."""
     ids = [table.id for table in tables]
     connect, config = work.platform.core_connect(), definitions_config(work.after, tables)
@@ -172,7 +172,7 @@ def _definitions(work: Work, tables: Sequence[Table]) -> list[dict[str, Any]]:
     return [found[i] for i in ids]
 
 
-def _caught_up(work: Work, database: BinlogCapture) -> None:
+def _caught_up(work: OnboardingWork, database: BinlogCapture) -> None:
     """The connector has stored an offset behind all that is committed now."""
     until = time.monotonic() + _CAUGHT_UP_DEADLINE_SECONDS
     connect = work.platform.core_connect()
@@ -188,7 +188,7 @@ def _caught_up(work: Work, database: BinlogCapture) -> None:
                 raise
 
 
-def _offset(work: Work) -> dict[str, Any]:
+def _offset(work: OnboardingWork) -> dict[str, Any]:
     name = names.connector_name(work.after)
     found = [entry for entry in work.platform.core_connect().offsets(name) if entry.get("offset")]
     if len(found) != 1:

@@ -11,7 +11,7 @@ from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
+    from cdc_assets.onboarding.work import OnboardingWork
 
 
 class CaptureDatabase(SourceDatabase, Protocol):
@@ -27,7 +27,7 @@ class CaptureDatabase(SourceDatabase, Protocol):
         """Remove signals and watermarks that have been read; the number of rows."""
 
 
-class Kind(Protocol):
+class OnboardingKind(Protocol):
     """One kind of database. All of it may be repeated."""
 
     @property
@@ -53,37 +53,37 @@ class Kind(Protocol):
     def database(self, source: CapturedSource) -> CaptureDatabase:
         """The source's database."""
 
-    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+    def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
         """Findings about these tables that exist, each with what mends it."""
 
-    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+    def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """The columns that silver will have; `found`: the catalogue's."""
 
-    def why_uncountable(self, work: Work) -> str:
+    def why_uncountable(self, work: OnboardingWork) -> str:
         """Why rows cannot be counted at one place of the log; empty where they can."""
 
-    def halt(self, work: Work, source: CapturedSource) -> float:
+    def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
         """Stop the running connector, ready for the tables of `source`; when it was stopped (time.monotonic)."""
 
-    def update_capture(self, work: Work, source: CapturedSource) -> None:
+    def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
         """The stopped connector's config has the tables of `source`: what else must have them."""
 
-    def reader(self, work: Work) -> str:
+    def reader(self, work: OnboardingWork) -> str:
         """Who reads the log for the running connector: another one after each of its starts; empty: nobody.
 
         Where that is not known, each answer is another one.
         """
 
-    def await_writers(self, work: Work) -> Facts:
+    def await_writers(self, work: OnboardingWork) -> Facts:
         """Wait for the transactions that have written to the tables before their changes were captured."""
 
-    def stop(self, work: Work) -> Facts:
+    def stop(self, work: OnboardingWork) -> Facts:
         """The first step of the temporary route."""
 
-    def temporary_config(self, work: Work) -> dict[str, str]:
+    def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
         """The connector that reads the new tables beside the running one."""
 
-    def clear_leftovers(self, work: Work) -> Facts:
+    def clear_leftovers(self, work: OnboardingWork) -> Facts:
         """The temporary connector is gone: so is whatever it has left."""
 
     def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:

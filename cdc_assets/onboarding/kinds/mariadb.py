@@ -9,9 +9,9 @@ from cdc_assets.resources.databases.mariadb_capture import MariaDbCapture
 
 
 class MariaDbKind(BinlogKind):
-    """See `kind.Kind`."""
+    """See `kind.OnboardingKind`."""
 
     def database(self, source: CapturedSource) -> MariaDbCapture:
-        """See `kind.Kind`."""
+        """See `kind.OnboardingKind`."""
         assert isinstance(source.database, MariaDb)
         return MariaDbCapture(source.database)

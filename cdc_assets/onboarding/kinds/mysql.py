@@ -17,31 +17,31 @@ from cdc_assets.resources.databases.mysql_capture import MySqlCapture
 from cdc_assets.tables.record_form import catalogue_table
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
+    from cdc_assets.onboarding.work import OnboardingWork
 
 
 class MySqlKind(BinlogKind):
-    """See `kind.Kind`."""
+    """See `kind.OnboardingKind`."""
 
     def database(self, source: CapturedSource) -> MySqlCapture:
-        """See `kind.Kind`."""
+        """See `kind.OnboardingKind`."""
         assert isinstance(source.database, MySql)
         return MySqlCapture(source.database)
 
-    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+    def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As they are declared."""
         return {table.id: catalogue_table(table) for table in work.after.tables if isinstance(table, DeclaredTable)}
 
-    def why_uncountable(self, work: Work) -> str:
+    def why_uncountable(self, work: OnboardingWork) -> str:
         """Not where the server must not be locked: then no place of the binlog is that of a count."""
         return "" if self.database(work.declared).locks else "snapshot_locking is none, and without a lock no count has a place"
 
-    def tables_to_define(self, work: Work) -> tuple[Table, ...]:
+    def tables_to_define(self, work: OnboardingWork) -> tuple[Table, ...]:
         """The signal table's as well, which the running connector may not have had."""
         signals = work.after.reconciliation.signals
         return (*work.tables, Table(name=signals)) if signals and work.state.route == "incremental" else work.tables
 
-    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+    def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
         """What must be declared before, and what the role must be granted besides what capture needs."""
         database = self.database(work.declared)
         found = database.tables(ids)

@@ -24,13 +24,13 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
+    from cdc_assets.onboarding.work import OnboardingWork
 
 _PUBLISHED_DEADLINE_SECONDS = 60.0
 
 
 class PostgresKind:
-    """See `kind.Kind`."""
+    """See `kind.OnboardingKind`."""
 
     refused: Mapping[Route, str] = {}
     by_git = True
@@ -42,29 +42,29 @@ class PostgresKind:
     rows_rank_by_place = False
 
     def database(self, source: CapturedSource) -> PostgresCapture:
-        """See `kind.Kind`."""
+        """See `kind.OnboardingKind`."""
         return capture_of(source)
 
-    def unready(self, work: Work, ids: Sequence[TableId]) -> list[str]:
+    def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
         """Tables that the role cannot publish."""
         told = "{} belongs to {}, and only an owner can publish it: GRANT {} TO the connector's user"
         return [told.format(table, owner, owner) for table, owner in capture_of(work.declared).not_owned(ids).items()]
 
-    def columns(self, work: Work, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+    def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As the catalogue has them."""
         return found
 
-    def why_uncountable(self, work: Work) -> str:
+    def why_uncountable(self, work: OnboardingWork) -> str:
         """Always."""
         return ""
 
-    def halt(self, work: Work, source: CapturedSource) -> float:
-        """See `kind.Kind`."""
+    def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
+        """See `kind.OnboardingKind`."""
         began = time.monotonic()
         work.platform.core_connect().stop(names.connector_name(source))
         return began
 
-    def update_capture(self, work: Work, source: CapturedSource) -> None:
+    def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
         """The publication gets the tables, or loses them; without the signal table no signal would be in the log."""
         database, publication, signals = capture_of(work.declared), names.publication_name(source), names.signal_table(source)
         if source is work.after:
@@ -73,27 +73,27 @@ class PostgresKind:
             kept = {table.id for table in source.tables}
             database.unpublish(publication, [table.id for table in work.tables if table.id not in kept])
 
-    def reader(self, work: Work) -> str:
+    def reader(self, work: OnboardingWork) -> str:
         """The process at its slot."""
         return capture_of(work.declared).slot_process(names.slot_name(work.after))
 
-    def await_writers(self, work: Work) -> Facts:
-        """See `kind.Kind`."""
+    def await_writers(self, work: OnboardingWork) -> Facts:
+        """See `kind.OnboardingKind`."""
         ids, database = [table.id for table in work.tables], capture_of(work.declared)
         _await_published(work, database)
         return await_ended(work, lambda: database.writers(ids))
 
-    def stop(self, work: Work) -> Facts:
+    def stop(self, work: OnboardingWork) -> Facts:
         """The running connector has no task any more; the commit that it has streamed last."""
         began = time.time()
         work.platform.core_connect().stop(names.connector_name(work.after))
         return last_streamed_commit(work, began)
 
-    def temporary_config(self, work: Work) -> dict[str, str]:
+    def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
         """Its rows carry the commit of the stop in a header."""
         return temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
 
-    def clear_leftovers(self, work: Work) -> Facts:
+    def clear_leftovers(self, work: OnboardingWork) -> Facts:
         """Publication and slot are gone."""
         database = capture_of(work.declared)
         slot = database.drop_slot(names.temporary(names.slot_name(work.after)))
@@ -111,7 +111,7 @@ def capture_of(source: CapturedSource) -> PostgresCapture:
     return PostgresCapture(source.database)
 
 
-def last_streamed_commit(work: Work, began: float) -> Facts:
+def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:
     """The commit that the stopped connector has streamed last.
 
     Raises:
@@ -130,7 +130,7 @@ def last_streamed_commit(work: Work, began: float) -> Facts:
     return {"anchor": anchor, "stopped_at": round(began, 3)}
 
 
-def _await_published(work: Work, database: PostgresCapture) -> None:
+def _await_published(work: OnboardingWork, database: PostgresCapture) -> None:
     """Wait until the tables are in the publication.
 
     Raises:

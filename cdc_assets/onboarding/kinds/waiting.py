@@ -10,13 +10,13 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.work import Work
+    from cdc_assets.onboarding.work import OnboardingWork
 
 _DEADLINE_SECONDS = 3600.0
 _TOLD_EVERY_SECONDS = 15.0
 
 
-def await_ended(work: Work, still_open: Callable[[], dict[str, str]]) -> Facts:
+def await_ended(work: OnboardingWork, still_open: Callable[[], dict[str, str]]) -> Facts:
     """Wait until the transactions that are open now have ended; later ones are not waited for.
 
     Raises:

@@ -15,23 +15,23 @@ from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.registry.models import CapturedSource
 
 
-def signal_table(work: Work) -> Facts:
+def signal_table(work: OnboardingWork) -> Facts:
     """The table through which snapshots are asked for."""
     table = names.signal_table(work.after)
     work.database.ensure_signal_table(table)
     return {"table": str(table)}
 
 
-def connector(work: Work) -> Facts:
+def connector(work: OnboardingWork) -> Facts:
     """The connector has old and new tables and runs; the publication has them too."""
     return reconfigure(work, work.after)
 
 
-def without_tables(work: Work) -> Facts:
+def without_tables(work: OnboardingWork) -> Facts:
     """The connector runs with what it had before, and its publication too."""
     name = names.connector_name(work.after)
     if work.platform.core_connect().config(name) is None:
@@ -42,13 +42,13 @@ def without_tables(work: Work) -> Facts:
     return reconfigure(work, work.before)
 
 
-def without_signals(work: Work) -> Facts:
+def without_signals(work: OnboardingWork) -> Facts:
     """The table stays, and is empty."""
     table = names.signal_table(work.after)
     return {"signal_rows_cleared": work.database.clear_signals(table) if table in work.database.tables([table]) else 0}
 
 
-def reconfigure(work: Work, source: CapturedSource) -> Facts:
+def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
     connect, config = work.platform.core_connect(), capture_config(source)
     running = connect.config(config["name"])
@@ -69,7 +69,7 @@ def reconfigure(work: Work, source: CapturedSource) -> Facts:
     return {"connector": config["name"], "tables": len(source.tables), "stopped_seconds": round(time.monotonic() - began, 3)}
 
 
-def writers(work: Work) -> Facts:
+def writers(work: OnboardingWork) -> Facts:
     """Wait for the end of the transactions that have written to the tables before their changes were captured."""
     return work.kind.await_writers(work)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cdc_assets import settings
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work, find_source
+from cdc_assets.onboarding.work import OnboardingWork, Step, find_source
 
 
-def run(work: Work) -> Facts:
+def run(work: OnboardingWork) -> Facts:
     """Ask the webserver, where one is known.
 
     Raises:

@@ -8,10 +8,10 @@ from cdc_assets.onboarding.registry_file import file_of, remove_tables
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.capture import without_tables
 from cdc_assets.onboarding.steps.transport import without_mirror
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 
 
-def check_tables(work: Work) -> Facts:
+def check_tables(work: OnboardingWork) -> Facts:
     """The tables are the source's, and not all of them."""
     declared = {table.name for table in work.declared.tables}
     unknown = [name for name in work.state.tables if name not in declared]
@@ -24,7 +24,7 @@ def check_tables(work: Work) -> Facts:
     return {"left": sorted(declared - set(work.state.tables))}
 
 
-def registry(work: Work) -> Facts:
+def registry(work: OnboardingWork) -> Facts:
     """They are no longer declared."""
     file = file_of(settings.sources_folder(), work.declared.name)
     return {"file": str(file), "removed": remove_tables(file, work.state.tables)}

@@ -7,11 +7,11 @@ from cdc_assets.connectors.capture import tables_in_list
 from cdc_assets.connectors.signals import is_unsignallable
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.preflight.capturable import refuse_inexact
 
 
-def run(work: Work) -> Facts:
+def run(work: OnboardingWork) -> Facts:
     """Every finding at once, with what mends it."""
     source, ids = work.after, [table.id for table in work.tables]
     found = work.database.tables([table.id for table in source.tables])

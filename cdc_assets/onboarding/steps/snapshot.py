@@ -19,7 +19,7 @@ from cdc_assets.connectors.notifications import FINE, Notification
 from cdc_assets.connectors.signals import collection, own_rows_condition
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
 
 _POLL_SECONDS = 0.3
@@ -34,7 +34,7 @@ _NOT_READ = "SQL_EXCEPTION"
 class Notifications:
     """Reads the notification topic from an offset on."""
 
-    def __init__(self, work: Work, start: dict[str, int]) -> None:
+    def __init__(self, work: OnboardingWork, start: dict[str, int]) -> None:
         self._kafka = work.platform.core_kafka()
         self._topic = names.notification_topic(work.after)
         self._read = {int(p): offset for p, offset in start.items()}
@@ -50,7 +50,7 @@ class Notifications:
         self._read = {p: end for p, (_, end) in ranges.items()}
 
 
-def notification_ends(work: Work) -> dict[str, int]:
+def notification_ends(work: OnboardingWork) -> dict[str, int]:
     """Where the notification topic ends now."""
     topic = names.notification_topic(work.after)
     state = work.platform.core_kafka().states([topic]).get(topic)
@@ -60,13 +60,13 @@ def notification_ends(work: Work) -> dict[str, int]:
 def by_signal(kind: str) -> Step:
     """The step that asks for an `incremental` or a `blocking` snapshot and waits until every table is read."""
 
-    def run(work: Work) -> Facts:
+    def run(work: OnboardingWork) -> Facts:
         return signal_snapshot(work, kind)
 
     return Step("snapshot", f"{kind} snapshot of the tables, asked for by signal; their rows are in the topics", run, stop)
 
 
-def stop(work: Work) -> Facts:
+def stop(work: OnboardingWork) -> Facts:
     """Ask the connector to give up an incremental snapshot that still runs."""
     if (table := names.signal_table(work.after)) not in work.database.tables([table]):
         return {"asked": "nothing: there is no signal table any more"}
@@ -76,7 +76,7 @@ def stop(work: Work) -> Facts:
     return {"asked": "stop-snapshot"}
 
 
-def signal_snapshot(work: Work, kind: str) -> Facts:
+def signal_snapshot(work: OnboardingWork, kind: str) -> Facts:
     """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
     collections = [collection(t.id) for t in work.tables]
@@ -97,7 +97,7 @@ def signal_snapshot(work: Work, kind: str) -> Facts:
     return {"kind": kind, **facts, "signals": len(sent), "signal_rows_cleared": work.database.clear_signals(table)}
 
 
-def follow_snapshot(work: Work, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:
+def follow_snapshot(work: OnboardingWork, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:
     """Wait until the connector has said of every table that it is read, asking again when it keeps silent.
 
     A connector that outlives the session in which it reads tables (`Kind.outlives_session`) cannot read until it is restarted:
@@ -144,7 +144,7 @@ def follow_snapshot(work: Work, connector: str, start: dict[str, int], ask: Call
     return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": rows}
 
 
-def _progress(work: Work, message: Notification, open_tables: set[str], rows: dict[str, int]) -> None:
+def _progress(work: OnboardingWork, message: Notification, open_tables: set[str], rows: dict[str, int]) -> None:
     """Take note of one notification.
 
     Raises:
@@ -168,13 +168,13 @@ def _progress(work: Work, message: Notification, open_tables: set[str], rows: di
         work.say(f"{current}: read up to key {key} of {message.data.get('maximum_key')}" if key else f"{current}: is being read")
 
 
-def _restart(work: Work, connector: str) -> None:
+def _restart(work: OnboardingWork, connector: str) -> None:
     work.say(f"{connector} could not read ({_NOT_READ}), perhaps in a session that the server has closed: restarted")
     work.platform.core_connect().restart(connector)
     work.platform.core_connect().wait_running(connector)
 
 
-def _refuse_halted(work: Work, connector: str) -> None:
+def _refuse_halted(work: OnboardingWork, connector: str) -> None:
     status = work.platform.core_connect().status(connector)
     if status is None:
         raise OnboardingError(

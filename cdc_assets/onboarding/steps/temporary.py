@@ -22,21 +22,21 @@ from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.capture import reconfigure, without_tables
 from cdc_assets.onboarding.steps.snapshot import follow_snapshot, notification_ends
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 
 
-def stop(work: Work) -> Facts:
+def stop(work: OnboardingWork) -> Facts:
     """The running connector has no task any more; what the steps behind need to know of that moment."""
     return work.kind.stop(work)
 
 
-def go_on(work: Work) -> Facts:
+def go_on(work: OnboardingWork) -> Facts:
     """The connector runs again, from where it was, with old and new tables."""
     facts, stopped_at = reconfigure(work, work.after), work.state.fact("stop", "stopped_at")
     return {"stopped_seconds": facts["stopped_seconds"] if stopped_at is None else round(time.time() - stopped_at, 3)}
 
 
-def snapshot(work: Work) -> Facts:
+def snapshot(work: OnboardingWork) -> Facts:
     """The temporary connector has read every table."""
     config = work.kind.temporary_config(work)
     remove_beside(work)

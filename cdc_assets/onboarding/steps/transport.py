@@ -9,12 +9,12 @@ from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.mirror import mirror_config
 from cdc_assets.connectors.records import retention_ms
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 
 _TOPIC_DEADLINE_SECONDS = 120.0
 
 
-def topics(work: Work) -> Facts:
+def topics(work: OnboardingWork) -> Facts:
     """Each table's topic on the core cluster, with the offsets at which this onboarding finds it."""
     core, source = work.platform.core_kafka(), work.after
     found = {}
@@ -31,7 +31,7 @@ def topics(work: Work) -> Facts:
     return {"ends": before or {name: {str(p): end for p, end in ends.items()} for name, ends in found.items()}}
 
 
-def mirror(work: Work) -> Facts:
+def mirror(work: OnboardingWork) -> Facts:
     """MirrorMaker 2 carries the new topics; waits until they are in the lake's cluster."""
     began = time.monotonic()
     applied = bring_connector(work.platform.lake_connect(), work.after, mirror_config(work.after))
@@ -41,7 +41,7 @@ def mirror(work: Work) -> Facts:
     return {"connector": applied.name, "change": applied.summary, "seconds": round(time.monotonic() - began, 3)}
 
 
-def without_mirror(work: Work) -> Facts:
+def without_mirror(work: OnboardingWork) -> Facts:
     """The mirror carries what it did before; the topics stay, with whatever is in them."""
     return {"mirror": bring_connector(work.platform.lake_connect(), work.before, mirror_config(work.before)).summary}
 

@@ -19,7 +19,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 from cdc_assets.onboarding.steps.snapshot import signal_snapshot
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.models import Table
@@ -33,7 +33,7 @@ _DEADLINE_SECONDS = 600.0
 _FLOATS, _JSON = {"real", "float4"}, {"json", "jsonb"}
 
 
-def run(work: Work) -> Facts:
+def run(work: OnboardingWork) -> Facts:
     """Source and topic, by count.
 
     Raises:
@@ -68,7 +68,7 @@ def run(work: Work) -> Facts:
     return {"rows": found.rows, "read_again": again, "stranded": found.stranded, "seconds": round(time.monotonic() - began, 3)}
 
 
-def _countable(work: Work) -> list[Table]:
+def _countable(work: OnboardingWork) -> list[Table]:
     """The tables of which each row has a key of its own, where a count has a place in the log."""
     if why := work.kind.why_uncountable(work):
         work.say(f"not counted: {why}; cdc reconcile {work.after.name} compares them")
@@ -93,7 +93,7 @@ class _Counted:
         return {name: (source, topic) for name, (source, topic) in pairs.items() if topic not in (None, source)}
 
 
-def _count_rows(work: Work) -> _Counted:
+def _count_rows(work: OnboardingWork) -> _Counted:
     tables = _countable(work)
     snapshot, counts = work.database.counts([table.id for table in tables]) if tables else (None, {})
     await_in_core(
@@ -109,7 +109,7 @@ def _count_rows(work: Work) -> _Counted:
     return _Counted(rows, stale, {name: left for name, (_, _, left) in found.items() if left})
 
 
-def _live_keys(work: Work, table: Table, snapshot: Any) -> tuple[int | None, int, int]:
+def _live_keys(work: OnboardingWork, table: Table, snapshot: Any) -> tuple[int | None, int, int]:
     """Keys whose last visible event leaves a row (None where the topic is too long to be read here), stale and stranded rows."""
     core, name = work.platform.core_kafka(), names.topic(work.after, table)
     ranges = dict(core.states([name])[name].ranges)
@@ -150,7 +150,7 @@ def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _visible(work: Work, event: dict[str, Any], snapshot: Any) -> bool:
+def _visible(work: OnboardingWork, event: dict[str, Any], snapshot: Any) -> bool:
     """A row of a snapshot was read before the count, so whatever it shows is visible to it, or was changed since."""
     return event["op"] == "r" or work.kind.sees(snapshot, event["source"])
 

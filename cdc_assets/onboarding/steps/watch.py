@@ -20,7 +20,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.kinds.postgresql import capture_of, last_streamed_commit
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.snapshot import follow_snapshot, notification_ends
-from cdc_assets.onboarding.work import Step, Work
+from cdc_assets.onboarding.work import OnboardingWork, Step
 
 _DEADLINE_SECONDS = 24 * 3600.0
 _TOLD_EVERY_SECONDS = 60.0
@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.5
 _ANCHORED = ("table.include.list", "transforms.anchor.value.literal")
 
 
-def topics(work: Work) -> Facts:
+def topics(work: OnboardingWork) -> Facts:
     """Each table's topic is on the core cluster."""
     wanted = [names.topic(work.after, table) for table in work.tables]
     core = work.platform.core_kafka()
@@ -38,14 +38,14 @@ def topics(work: Work) -> Facts:
     return {"ends": work.state.done.get("topics", {}).get("ends") or ends}
 
 
-def mirror(work: Work) -> Facts:
+def mirror(work: OnboardingWork) -> Facts:
     """Each table's copy is on the lake's cluster."""
     wanted, lake = [names.lake_topic(work.after, table) for table in work.tables], work.platform.lake_kafka()
     _await(work, lambda: set(wanted) <= set(lake.states(wanted)), f"topic {', '.join(wanted)} on {lake.bootstrap}, by the mirror")
     return {"topics": ", ".join(wanted)}
 
 
-def connector(work: Work) -> Facts:
+def connector(work: OnboardingWork) -> Facts:
     """The connector's task has old and new tables, and has started with them."""
     connect, name = work.platform.core_connect(), names.connector_name(work.after)
 
@@ -64,21 +64,21 @@ def connector(work: Work) -> Facts:
     return {"connector": name, "tables": len(work.after.tables)}
 
 
-def stop(work: Work) -> Facts:
+def stop(work: OnboardingWork) -> Facts:
     """The running connector has no task any more; the commit that it has streamed last."""
     name = names.connector_name(work.after)
     _await(work, lambda: _is_stopped(work, name), f"connector {name} to be STOPPED")
     return last_streamed_commit(work, time.time())
 
 
-def go_on(work: Work) -> Facts:
+def go_on(work: OnboardingWork) -> Facts:
     """The connector runs again, with old and new tables; what the temporary one will say comes behind `notifications`."""
     facts = connector(work)
     stopped = round(time.time() - work.state.fact("stop", "stopped_at"), 3)
     return {**facts, "stopped_seconds": stopped, "notifications": notification_ends(work)}
 
 
-def snapshot(work: Work) -> Facts:
+def snapshot(work: OnboardingWork) -> Facts:
     """The temporary connector has read every table, with the position in its rows that belongs there.
 
     Raises:
@@ -97,7 +97,7 @@ def snapshot(work: Work) -> Facts:
     return {"connector": name, **follow_snapshot(work, name, work.state.fact("go-on", "notifications"))}
 
 
-def clear(work: Work) -> Facts:
+def clear(work: OnboardingWork) -> Facts:
     """The temporary connector is stopped; its offsets, slot and publication are gone."""
     connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
 
@@ -107,19 +107,19 @@ def clear(work: Work) -> Facts:
     return {"connector": name, **work.kind.clear_leftovers(work)}
 
 
-def remove(work: Work) -> Facts:
+def remove(work: OnboardingWork) -> Facts:
     """The temporary connector is gone."""
     connect, name = work.platform.core_connect(), names.temporary(names.connector_name(work.after))
     _await(work, lambda: connect.config(name) is None, f"connector {name} to be gone")
     return {"connector": name}
 
 
-def _is_stopped(work: Work, name: str) -> bool:
+def _is_stopped(work: OnboardingWork, name: str) -> bool:
     status = work.platform.core_connect().status(name)
     return status is not None and status.stopped
 
 
-def _await(work: Work, reached: Callable[[], bool], what: str) -> None:
+def _await(work: OnboardingWork, reached: Callable[[], bool], what: str) -> None:
     """Poll, and say now and then what is waited for.
 
     Raises:

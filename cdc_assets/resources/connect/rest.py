@@ -13,7 +13,7 @@ from cdc_assets.resources.connect.masking import mask_text
 _MESSAGE_LENGTH = 600
 
 
-class _TryAgainError(Exception):
+class _ConnectBusyError(Exception):
     """Connect is rebalancing, starting, or not reachable yet."""
 
 
@@ -49,21 +49,21 @@ class ConnectRest:
         retrying = Retrying(
             stop=stop_after_delay(self._deadline),
             wait=wait_exponential(multiplier=0.2, max=3.0),
-            retry=retry_if_exception_type(_TryAgainError),
+            retry=retry_if_exception_type(_ConnectBusyError),
             reraise=True,
         )
         try:
             return retrying(self._once, method, path, json, missing_ok)
-        except _TryAgainError as error:
+        except _ConnectBusyError as error:
             raise ConnectError(f"{method} {self.url}{path}: {error} (gave up after {self._deadline:.0f} s)") from error
 
     def _once(self, method: str, path: str, json: Any, missing_ok: bool) -> Any:
         try:
             response = self._http.request(method, path, json=json)
         except httpx.TransportError as error:
-            raise _TryAgainError(f"no answer: {error or type(error).__name__}") from error
+            raise _ConnectBusyError(f"no answer: {error or type(error).__name__}") from error
         if response.status_code == 404 and not _of_connect(response):
-            raise _TryAgainError("HTTP 404 of the web server: Connect is starting")
+            raise _ConnectBusyError("HTTP 404 of the web server: Connect is starting")
         if response.status_code == 404 and missing_ok:
             return None
         if not response.is_error:
@@ -75,7 +75,7 @@ class ConnectRest:
         # No retry mends a class that the worker does not have (500), nor a name that is taken (409).
         refused = "BadRequestException" in message or "already exists" in message
         if (response.status_code == 409 or response.status_code >= 500) and not refused:
-            raise _TryAgainError(f"HTTP {response.status_code}: {message}")
+            raise _ConnectBusyError(f"HTTP {response.status_code}: {message}")
         raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {message}")
 
 

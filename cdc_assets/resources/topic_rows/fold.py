@@ -20,7 +20,7 @@ from cdc_assets.resources.kafka import KafkaCluster, Record
 from cdc_assets.resources.rows.paged import RowForm, Values, within
 from cdc_assets.resources.rows.texts import NOT_WRITTEN, writer
 from cdc_assets.resources.topic_rows.avro import AvroDocuments
-from cdc_assets.resources.topic_rows.messages import READERS, Change, Told, UnreadableRecordError
+from cdc_assets.resources.topic_rows.messages import READERS, RowChange, Told, UnreadableRecordError
 from cdc_assets.resources.topic_rows.values import UnfitValueError, reader, value
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class TopicFold:
         """Whether what was read before is the newer one, as another partition may tell."""
         return partition != record.partition and timestamp > record.timestamp
 
-    def _change(self, record: Record, change: Change) -> None:
+    def _change(self, record: Record, change: RowChange) -> None:
         count = len(self.form.row_text.keys)
         key_row = tuple(self._value(i, change.values) for i in range(count))
         padded = (*key_row, *[None] * (len(self.form.columns) - count))
@@ -152,7 +152,7 @@ class TopicFold:
                 held.whole = False
         self.held[key] = held
 
-    def _row(self, change: Change, before: Values | None) -> tuple[Values | None, bool]:
+    def _row(self, change: RowChange, before: Values | None) -> tuple[Values | None, bool]:
         """A column that the message keeps has the value that it had, if that is known."""
         found: list[Any] = []
         for i, column in enumerate(self.form.columns):

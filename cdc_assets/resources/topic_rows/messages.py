@@ -43,7 +43,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """What a message says: a row as it is now, that a row is gone, or that the table was emptied.
 
     `kept` are the columns without a value here which are as they were; None: all of these. The others are NULL.
@@ -54,10 +54,10 @@ class Change:
     kept: frozenset[str] | None = frozenset()
 
 
-Reader = Callable[[Record, Told], list[Change]]
+Reader = Callable[[Record, Told], list[RowChange]]
 
 
-def attunity(record: Record, told: Told) -> list[Change]:
+def attunity(record: Record, told: Told) -> list[RowChange]:
     """Qlik Replicate's JSON: an update that changes the key is a row gone and a row."""
     said = _json(record.value)
     if said.get("magic") != "atMSG":
@@ -70,12 +70,12 @@ def attunity(record: Record, told: Told) -> list[Change]:
     headers = message.get("headers") or {}
     operation = headers.get("operation")
     if operation == "DELETE":
-        return [Change("gone", before or data or {})]
+        return [RowChange("gone", before or data or {})]
     if operation not in ("REFRESH", "INSERT", "UPDATE") or not isinstance(data, dict):
         raise UnreadableRecordError
-    row = Change("row", {name: data[name] for name in _present([*data], headers.get("columnMask"))}, None)
+    row = RowChange("row", {name: data[name] for name in _present([*data], headers.get("columnMask"))}, None)
     if operation == "UPDATE" and before and any(k in before and before[k] != data.get(k) for k in told.keys):
-        return [Change("gone", before), row]
+        return [RowChange("gone", before), row]
     return [row]
 
 
@@ -89,7 +89,7 @@ def _present(names: Sequence[str], mask: str | None) -> Sequence[str]:
     return [name for i, name in enumerate(names) if i // 8 < len(raw) and raw[i // 8] >> i % 8 & 1]
 
 
-def debezium(record: Record, told: Told) -> list[Change]:
+def debezium(record: Record, told: Told) -> list[RowChange]:
     """Debezium's envelope, with or without its schema beside it; a tombstone says nothing that its delete did not."""
     if record.value is None:
         return []
@@ -101,21 +101,21 @@ def debezium(record: Record, told: Told) -> list[Change]:
     if operation == "d":
         named = told.document(record.key) if record.key else {}
         gone: Mapping[str, Any] = said.get("before") or named.get("payload") or named
-        return [Change("gone", gone)]
+        return [RowChange("gone", gone)]
     return _rowless(operation)
 
 
-def read_flat(record: Record, told: Told) -> list[Change]:
+def read_flat(record: Record, told: Told) -> list[RowChange]:
     """A row of ExtractNewRecordState; what it was is told by `__op` and `__deleted`, in the row or in headers.
 
     Without a value a key is gone where positions are offsets; elsewhere it is the tombstone behind a row with `__deleted`.
     """
     if record.value is None:
-        return [Change("gone", told.document(record.key))] if told.connector == "topic" else []
+        return [RowChange("gone", told.document(record.key))] if told.connector == "topic" else []
     return _read_flat(record, told, told.document(record.value), lambda key: told.document(key))
 
 
-def read_flat_under_payload(record: Record, told: Told) -> list[Change]:
+def read_flat_under_payload(record: Record, told: Told) -> list[RowChange]:
     """The same with the schema beside the row."""
 
     def below(raw: bytes | None) -> dict[str, Any]:
@@ -125,38 +125,38 @@ def read_flat_under_payload(record: Record, told: Told) -> list[Change]:
         return found
 
     if record.value is None:
-        return [Change("gone", below(record.key))] if told.connector == "topic" else []
+        return [RowChange("gone", below(record.key))] if told.connector == "topic" else []
     return _read_flat(record, told, below(record.value), below)
 
 
 def _read_flat(
     record: Record, told: Told, row: Mapping[str, Any], of_key: Callable[[bytes | None], Mapping[str, Any]]
-) -> list[Change]:
+) -> list[RowChange]:
     headers = {name: value.decode().strip('"') for name, value in record.headers if value is not None}
     operation = row.get("__op") or headers.get("__op") or "u"
     if row.get("__deleted") in ("true", True) or operation == "d":
-        return [Change("gone", of_key(record.key) if record.key else row)]
+        return [RowChange("gone", of_key(record.key) if record.key else row)]
     return [_row(row)] if operation in ("c", "r", "u") else _rowless(operation)
 
 
-def _row(values: Mapping[str, Any]) -> Change:
+def _row(values: Mapping[str, Any]) -> RowChange:
     kept = frozenset(name for name, text in values.items() if isinstance(text, str) and text in _UNCHANGED)
-    return Change("row", {name: text for name, text in values.items() if name not in kept}, kept)
+    return RowChange("row", {name: text for name, text in values.items() if name not in kept}, kept)
 
 
-def _rowless(operation: object) -> list[Change]:
+def _rowless(operation: object) -> list[RowChange]:
     if operation == "t":
-        return [Change("emptied", {})]
+        return [RowChange("emptied", {})]
     if operation == "m":
         return []
     raise UnreadableRecordError
 
 
-def plain(record: Record, told: Told) -> list[Change]:
+def plain(record: Record, told: Told) -> list[RowChange]:
     """An object is a row; without a value, the record's key is gone."""
     if record.value is None:
-        return [Change("gone", told.document(record.key))]
-    return [Change("row", told.document(record.value))]
+        return [RowChange("gone", told.document(record.key))]
+    return [RowChange("row", told.document(record.value))]
 
 
 READERS: dict[str, Reader] = {

@@ -72,12 +72,12 @@ def _fetch(client: httpx.Client, jar: Jar, target: Path, url: str, progress: Pro
     retrying = Retrying(
         stop=stop_after_attempt(_TRIES),
         wait=wait_exponential_jitter(multiplier=0.5, max=8),
-        retry=retry_if_exception_type((httpx.TransportError, _TryAgainError)),
+        retry=retry_if_exception_type((httpx.TransportError, _RetryDownloadError)),
         reraise=True,
     )
     try:
         retrying(_stream, client, url, part, progress)
-    except (httpx.HTTPError, _TryAgainError) as error:
+    except (httpx.HTTPError, _RetryDownloadError) as error:
         part.unlink(missing_ok=True)
         raise DownloadError("jars", f"{url}: {error or type(error).__name__}", _MIRROR_HINT) from error
     found = sha256(part)
@@ -91,7 +91,7 @@ def _fetch(client: httpx.Client, jar: Jar, target: Path, url: str, progress: Pro
 _MIRROR_HINT = "./cdc up (behind a mirror of Maven Central: set MAVEN_MIRROR_URL)"
 
 
-class _TryAgainError(Exception):
+class _RetryDownloadError(Exception):
     """An answer that may be another one in a moment."""
 
 
@@ -102,7 +102,7 @@ def _stream(client: httpx.Client, url: str, part: Path, progress: Progress | Non
         if response.status_code == 416:
             part.unlink(missing_ok=True)
         if response.status_code in (408, 416, 425, 429) or response.status_code >= 500:
-            raise _TryAgainError(f"HTTP {response.status_code}")
+            raise _RetryDownloadError(f"HTTP {response.status_code}")
         response.raise_for_status()
         resumed = response.status_code == 206
         with part.open("ab" if resumed else "wb") as file:
