@@ -27,7 +27,7 @@ class HourObject:
     _content: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     def add(self, offset: int, line: bytes) -> None:
-        """The next line."""
+        """Append one record's JSON `line`, which ends with a newline; offsets ascend."""
         if not self.records:
             self.min_offset = offset
         self.max_offset = offset

@@ -14,12 +14,12 @@ def table_prefix(source: str, table: str) -> str:
 
 
 def manifests_prefix(source: str, table: str) -> str:
-    """The table's manifests."""
+    """Prefix of the keys of the table's manifests, one object per batch."""
     return f"{table_prefix(source, table)}_manifests/"
 
 
 def plans_prefix(source: str, table: str) -> str:
-    """The table's plans."""
+    """Prefix of the keys of the table's plans, one object per batch."""
     return f"{table_prefix(source, table)}_plans/"
 
 

@@ -34,7 +34,7 @@ class Lines:
         timestamp: int,
         value: bytes | None,
     ) -> bytes:
-        """One record."""
+        """One record as a line of JSON in UTF-8, keys in the order of the alphabet."""
         if headers != self._last_headers[0]:
             fields = [f"{{{_text_or_base64('name', h['key'])},{_text_or_base64('value', h['value'])}}}" for h in headers or ()]
             self._last_headers = headers, f"[{','.join(fields)}]"

@@ -35,7 +35,7 @@ class BatchPlan:
 
     @property
     def key(self) -> str:
-        """Its object."""
+        """The plan's key in the object store."""
         return plans_prefix(self.source, self.table) + batch_name(self.epoch, self.ranges)
 
     @property
@@ -44,7 +44,7 @@ class BatchPlan:
         return manifests_prefix(self.source, self.table) + batch_name(self.epoch, self.ranges)
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON."""
+        """Canonical JSON: equal plans have equal bytes."""
         return _dump("plan", asdict(self))
 
     @classmethod
@@ -93,7 +93,7 @@ class Manifest:
 
     @property
     def key(self) -> str:
-        """Its object."""
+        """The manifest's key in the object store."""
         return self.plan.manifest_key
 
     def to_bytes(self) -> bytes:

@@ -48,7 +48,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """No difference."""
+        """Whether backup and bronze show no difference."""
         return not self.differences
 
 

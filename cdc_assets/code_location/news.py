@@ -51,7 +51,7 @@ class RegistryNews:
         return (self.new, "new"), (self.changed, "changed"), (self.gone, "no longer declared")
 
     def to_json(self) -> dict[str, Any]:
-        """For `-o json`."""
+        """What `-o json` prints: a list of names, or one text, per field."""
         return {name: found if isinstance(found, str) else list(found) for name, found in asdict(self).items()}
 
 

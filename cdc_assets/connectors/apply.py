@@ -36,7 +36,7 @@ class Applied:
         return "created" if self.created else (change if self.changed_keys else "unchanged")
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """What `-o json` prints of one connector."""
         return {
             "connector": self.name,
             "summary": self.summary,

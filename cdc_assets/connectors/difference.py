@@ -55,7 +55,7 @@ class ConnectorDifference:
         return "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(self.findings.items()))
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """What `-o json` prints of one connector."""
         return {
             "connector": self.name,
             "connect": self.url,

@@ -62,7 +62,7 @@ class StartsTable(PostgresDatabase):
         return True
 
     def forget(self, table: TableId, starts: Iterable[Start]) -> None:
-        """They are answered."""
+        """Delete these starts from the source's table: each has been answered."""
         from psycopg import sql
 
         gone = [lsn_text(start.slot) for start in starts]

@@ -23,7 +23,7 @@ _STAMP = ".cdc-stamp.json"
 
 
 def cache_folder(environment: dict[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/cdc_assets`."""
+    """The folder `$XDG_CACHE_HOME/cdc_assets`; without that variable, in `~/.cache`."""
     return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".cache") / "cdc_assets"
 
 
@@ -147,7 +147,7 @@ def _make_or_exit(root: Path, groups: set[str], environment: dict[str, str]) -> 
 
 
 def main() -> None:
-    """ROOT ARGS..."""
+    """Make the environment, then run cdc in it: `environment.py ROOT ARGS...`."""
     root, arguments = Path(sys.argv[1]), sys.argv[2:]
     if arguments[:1] == ["test"] and {"--help", "-h"} & set(arguments):
         import test_help

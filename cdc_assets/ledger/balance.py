@@ -30,7 +30,7 @@ class Hop:
         return not self.differing and not self.uncounted
 
     def sentence(self) -> str:
-        """In one sentence."""
+        """The balance in one sentence, with the first window that differs."""
         here, there = self.name.split("_")
         if self.differing:
             first = self.differing[0]

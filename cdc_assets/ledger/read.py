@@ -38,7 +38,7 @@ class WindowCount:
         return sum(self.counts[name] or 0 for name in FATES if name != "unaccounted")
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """What `-o json` prints of one window and operation."""
         lag = {hop: {"mean_seconds": round(mean, 3), "max_seconds": top} for hop, (mean, top) in self.lag.items()}
         late = {"late": self.late, "too_late": self.too_late, "late_by_seconds": self.late_by}
         return {"window_start": self.start.isoformat(), "op": self.op, **self.counts, **late, "lag": lag}

@@ -36,7 +36,7 @@ class MirrorFinding:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> MirrorFinding:
-        """From `to_json`."""
+        """The finding that `to_json` wrote."""
         lost = document["lost"]
         return cls(document["kind"], document["partition"], None if lost is None else (lost[0], lost[1]), document["message"])
 

@@ -41,7 +41,7 @@ def load(source: str) -> dict[str, SeenTopic]:
 
 
 def save(source: str, seen: dict[str, SeenTopic]) -> None:
-    """Replace the file."""
+    """Replace the source's file by what this look has seen, per topic."""
     replace_json(_file(source), {topic: asdict(each) for topic, each in sorted(seen.items())})
 
 

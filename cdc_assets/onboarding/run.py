@@ -32,7 +32,7 @@ class Outcome:
     steps: dict[str, Facts]
 
     def to_json(self) -> dict[str, Any]:
-        """For `-o json`."""
+        """What `-o json` prints of one onboarding."""
         return {"source": self.source, "tables": list(self.tables), "route": self.route, "state": self.state, "steps": self.steps}
 
 

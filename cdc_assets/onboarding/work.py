@@ -76,7 +76,7 @@ class OnboardingWork:
 
     @cached_property
     def database(self) -> CaptureDatabase:
-        """The source's database."""
+        """The source's database, opened for capture by its kind."""
         return self.kind.database(self.declared)
 
     @property

@@ -31,7 +31,7 @@ class InternalTopicsCluster(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """Its address."""
+        """The brokers' addresses, as a client takes them."""
 
     @property
     def tool_options(self) -> str:
@@ -50,7 +50,7 @@ class InternalTopicsCluster(Protocol):
         """How many there are."""
 
     def cluster_id(self) -> str:
-        """Its id."""
+        """The id of the Kafka cluster that these workers use."""
 
 
 class Connect(Protocol):
@@ -58,10 +58,10 @@ class Connect(Protocol):
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address of Connect's REST interface."""
 
     def connectors(self) -> list[str]:
-        """Their names."""
+        """The names of all connectors of these workers."""
 
     def kafka_cluster_id(self) -> str:
         """Of the cluster that has its topics."""

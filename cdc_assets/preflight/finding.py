@@ -27,7 +27,7 @@ class Finding:
     safe: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """What `-o json` prints of one finding."""
         return asdict(self)
 
 
@@ -51,7 +51,7 @@ class Report:
         return tuple(f for f in self.findings if f.level == "warn")
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """What `-o json` prints of one source's findings."""
         return {
             "source": self.source,
             "place": self.place,

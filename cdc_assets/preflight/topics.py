@@ -72,7 +72,10 @@ def _whole(cluster: TopicStatesCluster, name: str, policy: str) -> Finding:
 
 
 def _history(source: CapturedSource, core: TopicStatesCluster, state: TopicState) -> Finding:
-    """https://debezium.io/documentation/reference/stable/connectors/mysql.html#mysql-schema-history-topic"""
+    """The finding about the topic of table definitions, which Debezium must read from its first record.
+
+    https://debezium.io/documentation/reference/stable/connectors/mysql.html#mysql-schema-history-topic
+    """
     begins = max((begin for begin, _ in state.ranges.values()), default=0)
     if begins > 0:
         message = f"its records below offset {begins} are gone: the connector cannot read its log with the definitions of then"

@@ -79,7 +79,7 @@ class TableResult:
         return self.verdict == EQUAL
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """What `-o json` prints of one table's comparison."""
         data = asdict(self)
         for told, difference in zip(data["differences"], self.differences, strict=True):
             told["columns"] = list(difference.columns)

@@ -114,7 +114,7 @@ class _Look:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """For people."""
+        """How many rows were not compared, and why, in words."""
         return {quantity(self.left, "row"): "the source's side does not tell of them (any more)"} if self.left else {}
 
 

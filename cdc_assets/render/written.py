@@ -28,7 +28,7 @@ class FileChange:
 
     @property
     def action(self) -> Literal["create", "change", "remove"]:
-        """In one word."""
+        """What happens to the file, in one word."""
         if self.after is None:
             return "remove"
         return "create" if self.before is None else "change"

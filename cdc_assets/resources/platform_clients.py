@@ -74,7 +74,7 @@ class PlatformClients:
         return SparkSessions(remote, settings.key(remote, "CDC_SPARK_TOKEN_FILE"))
 
     def database(self, source: Source) -> MariaDbDatabase | PostgresDatabase:
-        """The source's database."""
+        """The source's database, opened for questions about its tables and its log."""
         return open_database(source.database)
 
     def database_if_any(self, source: BaseSource) -> SourceDatabase | None:

@@ -51,7 +51,7 @@ class Home:
 
     @property
     def lake(self) -> Path:
-        """Delta tables."""
+        """The folder of the Delta tables."""
         return self.root / "lake"
 
     def data(self, component: str) -> Path:

@@ -49,5 +49,5 @@ class Site:
 
 
 def broker_names(cluster: str, brokers: int) -> list[str]:
-    """`core-kafka`, `core-kafka-2`, `core-kafka-3`."""
+    """A cluster's brokers by name, as `core-kafka`, `core-kafka-2`, `core-kafka-3`."""
     return [f"{cluster}-kafka" if node == 1 else f"{cluster}-kafka-{node}" for node in range(1, brokers + 1)]

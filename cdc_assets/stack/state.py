@@ -53,7 +53,7 @@ class StackState:
 
 
 def write_state(home: Home, state: StackState) -> None:
-    """Replace state.json."""
+    """Replace state.json, without waiting for the disk."""
     told = {"supervisor": state.supervisor, "components": [asdict(c) for c in state.components]}
     # Every second while things start: the loop that writes it must not wait for a busy disk.
     write_json(home.state, told, durable=False)

@@ -34,7 +34,7 @@ class CheckVerdict:
 
     @property
     def place(self) -> str:
-        """`silver/bank/accounts reconciled`."""
+        """The asset and its check, as `silver/bank/accounts reconciled`."""
         return f"{'/'.join(self.asset)} {self.name}"
 
     def to_json(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Witness(Protocol):
 
     @property
     def database(self) -> SourceDatabase:
-        """The source."""
+        """The source's database, opened for questions."""
 
     def now(self, tables: Sequence[Table]) -> dict[str, Any]:
         """What the next check needs of this moment, as JSON."""

@@ -32,7 +32,7 @@ class PostgresWitness:
         return "lsn" in before and before.get("reset") == now["reset"]
 
     def behind(self, source: Mapping[str, Any], before: Baseline) -> bool:
-        """By LSN."""
+        """Whether the event's LSN is not below the baseline's."""
         return int(source["lsn"]) >= int(before["lsn"])
 
     def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:

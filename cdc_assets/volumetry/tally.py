@@ -50,13 +50,13 @@ class TopicTally:
         return sum(tally.records for tally in self.partitions.values())
 
     def to_json(self) -> dict[str, Any]:
-        """For asset metadata."""
+        """The tally as asset metadata keeps it, in JSON."""
         parts = {str(p): [t.first, t.next_offset, t.records, t.digest] for p, t in self.partitions.items()}
         return {"topic": self.topic, "topic_id": self.topic_id, "partitions": parts}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TopicTally:
-        """From asset metadata."""
+        """The tally that `to_json` wrote into asset metadata."""
         parts = {int(p): PartitionTally(*values) for p, values in data["partitions"].items()}
         return cls(data["topic"], data["topic_id"], parts)
 

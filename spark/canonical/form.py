@@ -29,7 +29,7 @@ class Form:
     in_key: Form | None = None
 
     def arguments(self, column: str) -> tuple[str, ...]:
-        """Of concat()."""
+        """The arguments of concat() that write the column."""
         return (self.sql(column),) if self.parts is None else self.parts(column)
 
     def display(self, text: str | None) -> str | None:

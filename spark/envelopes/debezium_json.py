@@ -32,7 +32,7 @@ class DebeziumJson(Envelope):
         return value.cast("string")
 
     def key_text(self, key: Expression) -> Expression:
-        """A key's."""
+        """The JSON text of a record's key."""
         return key.cast("string")
 
     def wrap(self, payload: StructType) -> StructType:

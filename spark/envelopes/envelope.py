@@ -67,7 +67,7 @@ class Envelope(ABC):
 
     @abstractmethod
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
-        """The narrow columns."""
+        """The narrow columns of bronze, from what `parsed` answered."""
 
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """The names of the fields that an event's image (after or before) has; null where the format does not tell."""

@@ -22,7 +22,7 @@ class EventAvro(AvroEnvelope, EventJson):
     form = "an event in Avro with Data and a schema that the registry knows"
 
     def parse(self, connector: Connector) -> Expression:
-        """The envelope's fields."""
+        """A struct of the envelope's fields (`outer`), with the record's timestamp (`arrived`)."""
         return sf.struct(self.outer(self.as_json(sf.col("value"))).alias("outer"), sf.col("timestamp").alias("arrived"))
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:

@@ -29,7 +29,7 @@ class EventJson(Envelope):
     written_times = True
 
     def parse(self, connector: Connector) -> Expression:
-        """The envelope's fields."""
+        """A struct of the envelope's fields (`outer`), with the record's timestamp (`arrived`)."""
         return sf.struct(self.outer(sf.col("value")).alias("outer"), sf.col("timestamp").alias("arrived"))
 
     def outer(self, value: Expression) -> Expression:

@@ -74,7 +74,7 @@ class Everything:
     """No cut: all that has arrived is seen."""
 
     def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
-        """Nothing is hidden."""
+        """False for each row: without a cut nothing is hidden."""
         return sf.lit(False)
 
 

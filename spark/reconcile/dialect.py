@@ -28,7 +28,7 @@ class Dialect(Protocol):
     """The types whose values are whole numbers of up to 63 bits and a sign."""
 
     def quote(self, name: str) -> str:
-        """An identifier."""
+        """The name as a quoted identifier."""
 
     def text(self, pieces: Sequence[Piece]) -> str:
         """The forms, each ended by `;`; NULL is nothing."""
@@ -75,7 +75,7 @@ class PostgreSqlDialect:
     )
 
     def quote(self, name: str) -> str:
-        """An identifier."""
+        """The name in double quotes; those within it are doubled."""
         return '"' + name.replace('"', '""') + '"'
 
     def text(self, pieces: Sequence[Piece]) -> str:
@@ -150,7 +150,7 @@ class MariaDbDialect:
     _readable = (*whole, *_numeric, "date", "datetime", "timestamp", "time", "char", "varchar", "uuid")
 
     def quote(self, name: str) -> str:
-        """An identifier."""
+        """The name in backticks; those within it are doubled."""
         return "`" + name.replace("`", "``") + "`"
 
     def text(self, pieces: Sequence[Piece]) -> str:

@@ -42,7 +42,7 @@ class KeyRange:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The range in words, for messages."""
         parts = [f"{sign} {', '.join(map(str, bound))}" for sign, bound in ((">", self.after), ("<=", self.to)) if bound]
         return f"keys {' and '.join(parts)}" if parts else "all keys"
 
@@ -57,7 +57,7 @@ class KeyOrder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The key's columns."""
+        """The names of the key's columns, in the key's order."""
         return tuple(c.name for c in self.columns)
 
     # -- the database ----------------------------------------------------------------------------------------------

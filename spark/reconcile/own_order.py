@@ -32,7 +32,7 @@ class TwoRanges:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Both ranges in words, for messages."""
         return f"the source's {self.source.text} in its own order; silver's {self.lake.text} by their bytes"
 
 
@@ -45,7 +45,7 @@ class OwnOrder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The key's columns."""
+        """The names of the key's columns, in the key's order."""
         return tuple(c.name for c in self.columns)
 
     @property

@@ -86,7 +86,7 @@ class RowText:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The source's SQL."""
+        """The SQL dialect of the source's database."""
         return DIALECTS[self.spec.columns[0].dialect]
 
     def text_sql(self, names: Sequence[str]) -> str:
@@ -95,7 +95,7 @@ class RowText:
         return self.dialect.text([(column, form.sql(column), form.arguments(column)) for form, column in columns])
 
     def row_sql(self) -> str:
-        """The row's text."""
+        """The source's SQL for the row's text, of all compared columns."""
         return self.text_sql([*self.forms])
 
     def key_sql(self) -> str:
@@ -107,11 +107,11 @@ class RowText:
         return f"{self.key_sql()} IN ({', '.join(map(self.dialect.text_constant, keys))})"
 
     def hash_sql(self) -> str:
-        """The row's hash."""
+        """The source's SQL for the row's hash, a bigint from its text."""
         return self.dialect.hash(self.row_sql())
 
     def bucket_sql(self) -> str:
-        """The row's bucket."""
+        """The source's SQL for the row's bucket, 0 to BUCKETS - 1."""
         if self.numbers:
             return self._remainder(BUCKETS)
         if self.uuid:
@@ -186,7 +186,7 @@ class RowText:
         return sf.concat(*pieces)
 
     def row(self) -> Expression:
-        """The row's text."""
+        """The row's text in Spark, of all compared columns."""
         return self.text([*self.forms])
 
     def key(self) -> Expression:
@@ -199,11 +199,11 @@ class RowText:
         return [self.forms[key].lake(sf.col(slot(order[key]))).alias(f"k{i}") for i, key in enumerate(self.keys)]
 
     def hash(self) -> Expression:
-        """The row's hash."""
+        """The row's hash in Spark, a bigint: 60 bits of MD5 of its text."""
         return sf.conv(sf.substring(sf.md5(self.row()), 1, 15), 16, 10).cast("bigint")
 
     def bucket(self) -> Expression:
-        """The row's bucket."""
+        """The row's bucket in Spark, 0 to BUCKETS - 1."""
         order = {c.name: i for i, c in enumerate(self.spec.columns)}
         if self.numbers:
             columns = [sf.col(slot(order[key])).cast("bigint") for key in self.numbers]

@@ -62,7 +62,7 @@ class SilverRun:
 
     @cached_property
     def all_changes(self) -> DataFrame:
-        """`all_events`, decoded."""
+        """The changes of `all_events`, decoded: those folded before as well."""
         return self.changes if self.before is None else self.decode(self.all_events)
 
     def decode(self, events: DataFrame) -> DataFrame:
@@ -134,7 +134,7 @@ class BatchFacts:
 
     @property
     def plain(self) -> bool:
-        """Nothing at all."""
+        """Whether the batch holds plain rows and nothing else."""
         return not (self.late_events or self.problems or self.parts or self.truncated)
 
 

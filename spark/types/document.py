@@ -59,7 +59,7 @@ pads what a client shows and changes no number. A type that is not listed is ref
 
 
 def markdown() -> str:
-    """The whole page."""
+    """The reference page of types: each family with its rules."""
     postgresql = "".join(_family(name, rules, "PostgreSQL") for name, rules in FAMILIES)
     return (
         HEAD

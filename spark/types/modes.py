@@ -62,6 +62,6 @@ class Modes:
         return cls(**pairs)
 
     def text(self) -> str:
-        """What `parse` reads."""
+        """The modes that are not the default, as the text that `parse` reads."""
         ours = asdict(Modes())
         return ",".join(f"{k}={v}" for k, v in asdict(self).items() if v != ours[k])

@@ -38,7 +38,7 @@ _OF_TOPICS: Mapping[str, str] = {
 
 
 def connector_spec(source: CapturedSource) -> dg.AssetSpec:
-    """The source's connector."""
+    """The asset of the source's connector: `connector/<source>`."""
     return dg.AssetSpec(
         dg.AssetKey(names.asset_key("connector", source)),
         description=source.description or f"Captures {quantity(len(source.tables), 'table')} of {source.name}.",

@@ -29,7 +29,7 @@ def has_flow_check(source: BaseSource) -> TypeGuard[CapturedSource]:
 
 
 def flow_key(source: CapturedSource) -> dg.AssetCheckKey:
-    """The check's key."""
+    """The check's key, on the asset of the source's connector."""
     return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
 
 

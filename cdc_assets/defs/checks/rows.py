@@ -24,7 +24,7 @@ def has_rows_check(source: BaseSource) -> bool:
 
 
 def rows_keys(source: BaseSource) -> list[dg.AssetCheckKey]:
-    """One per table."""
+    """The check's keys, one per table, on silver's assets."""
     return [dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME) for table in source.tables]
 
 

@@ -13,7 +13,7 @@ from cdc_assets.registry.models import BaseSource
 
 
 def whole_minutes(every: timedelta) -> int:
-    """At least one."""
+    """`every` in minutes, rounded, at least one."""
     return max(1, round(every.total_seconds() / 60))
 
 

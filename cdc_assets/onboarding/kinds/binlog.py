@@ -68,14 +68,14 @@ class BinlogKind(ABC):
 
     @abstractmethod
     def database(self, source: CapturedSource) -> BinlogCapture:
-        """See `kind.OnboardingKind`."""
+        """The source's database, opened for capture."""
 
     def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As the catalogue has them."""
         return found
 
     def why_uncountable(self, work: OnboardingWork) -> str:
-        """Always."""
+        """Empty: rows can always be counted at a place of the binlog."""
         return ""
 
     def tables_to_define(self, work: OnboardingWork) -> tuple[Table, ...]:
@@ -120,7 +120,7 @@ class BinlogKind(ABC):
         return
 
     def reader(self, work: OnboardingWork) -> str:
-        """Not known."""
+        """Another id at each call: the server does not tell who reads."""
         return str(uuid.uuid4())
 
     def await_writers(self, work: OnboardingWork) -> Facts:
@@ -132,7 +132,7 @@ class BinlogKind(ABC):
         return {"stopped_at": None}
 
     def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
-        """See `kind.OnboardingKind`."""
+        """The connector that reads the new tables once, beside the running one, and streams nothing."""
         return temporary_config(work.after, work.tables)
 
     def clear_leftovers(self, work: OnboardingWork) -> Facts:

@@ -51,7 +51,7 @@ class OnboardingKind(Protocol):
         """Whether rows of a temporary connector stand in the topic in no order with changes, without saying so in a header."""
 
     def database(self, source: CapturedSource) -> CaptureDatabase:
-        """The source's database."""
+        """The source's database, opened for capture."""
 
     def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
         """Findings about these tables that exist, each with what mends it."""

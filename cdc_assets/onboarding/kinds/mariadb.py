@@ -12,6 +12,6 @@ class MariaDbKind(BinlogKind):
     """See `kind.OnboardingKind`."""
 
     def database(self, source: CapturedSource) -> MariaDbCapture:
-        """See `kind.OnboardingKind`."""
+        """The source's MariaDB, opened for capture."""
         assert isinstance(source.database, MariaDb)
         return MariaDbCapture(source.database)

@@ -24,7 +24,7 @@ class MySqlKind(BinlogKind):
     """See `kind.OnboardingKind`."""
 
     def database(self, source: CapturedSource) -> MySqlCapture:
-        """See `kind.OnboardingKind`."""
+        """The source's MySQL, opened for capture."""
         assert isinstance(source.database, MySql)
         return MySqlCapture(source.database)
 

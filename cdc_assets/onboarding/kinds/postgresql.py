@@ -42,7 +42,7 @@ class PostgresKind:
     rows_rank_by_place = False
 
     def database(self, source: CapturedSource) -> PostgresCapture:
-        """See `kind.OnboardingKind`."""
+        """The source's PostgreSQL, opened for capture."""
         return capture_of(source)
 
     def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
@@ -55,11 +55,11 @@ class PostgresKind:
         return found
 
     def why_uncountable(self, work: OnboardingWork) -> str:
-        """Always."""
+        """Empty: rows can always be counted in an exported snapshot."""
         return ""
 
     def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
-        """See `kind.OnboardingKind`."""
+        """Stop the running connector; answers when that began (time.monotonic)."""
         began = time.monotonic()
         work.platform.core_connect().stop(names.connector_name(source))
         return began
@@ -78,7 +78,7 @@ class PostgresKind:
         return capture_of(work.declared).slot_process(names.slot_name(work.after))
 
     def await_writers(self, work: OnboardingWork) -> Facts:
-        """See `kind.OnboardingKind`."""
+        """Wait until the publication has the tables, then for the transactions that wrote to them before."""
         ids, database = [table.id for table in work.tables], capture_of(work.declared)
         _await_published(work, database)
         return await_ended(work, lambda: database.writers(ids))
@@ -101,7 +101,7 @@ class PostgresKind:
         return {"slot_dropped": slot}
 
     def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
-        """By its transaction."""
+        """Whether the snapshot sees the event's transaction (`txId`)."""
         return bool(snapshot.sees(int(origin["txId"])))
 
 

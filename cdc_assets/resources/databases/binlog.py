@@ -20,7 +20,7 @@ class BinlogPosition:
 
     @property
     def text(self) -> str:
-        """`binlog.000042:990`."""
+        """File and position as people write them: `binlog.000042:990`."""
         return f"{self.file}:{self.position}"
 
     @property

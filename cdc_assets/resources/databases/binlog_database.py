@@ -68,7 +68,7 @@ class BinlogDatabase(ABC):
 
     @property
     def place(self) -> str:
-        """host:port, for messages."""
+        """The server as `host:port`, for messages."""
         return f"{settings.resolve(self._database.host)}:{settings.resolve(self._database.port)}"
 
     @property

@@ -53,7 +53,7 @@ class SourceSnapshot(Protocol):
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The moment in words, for messages."""
 
 
 class SourceDatabase(Protocol):

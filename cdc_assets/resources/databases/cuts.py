@@ -129,7 +129,7 @@ class RowsNow:
         return {}
 
     def key_filter(self, table: TableId) -> None:
-        """All keys."""
+        """None: the database tells of all keys."""
 
     def unread(self, table: TableId) -> int:
         """Rows are read, or the statement fails."""

@@ -100,7 +100,7 @@ class PostgresDatabase:
 
     @property
     def place(self) -> str:
-        """host:port/dbname, for messages."""
+        """The database as `host:port/dbname`, for messages."""
         database = self._database
         return f"{settings.resolve(database.host)}:{settings.resolve(database.port)}/{database.dbname}"
 

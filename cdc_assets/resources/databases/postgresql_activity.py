@@ -63,7 +63,7 @@ class Activity:
     lsn: int
 
     def to_json(self) -> dict[str, Any]:
-        """For asset metadata."""
+        """The activity as asset metadata keeps it, in JSON."""
         tables = {f"{i.schema}.{i.table}": asdict(c) for i, c in self.tables.items()}
         database = {"rollbacks": self.rollbacks, "next_xid": self.next_xid, "reset": self.reset, "lsn": self.lsn}
         return {"tables": tables, **database}

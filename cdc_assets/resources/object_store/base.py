@@ -39,7 +39,7 @@ class ObjectStore(ABC):
 
     @property
     def url(self) -> str:
-        """For messages."""
+        """The store's place for messages, as `scheme://bucket/prefix`."""
         return f"{self.scheme}://{self.config.bucket}/{self.config.prefix}"
 
     @abstractmethod

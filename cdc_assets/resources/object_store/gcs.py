@@ -63,7 +63,7 @@ class GcsStore(ObjectStore):
         return True
 
     def get(self, key: str) -> bytes:
-        """The object's bytes."""
+        """The object's bytes; MissingObjectError where there is none."""
         blob = self._bucket.blob(self.full_key(key))
         return self._call("read", key, lambda: bytes(blob.download_as_bytes()))
 
@@ -80,7 +80,7 @@ class GcsStore(ObjectStore):
                 yield StoredObject(self.relative(blob.name), int(blob.size), md5)
 
     def delete(self, key: str) -> None:
-        """Remove an object."""
+        """Remove an object; one that is gone is no error."""
         blob = self._bucket.blob(self.full_key(key))
         try:
             self._call("delete", key, lambda: blob.delete(retry=self._retry))

@@ -54,7 +54,7 @@ class LocalStore(ObjectStore):
         return True
 
     def get(self, key: str) -> bytes:
-        """The object's bytes."""
+        """The file's bytes; MissingObjectError where there is none."""
         path = self._path(key)
         try:
             return path.read_bytes()
@@ -75,7 +75,7 @@ class LocalStore(ObjectStore):
                 yield StoredObject(key, path.stat().st_size)
 
     def delete(self, key: str) -> None:
-        """Remove an object."""
+        """Remove a file; one that is gone is no error."""
         path = self._path(key)
         try:
             path.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ class LocalStore(ObjectStore):
             raise self._error("delete", key, error) from error
 
     def create_bucket(self) -> None:
-        """Make the folder."""
+        """Make the folder, for its owner alone."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _path(self, key: str) -> Path:

@@ -76,7 +76,7 @@ class S3Store(ObjectStore):
         raise AssertionError("unreachable")
 
     def get(self, key: str) -> bytes:
-        """The object's bytes."""
+        """The object's bytes; MissingObjectError where there is none."""
         full = self.full_key(key)
         return self._answer(
             "get_object", key, lambda: bytes(self._client.get_object(Bucket=self.config.bucket, Key=full)["Body"].read())
@@ -97,7 +97,7 @@ class S3Store(ObjectStore):
             arguments["ContinuationToken"] = page["NextContinuationToken"]
 
     def delete(self, key: str) -> None:
-        """Remove an object."""
+        """Remove an object; one that is gone is no error."""
         self._call("delete_object", key, Key=self.full_key(key))
 
     def create_bucket(self) -> None:

@@ -32,7 +32,7 @@ class MongoDbReader:
     database: MongoDb
 
     def pages(self, table: TableId, columns: Sequence[Column], keys: int) -> Iterator[Sequence[Values]]:
-        """All documents."""
+        """All documents in pages, by ascending `_id`."""
         with self._collection(table) as collection:
             page: list[Values] = []
             for document in collection.find({}, _fields(columns), batch_size=PAGE).sort("_id", 1):

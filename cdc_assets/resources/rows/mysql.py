@@ -32,11 +32,11 @@ class MySqlStatements(Statements):
         return f"{name} + 0e0" if column.source_type == "real" else name
 
     def placeholder(self, number: int) -> str:
-        """By order."""
+        """PyMySQL's sign for a parameter, which are bound by order."""
         return "%s"
 
     def limit(self, select: str, rows: int) -> str:
-        """At its end."""
+        """The SELECT with a LIMIT at its end."""
         return f"{select} LIMIT {rows}"
 
     def plain(self, name: str) -> str:
@@ -52,7 +52,7 @@ class _AnyText(MySqlStatements):
     """A text that the column's character set does not have is equal to none, where MySQL refuses it; no index serves that."""
 
     def same(self, column: Column, value: str) -> str:
-        """Texts as utf8mb4."""
+        """The condition of equality; texts are compared as utf8mb4."""
         text = column.source_type.partition("(")[0] in ("text", "character varying", "character")
         return super().same(column, f"CONVERT({value} USING utf8mb4)" if text else value)
 

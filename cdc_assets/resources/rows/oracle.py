@@ -26,11 +26,11 @@ class OracleStatements(Statements):
         return f'"{name}"'
 
     def placeholder(self, number: int) -> str:
-        """By number."""
+        """Oracle's sign for a parameter, which are bound by number: `:1`."""
         return f":{number}"
 
     def limit(self, select: str, rows: int) -> str:
-        """At its end."""
+        """The SELECT with a FETCH FIRST at its end."""
         return f"{select} FETCH FIRST {rows} ROWS ONLY"
 
     def value(self, column: Column) -> str:

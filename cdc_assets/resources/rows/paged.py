@@ -89,7 +89,7 @@ class PagedRows:
         return {c.name: f"{c.type}: {NOT_WRITTEN}" for c in table.columns if writer(c.type) is None}
 
     def key_filter(self, table: TableId) -> None:
-        """All keys."""
+        """None: the database tells of all keys."""
 
     def unread(self, table: TableId) -> int:
         """Rows are read, or it fails."""
@@ -117,7 +117,7 @@ class RowForm:
         return [None if row[place] is None else write(row[place]) for place, write in self._order]
 
     def key(self, row: Values) -> str:
-        """The key's text."""
+        """The key's text, each column followed by `;`; DatabaseError where a column is NULL."""
         if any(row[place] is None for place, _ in self._keys):
             raise DatabaseError(f"a row has NULL in its key ({', '.join(self.row_text.keys)}), which is declared as not null")
         return "".join(f"{write(row[place])};" for place, write in self._keys)

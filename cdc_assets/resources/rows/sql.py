@@ -29,7 +29,7 @@ class Statements(ABC):
 
     @abstractmethod
     def quote(self, name: str) -> str:
-        """An identifier."""
+        """The name as a quoted identifier."""
 
     @abstractmethod
     def placeholder(self, number: int) -> str:
@@ -44,7 +44,7 @@ class Statements(ABC):
         return self.quote(column.name)
 
     def quote_table(self, table: TableId) -> str:
-        """A table."""
+        """The table as a quoted identifier, with its schema."""
         return f"{self.quote(table.schema)}.{self.quote(table.table)}"
 
     def page(self, table: TableId, columns: Sequence[Column], keys: int, *, first: bool) -> str:
@@ -101,7 +101,7 @@ class Statements(ABC):
         return self.text_literal(value) if isinstance(value, str) else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
     def text_literal(self, text: str) -> str:
-        """Quotes are doubled."""
+        """The text as a literal, its quotes doubled."""
         return "'" + text.replace("'", "''") + "'"
 
     def _select(self, table: TableId, columns: Sequence[Column]) -> str:
@@ -140,7 +140,7 @@ class SqlReader:
     server: Connection
 
     def pages(self, table: TableId, columns: Sequence[Column], keys: int) -> Iterator[Sequence[Values]]:
-        """All rows."""
+        """All rows in pages, by ascending key (the first `keys` columns)."""
         statements, last = self.server.statements, None
         with self.server.cursor() as cursor:
             while True:

@@ -23,15 +23,15 @@ class SqlServerStatements(Statements):
         return "[" + name.replace("]", "]]") + "]"
 
     def placeholder(self, number: int) -> str:
-        """By order."""
+        """python-tds's sign for a parameter, which are bound by order."""
         return "%s"
 
     def limit(self, select: str, rows: int) -> str:
-        """At its begin."""
+        """The SELECT with a TOP at its begin."""
         return f"SELECT TOP ({rows}) {select.removeprefix('SELECT ')}"
 
     def text_literal(self, text: str) -> str:
-        """In Unicode."""
+        """The text as a literal in Unicode: `N'…'`."""
         return "N" + super().text_literal(text)
 
 

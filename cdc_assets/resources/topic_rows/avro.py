@@ -61,7 +61,7 @@ class _Bytes:
         return self.take(self.long())
 
     def text(self) -> str:
-        """UTF-8."""
+        """The next string: its size, then UTF-8."""
         return self.read_sized().decode()
 
     def items(self) -> Iterator[int]:

@@ -96,7 +96,7 @@ class TopicFold:
 
     @property
     def knows_all(self) -> bool:
-        """Of every key."""
+        """Whether the topic tells of the row of every key."""
         return self.complete and all(found.whole for found in self.held.values())
 
     def rows(self) -> dict[str, Values]:

@@ -70,7 +70,7 @@ class Component(ABC):
 
     @property
     def log(self) -> Path:
-        """Its log file."""
+        """The component's log file in the stack's home."""
         return self.site.home.log(self.name)
 
     @property
@@ -83,10 +83,10 @@ class Component(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The process."""
+        """The command line that starts the process."""
 
     def environment(self) -> dict[str, str]:
-        """Its whole environment."""
+        """All variables that the process gets; nothing else is inherited."""
         kept = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
         return {name: os.environ[name] for name in kept if name in os.environ}
 

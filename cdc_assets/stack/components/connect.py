@@ -61,7 +61,7 @@ class ConnectWorker(Component):
 
     @property
     def url(self) -> str:
-        """Its REST interface."""
+        """The address of the workers' REST interface."""
         return f"http://{self.address}"
 
     @override

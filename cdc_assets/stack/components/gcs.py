@@ -34,7 +34,7 @@ class GcsEndpoint(Component):
 
     @property
     def url(self) -> str:
-        """The endpoint."""
+        """The endpoint that clients of GCS are given."""
         return f"http://{self.address}"
 
     @override

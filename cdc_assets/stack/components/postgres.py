@@ -108,7 +108,7 @@ class Postgres(Component):
         return [binary("postgres"), "-D", str(self.data), "-p", str(self.site.ports[NAME]), *options]
 
     def connect(self, dbname: str = "postgres", *, autocommit: bool = True) -> psycopg.Connection:
-        """A superuser's connection."""
+        """A connection to `dbname` as superuser; the caller closes it."""
         import psycopg
 
         return psycopg.connect(

@@ -43,7 +43,7 @@ class S3Endpoint(Component):
 
     @property
     def url(self) -> str:
-        """The endpoint."""
+        """The endpoint that clients of S3 are given."""
         return f"http://{self.address}"
 
     @override

@@ -28,7 +28,7 @@ _TRIES = 4
 
 
 def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/cdc_assets/jars`."""
+    """The folder `$XDG_CACHE_HOME/cdc_assets/jars`; without that variable, in `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "cdc_assets" / "jars"
 
