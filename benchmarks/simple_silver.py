@@ -36,7 +36,7 @@ from spark.delta.statement import execute
 from spark.silver import table as silver_table
 from spark.silver.changes import slot
 from spark.specs import META, SilverSpec
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 LOCAL_UP_TO = 20_000
 CORRUPT = "corrupt"

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from spark.bronze import job as bronze
 from spark.delta.session import connect
-from spark.kafka import ranges as kafka_ranges
+from spark.kafka import offset_ranges as kafka_ranges
 from spark.silver import job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 

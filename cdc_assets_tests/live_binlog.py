@@ -18,7 +18,7 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.stack.home import Home
-from cdc_assets.volumetry.binlog import await_binlog
+from cdc_assets.volumetry.binlog_progress import await_binlog
 from cdc_assets_tests.binlog_server import PASSWORD, BinlogServer
 from cdc_assets_tests.live_source import LiveSource, Part
 from cdc_assets_tests.spark.capture import Record

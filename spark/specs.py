@@ -65,7 +65,7 @@ def _build(cls: type[T], data: Mapping[str, Any]) -> T:
 class TopicRange:
     """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
 
-    `envelope` is a name of spark.envelopes.registry, `connector` (the kind of source) one of spark.positions.registry.
+    `envelope` is a name of spark.envelopes.known_envelopes, `connector` (the kind of source) one of spark.positions.source_kinds.
     `schema_registry` is the address of the registry, for envelopes in Avro.
     """
 

@@ -12,7 +12,7 @@ from cdc_assets.apply.signal_table import ensure_signal_table
 from cdc_assets.apply.whole_source import refuse_source
 from cdc_assets.connectors.apply import Applied, bring_connector
 from cdc_assets.connectors.capture import not_listed
-from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, ConnectorFailedError

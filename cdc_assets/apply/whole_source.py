@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import refuse
-from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.connectors.declared_connectors import declared_connectors
 from cdc_assets.connectors.difference import difference_of
 from cdc_assets.errors import PreflightError
 from cdc_assets.identity.look import refuse_other
-from cdc_assets.mirroring.watch import refuse_one_cluster
+from cdc_assets.mirroring.loss_detection import refuse_one_cluster
 from cdc_assets.preflight.capturable import refuse_uncapturable
-from cdc_assets.preflight.run import preflight
+from cdc_assets.preflight.inspection import preflight
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 

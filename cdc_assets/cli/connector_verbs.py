@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import complete_connector
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError, ConnectError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
@@ -50,7 +50,7 @@ def apply(
 
 
 def _preview(sources: list[str] | None, output: str) -> int:
-    from cdc_assets.connectors.declared import declared_connectors
+    from cdc_assets.connectors.declared_connectors import declared_connectors
     from cdc_assets.connectors.difference import difference_of
     from cdc_assets.resources.platform import Platform
 

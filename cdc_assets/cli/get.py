@@ -9,7 +9,7 @@ import typer
 
 from cdc_assets import names
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_connector, complete_source
-from cdc_assets.cli.rows import Format, Output, print_document, print_rows
+from cdc_assets.cli.output_formats import Format, Output, print_document, print_rows
 
 if TYPE_CHECKING:
     from cdc_assets.registry.models import BaseSource
@@ -120,7 +120,7 @@ def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
 
 
 def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
-    from cdc_assets.mirroring.watch import mirror_states
+    from cdc_assets.mirroring.loss_detection import mirror_states
 
     mirrored = [source for source in sources if names.is_mirrored(source)]
     copies = {(each.source, each.table): each for source in mirrored for each in mirror_states(platform, source)}

@@ -13,15 +13,15 @@ from rich.table import Table as Grid
 
 from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.judged import report_errors
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.exit_codes import report_errors
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
 from cdc_assets.ledger.read import WINDOWS, WindowCount, places, read_windows, total, windows_before_watermark
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.registry.models import BaseSource, Table
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, LINKS
 
 

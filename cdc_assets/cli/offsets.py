@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from cdc_assets.cli.chosen_sources import complete_connector
-from cdc_assets.cli.rows import Format, Output, print_document
+from cdc_assets.cli.output_formats import Format, Output, print_document
 from cdc_assets.errors import ConnectError
 from cdc_assets.resources.connect.states import SourceOffset
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.onboard_plan import Asked, commits, print_plan
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.onboarding.state import Journal, Route
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.cli.rows import is_data, print_document
+from cdc_assets.cli.output_formats import is_data, print_document
 from cdc_assets.errors import CdcAssetsError, OnboardingError, RenderError
 from cdc_assets.onboarding.state import Journal, Route
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets import names, settings
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quarantine.held import QuarantinedRecord, quarantine_records
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table

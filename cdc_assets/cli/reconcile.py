@@ -18,9 +18,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from cdc_assets import names, settings
-from cdc_assets.cli.judged import report_errors
+from cdc_assets.cli.exit_codes import report_errors
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.reconcile_histories import print_history, prove_histories
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import compare_rows

@@ -9,12 +9,12 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.errors import RemovalError
 from cdc_assets.removal.words import GO, STAY, PartsChosen
 
 if TYPE_CHECKING:
-    from cdc_assets.removal.run import Removal
+    from cdc_assets.removal.steps import Removal
 
 _KEEP = f"Of {', '.join(GO)}: what is to stay. Several with commas."
 _DELETE = f"Of {', '.join(STAY)}: what is to go as well. Several with commas."
@@ -33,8 +33,8 @@ def remove(
     After a kill, the same command goes on. Exit 1 when the role may not remove something: then the statement is printed.
     """
     from cdc_assets.removal.registry_file import find_declaration
-    from cdc_assets.removal.run import Removal, plan
-    from cdc_assets.removal.run import remove as remove_all
+    from cdc_assets.removal.steps import Removal, plan
+    from cdc_assets.removal.steps import remove as remove_all
     from cdc_assets.resources.platform import Platform
 
     try:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source, complete_topic
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from cdc_assets import settings
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.status_answers import Answers, ask
 from cdc_assets.cli.status_tables import print_chains, print_components
 from cdc_assets.main_job.verdict_lines import print_verdicts

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets import settings
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.errors import RegistryError

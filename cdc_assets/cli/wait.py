@@ -11,8 +11,8 @@ import typer
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import complete_source
 from cdc_assets.cli.dagster_news import dagster_news
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console, status
-from cdc_assets.cli.rows import Format, Output, is_data, print_document
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from cdc_assets import names
 from cdc_assets.connectors import mariadb, mongodb, mysql, oracle, postgresql, sqlserver
-from cdc_assets.connectors.records import exact_pattern, table_pattern
+from cdc_assets.connectors.debezium_common import exact_pattern, table_pattern
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 
@@ -31,8 +31,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
 
 
 def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
-    """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (reconcile.by_pages), and `--heal` writes
-    signals (reconcile.key_signals)."""
+    """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (reconcile.paged_source), and `--heal`
+    writes signals (reconcile.key_signals)."""
     declared = source.reconciliation
     config = dict(config)
     if declared.signals:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.debezium_common import heartbeat_ms, password_placeholder, record_settings, table_pattern
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mongodb import MongoDb
 

@@ -6,7 +6,7 @@ Options: https://debezium.io/documentation/reference/3.6/connectors/sqlserver.ht
 from __future__ import annotations
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.records import heartbeat_ms, password_placeholder, record_settings, table_pattern
+from cdc_assets.connectors.debezium_common import heartbeat_ms, password_placeholder, record_settings, table_pattern
 from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.sqlserver import SqlServer

@@ -21,11 +21,11 @@ from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.assets.topics import build_topic_assets
 from cdc_assets.defs.checks.flow import build_flow_check, has_flow_check
 from cdc_assets.defs.checks.history import build_history_checks, tables_with_history
-from cdc_assets.defs.checks.ledger import build_ledger_checks
+from cdc_assets.defs.checks.hop_balance import build_ledger_checks
 from cdc_assets.defs.checks.mirror import build_mirror_checks
 from cdc_assets.defs.checks.preflight import build_preflight_check
-from cdc_assets.defs.checks.quarantine import build_quarantine_checks
-from cdc_assets.defs.checks.rows import build_rows_checks, has_rows_check
+from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
+from cdc_assets.defs.checks.reconciled_two_step import build_rows_checks, has_rows_check
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor

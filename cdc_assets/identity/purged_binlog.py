@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_assets.identity.judge import Verdict
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 
 
 def binlog_verdict(files: Sequence[tuple[str, int]], offsets: Sequence[Mapping[str, Any]]) -> Verdict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc_assets.ledger.read import WindowCount, total
 from cdc_assets.quantity import quantity
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES
 
 HOPS = ("topic_mirror", "mirror_bronze", "bronze_fates")

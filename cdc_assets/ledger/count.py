@@ -18,8 +18,8 @@ from cdc_assets.tables.record_form import catalogue_of, record_form
 from spark.specs import JobResult, TopicRange
 
 if TYPE_CHECKING:
+    from spark.ledger.ledger_commits import Counted
     from spark.ledger.spec import LedgerSpec
-    from spark.ledger.state import Counted
 
 
 def count_events(platform: Platform, source: BaseSource, tables: Sequence[Table], *, again: bool = False) -> JobResult:

@@ -10,7 +10,7 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import ledger_counted, open_table
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, HOPS, LATE, LINKS, TOO_LATE
 
 WINDOWS = {"1m": timedelta(minutes=1), "1h": timedelta(hours=1), "1d": timedelta(days=1)}

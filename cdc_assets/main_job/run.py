@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from cdc_assets import settings
-from cdc_assets.defs.checks.ledger import keys_without_ledger
+from cdc_assets.defs.checks.hop_balance import keys_without_ledger
 from cdc_assets.defs.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
 from cdc_assets.main_job.dagster_runs import Outcomes, all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns

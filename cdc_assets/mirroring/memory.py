@@ -19,7 +19,7 @@ from cdc_assets.resources.durable_file import replace_json
 
 @dataclass
 class SeenTopic:
-    """One topic at the last look. A loss is `{kind, partition, lost, message}` (watch.Finding)."""
+    """One topic at the last look. A loss is `{kind, partition, lost, message}` (findings.MirrorFinding)."""
 
     id: str
     next: dict[int, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from cdc_assets import names
 from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
-from cdc_assets.mirroring.watch import MirrorState, mirror_states
+from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.onboarding.work import takes
 from cdc_assets.registry.models import BaseSource, Table

@@ -13,7 +13,7 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, only_one
-from cdc_assets.onboarding.steps import capture, preflight, snapshot
+from cdc_assets.onboarding.steps import capture, prerequisites, snapshot
 from cdc_assets.onboarding.work import OnboardingWork, Step, find_source
 from cdc_assets.resources.platform import Platform
 
@@ -44,7 +44,7 @@ def judge(work: OnboardingWork) -> Facts:
     Raises:
         OnboardingError: naming all that stands in the way.
     """
-    facts = preflight.run(work)
+    facts = prerequisites.run(work)
     config = work.platform.core_connect().config(names.connector_name(work.after))
     if late := not_listed(work.after.model_copy(update={"tables": work.tables}), config):
         raise OnboardingError(f"connector {facts['connector']} does not capture {late}: cdc onboard {work.after.name} {late}")
@@ -60,7 +60,7 @@ def publish(work: OnboardingWork) -> Facts:
 def steps(way: Way) -> tuple[Step, ...]:
     """In their order; `way`: by chunks while all goes on, or in one piece while nothing is streamed."""
     return (
-        Step("preflight", preflight.STEP.what, judge),
+        Step("preflight", prerequisites.STEP.what, judge),
         Step("signal-table", capture.SIGNAL_TABLE.what, capture.signal_table),
         Step("published", "the publication has the table; DROP TABLE takes one out of it (PostgreSQL)", publish),
         capture.WRITERS,

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from cdc_assets.onboarding.state import Route
 from cdc_assets.onboarding.steps import (
+    await_git,
     capture,
     definitions,
     leave,
-    preflight,
-    registry,
+    prerequisites,
+    registry_file,
     snapshot,
     temporary,
     transport,
     verify,
-    watch,
 )
 from cdc_assets.onboarding.work import Step
 
-_FIRST = (preflight.STEP, registry.STEP, transport.TOPICS, transport.MIRROR, capture.SIGNAL_TABLE)
+_FIRST = (prerequisites.STEP, registry_file.STEP, transport.TOPICS, transport.MIRROR, capture.SIGNAL_TABLE)
 _BY_SIGNAL = (*_FIRST, capture.CONNECTOR, capture.WRITERS)
 ROUTES: dict[Route, tuple[Step, ...]] = {
     "incremental": (*_BY_SIGNAL, snapshot.by_signal("incremental"), verify.STEP, definitions.STEP),
     "blocking": (*_BY_SIGNAL, snapshot.by_signal("blocking"), verify.STEP, definitions.STEP),
     "temporary": (
-        *(preflight.STEP, registry.STEP, transport.TOPICS, transport.MIRROR),
+        *(prerequisites.STEP, registry_file.STEP, transport.TOPICS, transport.MIRROR),
         *(temporary.STOP, temporary.GO_ON, capture.WRITERS, temporary.SNAPSHOT, temporary.REMOVE, verify.STEP, definitions.STEP),
     ),
     "offboard": (leave.KNOWN, leave.CONNECTOR, leave.MIRROR, leave.REGISTRY, definitions.STEP),
 }
-_WATCHED = {step.name: (step,) for step in watch.STEPS}
-_TEMPORARY_WATCHED = {"snapshot": (watch.SNAPSHOT,), "remove": watch.REMOVE}
+_WATCHED = {step.name: (step,) for step in await_git.STEPS}
+_TEMPORARY_WATCHED = {"snapshot": (await_git.SNAPSHOT,), "remove": await_git.REMOVE}
 
 
 def steps_of(route: Route, *, watched: bool = False) -> list[Step]:

@@ -42,7 +42,7 @@ def refuse_inexact(
         DatabaseError: naming tables, columns, and what to do about each.
     """
     from spark.errors import ColumnTypeError
-    from spark.types.registry import lake_type
+    from spark.types.type_rules import lake_type
 
     findings = []
     for table in source.tables:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.reconcile import by_pages, by_topic, standby
+from cdc_assets.reconcile import by_topic, paged_source, standby
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.registry.topic_source import TopicSource
@@ -33,7 +33,7 @@ def compare_rows(
         DatabaseError: there is no such kind of source, or the standby is none.
     """
     if isinstance(source, UnaskedSource):
-        return by_pages.compare(platform, source, tables, slices=slices, timeout=timeout)
+        return paged_source.compare(platform, source, tables, slices=slices, timeout=timeout)
     if isinstance(source, TopicSource):
         return by_topic.compare(platform, source, tables, slices=slices, timeout=timeout)
     if not isinstance(source, Source):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.reconcile import drill, lake, two_ranges
+from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.models import BaseSource, Source, Table
@@ -171,7 +171,7 @@ def _in_lake(platform: Platform, source: Source, work: TableComparison, cut: Sou
     )
     if differing:
         started = time.monotonic()
-        result = drill.down(platform.spark(), task, cut, work.table, work.text, result, differing)
+        result = drill_down.down(platform.spark(), task, cut, work.table, work.text, result, differing)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
 
@@ -182,7 +182,7 @@ def _two_ranges(
     """Rows of the source's range, one by one; of silver's range the keys that the source has not."""
     task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake)
     started = time.monotonic()
-    ours = two_ranges.at_cut(platform.spark(), task, cut, work.table.id, work.text, part, work.in_range)
+    ours = unordered_keys.at_cut(platform.spark(), task, cut, work.table.id, work.text, part, work.in_range)
     work.seconds["lake"] = round(time.monotonic() - started, 3)
     result = TableResult(
         table=f"{source.name}/{names.table_name(work.table)}",
@@ -198,7 +198,7 @@ def _two_ranges(
     )
     if not result.equal:
         started = time.monotonic()
-        result = drill.of_keys(platform.spark(), task, cut, work.table, work.text, result, work.in_range, ours.rows)
+        result = drill_down.of_keys(platform.spark(), task, cut, work.table, work.text, result, work.in_range, ours.rows)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.reconcile import cursors, lake, two_ranges
+from cdc_assets.reconcile import cursors, lake, unordered_keys
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -119,4 +119,4 @@ def _two_ranges(
     key = text.in_own_order.declared
     theirs, ours = (cursors.after(source.name, place(name), key) for place in (cursors.of_source, cursors.of_silver))
     sessions, version = platform.spark(), state.version
-    return two_ranges.following(sessions, rows, table.id, text, version=version, count=count, after=(theirs, ours))
+    return unordered_keys.following(sessions, rows, table.id, text, version=version, count=count, after=(theirs, ours))

@@ -25,7 +25,7 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
-from cdc_assets.reconcile.drill import MAX_ROWS
+from cdc_assets.reconcile.drill_down import MAX_ROWS
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.identifiers import TableId

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, RemovalError
 from cdc_assets.registry.loader import REMOVED

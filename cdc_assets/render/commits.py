@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.declared import DeclaredConnector
+from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import RenderError
 from cdc_assets.registry.models import BaseSource, Source, Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cdc_assets.connectors.declared import DeclaredConnector
+from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.names import kubernetes_name
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import CAPTURE, MIRROR, SINK, Manifest, manifest, secret_references

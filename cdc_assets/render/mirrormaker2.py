@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cdc_assets.connectors.declared import DeclaredConnector
+from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.errors import RenderError
 from cdc_assets.render.deployment import Deployment, StrimziCluster
 from cdc_assets.render.manifest import MIRROR as NAME

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets import names
-from cdc_assets.connectors.records import retention_ms
+from cdc_assets.connectors.debezium_common import retention_ms
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import Manifest, manifest

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from cdc_assets import settings
-from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.errors import MissingAddressError, RenderError
 from cdc_assets.registry.models import BaseSource

@@ -15,7 +15,7 @@ from cdc_assets.resources import delta_rows
 from cdc_assets.resources.read_logs import unless_changed
 from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.errors import HistoryTooShortError
-from spark.ledger.state import Counted, fold_ledger
+from spark.ledger.ledger_commits import Counted, fold_ledger
 
 _PAGE = 50
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.schema_history import quote_id

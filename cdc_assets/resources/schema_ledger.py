@@ -6,7 +6,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.delta_log import open_table
-from spark.schema.ledger import PROPERTY, ColumnLedger
+from spark.schema.column_ledger import PROPERTY, ColumnLedger
 
 
 def ledger_of(path: str) -> ColumnLedger | None:

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Collection
 
-from cdc_assets.stack.declared import REMEMBERED, buckets, places_to_remember, plugins
+from cdc_assets.stack.declared_needs import REMEMBERED, buckets, places_to_remember, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 

@@ -17,7 +17,7 @@ from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.declared import VENDORS_DRIVER, buckets, kinds, plugins
+from cdc_assets.stack.declared_needs import VENDORS_DRIVER, buckets, kinds, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 from cdc_assets.stack.ports import assign

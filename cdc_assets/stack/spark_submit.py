@@ -16,7 +16,7 @@ from pathlib import Path
 from cdc_assets.stack.home import Home, private_folder, write_private
 from cdc_assets.stack.jars import download
 from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.java import java
 from cdc_assets.stack.ports import HOST
 

@@ -22,7 +22,7 @@ from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars import at_hand, download
 from cdc_assets.stack.jars.lockfile import Jar, read_lock
-from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.java import share_classes
 from cdc_assets.stack.logs import open_log, tail
 from cdc_assets.stack.machine import is_busy

@@ -17,13 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc_assets.stack import orphans, plan
-from cdc_assets.stack.declared import places_to_remember
+from cdc_assets.stack.declared_needs import places_to_remember
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import Home, write_json
+from cdc_assets.stack.lifecycle import Watched
 from cdc_assets.stack.logs import rotate
 from cdc_assets.stack.site import Site
 from cdc_assets.stack.state import FAILED, StackState, write_state
-from cdc_assets.stack.watch import Watched
 
 _ROTATE_EVERY = 30.0
 _HOLD_BUCKETS = ("s3", "gcs")

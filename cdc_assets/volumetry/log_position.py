@@ -26,7 +26,7 @@ from cdc_assets.resources.connect.trouble import connector_trouble
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
-from cdc_assets.volumetry.binlog import await_binlog
+from cdc_assets.volumetry.binlog_progress import await_binlog
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform_clients import PlatformClients

@@ -15,8 +15,8 @@ from cdc_assets.resources.databases.cuts import open_cut
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.stack.components.postgres import ensure_role
 from cdc_assets_tests.live_source import LiveSource
+from spark.canonical.column_forms import form
 from spark.canonical.form import Form
-from spark.canonical.registry import form
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec

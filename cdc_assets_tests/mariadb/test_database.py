@@ -14,14 +14,14 @@ from cdc_assets.preflight import fix, preflight
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.fakes import FakeKafka
 from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 from spark.errors import ColumnTypeError
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 ORDERS, ODD = TableId("shop", "orders"), TableId("shop", "o`d,d")
 

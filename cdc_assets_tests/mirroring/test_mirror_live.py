@@ -9,11 +9,11 @@ import pytest
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import apply_connector
-from cdc_assets.connectors.declared import declared_connectors
-from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.declared_connectors import declared_connectors
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.errors import MirrorError
+from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states, refuse_one_cluster
 from cdc_assets.mirroring.repair import plan, repair
-from cdc_assets.mirroring.watch import MirrorState, mirror_states, refuse_one_cluster
 from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets_tests.mirroring.clusters import Clusters, captured, source, two_clusters, until

@@ -13,7 +13,7 @@ import pytest
 from cdc_assets.cli.onboard import onboard
 from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.connectors.apply import apply_connector
-from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.connectors.unchanged_value import settle, with_public_text
 from cdc_assets.errors import OnboardingError

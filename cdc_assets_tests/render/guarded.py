@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.connectors.declared_connectors import declared_connectors
 from cdc_assets.registry.models import Source
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.tree import render

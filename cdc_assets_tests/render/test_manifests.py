@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.connectors.declared_connectors import declared_connectors
 from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.errors import RenderError
 from cdc_assets.names import kubernetes_name

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets import names, settings
-from cdc_assets.connectors.declared import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.deployed import find_differing_keys
 from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import refuse_write_of

@@ -14,7 +14,7 @@ from cdc_assets.stack.components.java_files import write_log4j
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.jars.download import cache_folder, download
 from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.ports import assign
 

@@ -15,7 +15,7 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mysql import MySql
-from cdc_assets.volumetry.binlog_witness import BinlogWitness
+from cdc_assets.volumetry.binlog_changes import BinlogWitness
 from cdc_assets_tests.live_binlog import LiveBinlog
 from cdc_assets_tests.live_mysql import PLAIN
 from cdc_assets_tests.spark.test_flow_live import Checked

@@ -11,7 +11,7 @@ from cdc_assets import names
 from cdc_assets.registry.models import Database, Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
-from cdc_assets.volumetry.postgresql_witness import PostgresWitness
+from cdc_assets.volumetry.postgresql_changes import PostgresWitness
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.mirroring.clusters import until

@@ -22,8 +22,8 @@ from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.lake import rows, values
 from cdc_assets_tests.spark.small_chain import SmallChain, small_chain
 from spark.errors import SchemaMismatchError
+from spark.schema.column_ledger import ColumnLedger
 from spark.schema.generation import renew_generation
-from spark.schema.ledger import ColumnLedger
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:

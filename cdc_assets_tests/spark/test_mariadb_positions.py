@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.records import Sent, drafted

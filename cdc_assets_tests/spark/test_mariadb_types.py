@@ -23,7 +23,7 @@ from cdc_assets_tests.spark.mariadb_values import EXACT, LENIENT, LIMITS, LOST, 
 from spark.errors import ColumnTypeError
 from spark.specs import Column
 from spark.types.modes import Modes
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

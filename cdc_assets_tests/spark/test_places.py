@@ -11,8 +11,8 @@ import pytest
 from cdc_assets_tests.spark.lake import Lake, values
 from cdc_assets_tests.spark.test_types import event
 from spark.envelopes.places import are_needed, numbers_of, orders_with
+from spark.schema.column_ledger import PROPERTY
 from spark.schema.evolution import set_properties
-from spark.schema.ledger import PROPERTY
 from spark.specs import Column, Order
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from cdc_assets.bronze.append import append, look
 from cdc_assets.errors import IncarnationError
 from cdc_assets.failover.epochs import open_epoch
 from cdc_assets.identity.look import refuse_other, verdict
-from cdc_assets.preflight.run import preflight
+from cdc_assets.preflight.inspection import preflight
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.live_mariadb import LiveMariaDb
 from cdc_assets_tests.mirroring.clusters import until

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from cdc_assets import names
 from cdc_assets.cli import app
 from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.defs.checks.quarantine import NAME, build_quarantine_checks
+from cdc_assets.defs.checks.quarantine_count import NAME, build_quarantine_checks
 from cdc_assets.errors import TableFailuresError
 from cdc_assets.registry.models import Source
 from cdc_assets_tests.live_source import LiveSource

@@ -19,7 +19,7 @@ from cdc_assets_tests.spark.lake import Lake, rows, values
 from cdc_assets_tests.spark.proven import proven
 from spark.errors import SchemaMismatchError
 from spark.history import job as history
-from spark.schema.ledger import PROPERTY, ColumnLedger, diff
+from spark.schema.column_ledger import PROPERTY, ColumnLedger, diff
 from spark.specs import Column
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from cdc_assets_tests.spark.capture import Record
 from cdc_assets_tests.spark.lake import Lake, rows, values
 from spark.errors import ColumnTypeError
 from spark.specs import META, Column
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

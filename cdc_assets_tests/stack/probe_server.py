@@ -19,7 +19,7 @@ from typing_extensions import override
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder
-from cdc_assets.stack.watch import Watched
+from cdc_assets.stack.lifecycle import Watched
 
 _SERVER = """
 import http.server, sys, time

@@ -11,7 +11,7 @@ from cdc_assets.stack.errors import DownloadError, StackError
 from cdc_assets.stack.jars import at_hand
 from cdc_assets.stack.jars.download import download, missing
 from cdc_assets.stack.jars.lockfile import Jar, JarLock, read_lock, write_lock
-from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.jars.sets import SETS
 from cdc_assets_tests.stack.web import serve
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cdc_assets.stack import watch
+from cdc_assets.stack import lifecycle
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.home import Home
+from cdc_assets.stack.lifecycle import Watched
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
-from cdc_assets.stack.watch import Watched
 from cdc_assets_tests.spark.jvm import locked_jars
 from cdc_assets_tests.stack.probe_server import ProbeServer, busy_machine, watching
 from cdc_assets_tests.stack.test_supervisor import until
@@ -119,11 +119,11 @@ def test_on_a_busy_machine_a_broker_is_not_ended_and_nothing_is_given_up(
             threading.Event().wait(0.1)
         until(lambda: watched.state.health == "healthy")
         assert (watched.state.pid, watched.state.restarts) == (process.pid, 0)
-        monkeypatch.setattr(watch, "_QUICK", 0.0)
-        monkeypatch.setattr(watch, "_FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(lifecycle, "_QUICK", 0.0)
+        monkeypatch.setattr(lifecycle, "_FIRST_PAUSE", 0.01)
         with watching(server) as other:
-            for kills in range(watch.MAX_STARTS + 1):
+            for kills in range(lifecycle.MAX_STARTS + 1):
                 process_of(other).kill()
                 until(lambda so_far=kills: other.state.restarts > so_far or other.state.health == "failed")
             until(lambda: other.state.health in ("healthy", "failed"))
-            assert (other.state.health, other.state.restarts) == ("healthy", watch.MAX_STARTS + 1)
+            assert (other.state.health, other.state.restarts) == ("healthy", lifecycle.MAX_STARTS + 1)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cdc_assets.resources.databases import binlog_events
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 
 ROWS, UPDATED = "table_id: 109 flags: STMT_END_F USE_SQL_FOREIGN_KEY_F", "table_id: 111 flags: STMT_END_F USE_SQL_FOREIGN_KEY_F"
 TOLD = [

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import cdc_assets
 from cdc_assets.cli import app
-from cdc_assets.cli.rows import Output
+from cdc_assets.cli.output_formats import Output
 from cdc_assets.cli.verbs import VERBS
 
 

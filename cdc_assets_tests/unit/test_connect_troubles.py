@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from cdc_assets.cli import connector_verbs, diff
-from cdc_assets.cli.rows import Format
+from cdc_assets.cli.output_formats import Format
 from cdc_assets.connectors.apply import Applied
 from cdc_assets.connectors.inventory import connector_rows, locate
 from cdc_assets.errors import ConnectError

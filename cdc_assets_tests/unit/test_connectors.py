@@ -14,7 +14,7 @@ from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.difference import difference
-from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.connectors.unchanged_value import DRAWN, PUBLIC, settle, with_public_text
 from cdc_assets.errors import ConnectError, ConnectorFailedError, OffsetsRemainError

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from cdc_assets.connectors.mariadb import capture_config
-from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.errors import KafkaError
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.kafka_client import ClientMaker, librdkafka
@@ -24,7 +24,7 @@ from cdc_assets_tests.unit.test_mariadb_source import GOOD, loaded
 from spark.errors import KafkaLoginError, SpecError
 from spark.kafka.java_properties import jaas, properties
 from spark.kafka.login import read_login
-from spark.kafka.ranges import read_options, refusals_named
+from spark.kafka.offset_ranges import read_options, refusals_named
 from spark.specs import BronzeSpec, TopicRange
 
 CANARY = "canary-7f3a"

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from cdc_assets import names
 from cdc_assets.cli import app
 from cdc_assets.defs.assets.ledger import metadata_of
-from cdc_assets.defs.checks import ledger as checks
-from cdc_assets.defs.checks.ledger import ledger_keys, results
+from cdc_assets.defs.checks import hop_balance as checks
+from cdc_assets.defs.checks.hop_balance import ledger_keys, results
 from cdc_assets.ledger import count
 from cdc_assets.ledger.count import topics_with_compaction
 from cdc_assets.ledger.plot import png
@@ -32,9 +32,9 @@ from cdc_assets.resources import schema_ledger
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 from spark.delta.commits import Folded
-from spark.ledger.state import Counted, ledger_metadata
+from spark.ledger.ledger_commits import Counted, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
-from spark.schema.ledger import ColumnLedger
+from spark.schema.column_ledger import ColumnLedger
 from spark.specs import Column
 
 BEGIN = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)

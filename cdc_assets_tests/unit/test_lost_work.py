@@ -16,7 +16,7 @@ from spark.delta import conflicts, session
 from spark.delta.conflicts import ATTEMPTS, restartable, run_again
 from spark.delta.failures import is_lost_session, is_lost_work
 from spark.errors import CommitLeftOutError, RangeLostError
-from spark.kafka.ranges import losses_named
+from spark.kafka.offset_ranges import losses_named
 from spark.specs import TopicRange
 
 STAGE = "Job aborted due to stage failure: Task 0 in stage 9.0 failed 4 times, most recent failure: Lost task 0.3 in stage 9.0 "

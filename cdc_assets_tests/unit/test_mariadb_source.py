@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.records import server_id
+from cdc_assets.connectors.debezium_common import server_id
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source

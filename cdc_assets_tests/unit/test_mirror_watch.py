@@ -12,8 +12,8 @@ import pytest
 
 from cdc_assets.defs.checks.mirror import _metadata
 from cdc_assets.errors import MirrorError
+from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states
 from cdc_assets.mirroring.repair import plan, repair
-from cdc_assets.mirroring.watch import MirrorState, mirror_states
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.registry.unasked_source import UnaskedSource

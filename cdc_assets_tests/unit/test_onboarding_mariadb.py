@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets import names
-from cdc_assets.connectors.binlog import definitions_config, temporary_config
+from cdc_assets.connectors.binlog_temporary import definitions_config, temporary_config
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
@@ -16,8 +16,8 @@ from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source, Table
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_capture import _names
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 
 TEXT = """
 source: shop

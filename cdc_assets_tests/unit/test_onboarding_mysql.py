@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets import names
-from cdc_assets.connectors.binlog import definitions_config, temporary_config
+from cdc_assets.connectors.binlog_temporary import definitions_config, temporary_config
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
-from cdc_assets.defs.checks.quarantine import evidence
+from cdc_assets.defs.checks.quarantine_count import evidence
 from cdc_assets.quarantine.held import quarantine_records
 from cdc_assets.registry.loader import load_sources
 

@@ -21,7 +21,7 @@ import pytest
 
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError
-from cdc_assets.reconcile.by_pages import compare, mark
+from cdc_assets.reconcile.paged_source import compare, mark
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -185,7 +185,7 @@ class Core:
 
 
 def test_the_marker_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.reconcile.by_pages._POLL_SECONDS", 0.0)
+    monkeypatch.setattr("cdc_assets.reconcile.paged_source._POLL_SECONDS", 0.0)
     core, table = Core(), TableId("ours", "marker")
     reader = SimpleNamespace(mark=lambda table, marker: setattr(core, "written", marker))
     asked = cast(Any, (core, source_of("mysql"), reader, table))

@@ -10,8 +10,8 @@ import pytest
 from cdc_assets.registry import schema_changes as declaration
 from cdc_assets.registry.value_forms import ValueForms
 from spark.errors import SchemaMismatchError, SpecError
+from spark.schema.column_ledger import ColumnLedger, Entry, diff
 from spark.schema.difference import SchemaPlan, plan
-from spark.schema.ledger import ColumnLedger, Entry, diff
 from spark.schema.policy import CHOICES, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
 from spark.types.modes import CHOICES as MODES

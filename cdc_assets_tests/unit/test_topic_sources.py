@@ -88,8 +88,8 @@ def test_every_declarable_envelope_and_connector_is_known_to_the_jobs() -> None:
     from typing import get_args
 
     from cdc_assets.registry import topic_source
-    from spark.envelopes.registry import ENVELOPES
-    from spark.positions.registry import CONNECTORS
+    from spark.envelopes.known_envelopes import ENVELOPES
+    from spark.positions.source_kinds import CONNECTORS
 
     assert {*get_args(topic_source.Rows), *get_args(topic_source.Changes)} == set(ENVELOPES)
     assert set(get_args(topic_source.Connector)) == set(CONNECTORS)

@@ -17,8 +17,8 @@ from spark.bronze.anchors import Openings
 from spark.delta.commits import TopicCommit
 from spark.delta.topic_commits import SchemaIds
 from spark.envelopes.avro_records import heads, schema_ids
-from spark.envelopes.registry import envelope
-from spark.kafka import ranges as kafka_ranges
+from spark.envelopes.known_envelopes import envelope
+from spark.kafka import offset_ranges as kafka_ranges
 from spark.positions import layout
 from spark.specs import TopicRange
 

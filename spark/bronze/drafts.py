@@ -15,9 +15,9 @@ from pyspark.sql import functions as sf
 from spark.bronze.counts import position
 from spark.delta.topic_commits import SchemaIds, merge_ids
 from spark.envelopes.envelope import Narrow, kind
-from spark.envelopes.registry import envelope
+from spark.envelopes.known_envelopes import envelope
 from spark.positions import postgresql
-from spark.positions.registry import connector
+from spark.positions.source_kinds import connector
 from spark.specs import ANCHOR_HEADER, TopicRange
 
 

@@ -29,7 +29,7 @@ from spark.delta import plans
 from spark.delta.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.delta.conflicts import MAY_PASS, is_conflict, run_again
 from spark.delta.log import commit_of, fold_history, refuse_foreign
-from spark.kafka import ranges as kafka_ranges
+from spark.kafka import offset_ranges as kafka_ranges
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 SCHEMA = (

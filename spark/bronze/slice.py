@@ -15,9 +15,9 @@ from pyspark.sql import functions as sf
 
 from spark.delta.commits import Committed, Folded
 from spark.delta.conditions import any_of
-from spark.envelopes.registry import envelope
+from spark.envelopes.known_envelopes import envelope
 from spark.positions.layout import epoch_prefix
-from spark.positions.registry import connector
+from spark.positions.source_kinds import connector
 from spark.specs import SilverSpec
 
 

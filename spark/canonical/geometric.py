@@ -14,7 +14,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.canonical.form import Form
-from spark.canonical.numbers import bits
+from spark.canonical.number_forms import bits
 
 _LINE, _RING = "0102000000", "010300000001000000"
 """Well-known binary's beginnings, least significant byte first: a line string; a polygon of one ring."""

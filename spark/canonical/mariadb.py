@@ -10,7 +10,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.canonical.form import Form, Incomparable, plain, prefix_length
-from spark.canonical.numbers import bits, one_zero
+from spark.canonical.number_forms import bits, one_zero
 from spark.specs import Column
 from spark.types.mariadb.columns import parse
 from spark.types.rule import SourceType

@@ -21,7 +21,7 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from spark.envelopes.debezium_json import document, is_malformed
 from spark.envelopes.envelope import Envelope, Narrow, key_columns
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.specs import Column, SilverSpec
 
 OPS = {"REFRESH": "r", "INSERT": "c", "UPDATE": "u", "DELETE": "d"}

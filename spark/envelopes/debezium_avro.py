@@ -12,7 +12,7 @@ from spark.envelopes.avro_records import AvroEnvelope, any_row, decode_avro, slo
 from spark.envelopes.avro_schema import AvroSchema, Wanted
 from spark.envelopes.debezium_json import SOURCE, of_source_block
 from spark.envelopes.envelope import Narrow, key_columns
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.specs import Column, SilverSpec
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.specs import SilverSpec
 
 SOURCE = {"ts_us": "bigint", "ts_ms": "bigint", "snapshot": "string"}

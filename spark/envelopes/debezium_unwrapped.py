@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 from spark.envelopes.debezium_json import SOURCE, TYPES, document, is_malformed, of_source_block
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
 from spark.envelopes.under_payload import UnderPayload
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.positions.topic import TOPIC
 from spark.specs import SilverSpec
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark.delta.topic_commits import SchemaIds
-from spark.positions.connector import Connector, Place
+from spark.positions.source_connector import Connector, Place
 from spark.specs import Column, SilverSpec
 
 TOMBSTONE, UNKNOWN = "tombstone", "unknown"

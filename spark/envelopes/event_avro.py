@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from spark.envelopes.avro_records import AvroEnvelope, decode_avro, slot
 from spark.envelopes.event_json import EventJson
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.specs import SilverSpec
 
 

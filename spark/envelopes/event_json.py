@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from spark.envelopes.envelope import Envelope, Narrow, key_columns, texts
 from spark.envelopes.plain_json import arrival
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.specs import Column, SilverSpec
 
 OUTER = ("id", "version", "specversion", "source", "type", "time", "data")

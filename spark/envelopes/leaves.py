@@ -13,13 +13,13 @@ from pyspark.sql import functions as sf
 
 from spark.envelopes import places
 from spark.envelopes.envelope import Envelope
-from spark.envelopes.registry import envelope
+from spark.envelopes.known_envelopes import envelope
 from spark.envelopes.unchanged import told_forms
 from spark.envelopes.written_times import in_numbers
-from spark.positions.registry import connector
+from spark.positions.source_kinds import connector
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 CARRIED = ("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot")
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from spark.envelopes.debezium_json import document, is_malformed
 from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
-from spark.positions.connector import Connector
+from spark.positions.source_connector import Connector
 from spark.specs import SilverSpec
 
 

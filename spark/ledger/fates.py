@@ -20,11 +20,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.envelopes.registry import envelope
+from spark.envelopes.known_envelopes import envelope
 from spark.ledger.folds import FoldsToCount, by_fold, highest, place
 from spark.ledger.terms import FATES
 from spark.positions.layout import without_offset
-from spark.positions.registry import connector
+from spark.positions.source_kinds import connector
 from spark.silver import quarantine
 from spark.silver.changes import decode_changes, key_slots
 from spark.specs import SilverSpec

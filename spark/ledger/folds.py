@@ -16,7 +16,7 @@ from spark.delta.failures import SPARK_FAILURES
 from spark.delta.identifiers import table_at
 from spark.delta.log import is_missing_table
 from spark.delta.topic_commits import CommittedTopic
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 
 FIELDS = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
 FIRST_LOOK, AT_MOST = 50, 20_000

@@ -25,12 +25,12 @@ from pyspark.sql import functions as sf
 from spark.delta import plans
 from spark.delta.conflicts import run_again
 from spark.delta.log import commit_of, fold_history
-from spark.kafka.ranges import refusals_named
+from spark.kafka.offset_ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
 from spark.ledger.folds import Fold, folds, next_slice
+from spark.ledger.ledger_commits import Counted, LedgerState, fold_ledger, ledger_metadata
 from spark.ledger.links import count_links
 from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.ledger.state import Counted, LedgerState, fold_ledger, ledger_metadata
 from spark.ledger.windows import pane
 from spark.specs import JobResult
 

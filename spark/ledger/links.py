@@ -12,9 +12,9 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.ledger.folds import FoldsToCount
+from spark.ledger.ledger_commits import Counted
 from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.ledger.state import Counted
-from spark.ledger.transport import Transport, hindrance, transport
+from spark.ledger.topic_counts import Transport, hindrance, transport
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.ledger.terms import FATES, HOPS, LINKS
-from spark.ledger.transport import Transport
+from spark.ledger.topic_counts import Transport
 
 COUNTS = (*LINKS, *FATES)
 SUMS = tuple(f"{hop}_{part}" for hop in HOPS for part in ("n", "ms_sum"))

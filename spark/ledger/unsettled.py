@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.ledger.folds import FoldsToCount, number
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 from spark.silver import quarantine
 from spark.specs import SilverSpec
 

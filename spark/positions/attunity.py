@@ -13,8 +13,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.connector import Connector, Field, Place
 from spark.positions.layout import decimal, join_parts, kind
+from spark.positions.source_connector import Connector, Field, Place
 
 SEQUENCE_WIDTH = 40
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.connector import Connector, Field, Place
 from spark.positions.layout import NUMBER_WIDTH, hexadecimal, join_parts, kind
+from spark.positions.source_connector import Connector, Field, Place
 
 ORDINAL_WIDTH = 8
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.connector import Connector, Field, Place
 from spark.positions.layout import decimal, hexadecimal, join_parts, kind, segments
+from spark.positions.source_connector import Connector, Field, Place
 
 SCN_WIDTH, REDO_WIDTHS, SERIAL_WIDTH = 20, (8, 8, 4), 8
 

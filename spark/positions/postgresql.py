@@ -52,8 +52,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.connector import Connector, Field, Place
 from spark.positions.layout import NUMBER_WIDTH, hexadecimal, join_parts, kind
+from spark.positions.source_connector import Connector, Field, Place
 
 
 def last_commit(sequence: Column) -> Column:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.connector import Connector, Field, Place
 from spark.positions.layout import hexadecimal, join_parts, kind, segments
+from spark.positions.source_connector import Connector, Field, Place
 
 LSN_WIDTHS, SERIAL_WIDTH = (8, 8, 4), 8
 

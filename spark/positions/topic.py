@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.connector import Connector, Field, Place
 from spark.positions.layout import STREAMED
+from spark.positions.source_connector import Connector, Field, Place
 
 
 def of_source(field: Field, op: Column) -> Place:

@@ -30,7 +30,7 @@ from spark.bronze.job import COLUMNS
 from spark.bronze.slice import by_partition, new_events, table_events
 from spark.delta.commits import Committed, Folded
 from spark.errors import NotComparableError
-from spark.kafka import ranges as kafka_ranges
+from spark.kafka import offset_ranges as kafka_ranges
 from spark.positions.layout import epoch_prefix
 from spark.reconcile.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.reconcile.cut import AnyCut

@@ -25,7 +25,7 @@ from spark.schema.evolution import read_ledger
 from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 

@@ -24,9 +24,9 @@ from spark.history.tail import may_have_truncates, truncate_positions
 from spark.history.versions import TRACKED
 from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
+from spark.schema.column_ledger import ColumnLedger, place_of
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import read_ledger
-from spark.schema.ledger import ColumnLedger, place_of
 from spark.schema.policy import EVOLVE, SchemaChangePolicy
 from spark.silver import quarantine
 from spark.silver.changes import decode_changes, key_slots, slot

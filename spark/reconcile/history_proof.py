@@ -18,8 +18,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark.canonical.column_forms import form
 from spark.canonical.form import Form
-from spark.canonical.registry import form
 from spark.delta import plans
 from spark.delta.conditions import any_of
 from spark.delta.identifiers import quote
@@ -27,9 +27,9 @@ from spark.errors import quantity
 from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
 from spark.reconcile.row_text import RowText
+from spark.schema.column_ledger import ColumnLedger
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import read_ledger
-from spark.schema.ledger import ColumnLedger
 from spark.silver import quarantine
 from spark.silver.changes import key_slots, slot
 from spark.specs import DELETED, META, Column, SilverSpec

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.delta.conditions import any_of
-from spark.envelopes.registry import envelope
+from spark.envelopes.known_envelopes import envelope
 from spark.reconcile.row_text import RowText
 from spark.silver.changes import key_slots, lake_types, slot
 from spark.specs import SilverSpec

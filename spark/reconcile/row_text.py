@@ -18,8 +18,8 @@ from functools import cached_property
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
+from spark.canonical.column_forms import form
 from spark.canonical.form import Form, Incomparable
-from spark.canonical.registry import form
 from spark.errors import NotComparableError
 from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
 from spark.reconcile.key_order import Bound, KeyOrder, KeyRange, key_order

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark.errors import SchemaMismatchError
-from spark.schema.ledger import ColumnChange
+from spark.schema.column_ledger import ColumnChange
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 DROPPED = "\x00"
 """Before the field's name of a renamed column that is kept: no event has such a field."""

@@ -17,12 +17,12 @@ from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_
 from spark.envelopes.places import order_of, orders_with
 from spark.errors import KeyDefinitionError, SchemaMismatchError
 from spark.schema import generation
+from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.difference import SchemaPlan, keys, plan
-from spark.schema.ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.policy import EVOLVE, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 MAPPING = {"delta.columnMapping.mode": "name"}
 # https://docs.delta.io/latest/delta-batch.html#idempotent-table-writes-in-foreachbatch; MERGE knows them as settings alone.

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from spark.errors import SchemaMismatchError, quantity
 from spark.positions.layout import epoch_prefix, snapshot_of
-from spark.schema.ledger import ColumnChange, ColumnLedger, place_of
+from spark.schema.column_ledger import ColumnChange, ColumnLedger, place_of
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy
 from spark.specs import SilverSpec
 

@@ -13,8 +13,8 @@ from pyspark.sql import functions as sf
 from spark.envelopes.leaves import leaf, leaves
 from spark.silver.problems import absent, gap, problem
 from spark.specs import SilverSpec
-from spark.types.registry import lake_type
 from spark.types.rule import LakeType
+from spark.types.type_rules import lake_type
 
 
 def slot(index: int) -> str:

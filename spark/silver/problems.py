@@ -15,7 +15,7 @@ from spark.delta.conditions import any_of
 from spark.envelopes.leaves import leaf
 from spark.silver.unavailable import forms, null_may_mean_unchanged
 from spark.specs import Column, SilverSpec
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 ENVELOPE, KEY, VALUE, UNCLEAR, NO_ROW, AFTER_PROBLEM, MOVED = (
     *("envelope", "key", "value", "unclear", "no_row", "after_problem", "moved"),

@@ -26,7 +26,7 @@ import json
 import uuid
 
 from spark.specs import Column
-from spark.types.registry import lake_type
+from spark.types.type_rules import lake_type
 
 
 def forms(placeholder: str) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark.types.mariadb.registry import FAMILIES as MARIADB
-from spark.types.registry import FAMILIES
+from spark.types.mariadb.type_rules import FAMILIES as MARIADB
 from spark.types.rule import Rule
+from spark.types.type_rules import FAMILIES
 
 HEAD = """\
 # Column types

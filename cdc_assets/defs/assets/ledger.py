@@ -18,7 +18,7 @@ from cdc_assets.ledger.plot import can_plot, png
 from cdc_assets.ledger.read import WindowCount, places, read_windows, total
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, LINKS
 
 _SHOWN = 48

@@ -13,7 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.apply.whole_source import refuse_source
 from cdc_assets.connectors.apply import bring_connector
-from cdc_assets.connectors.mirror import mirror_config
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.defs.assets.connector_metadata import of_applied, of_status
 from cdc_assets.defs.assets.each_table import each_table, selected_tables
 from cdc_assets.defs.assets.specs import table_spec

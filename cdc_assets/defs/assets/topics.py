@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.connectors.debezium_common import retention_ms
 from cdc_assets.connectors.owner import COMMIT
-from cdc_assets.connectors.records import retention_ms
 from cdc_assets.defs.assets.each_table import each_table, selected_tables
 from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.errors import OwnerError

@@ -14,9 +14,9 @@ from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, CapturedSource, Database
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.binlog_witness import BinlogWitness
+from cdc_assets.volumetry.binlog_changes import BinlogWitness
 from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
-from cdc_assets.volumetry.postgresql_witness import PostgresWitness
+from cdc_assets.volumetry.postgresql_changes import PostgresWitness
 
 NAME = "events_flow"
 BASELINE = "cdc/baseline"

@@ -11,7 +11,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks.evidence import Evidence, shorten
 from cdc_assets.defs.checks.result import check_result
-from cdc_assets.reconcile import histories, unmended
+from cdc_assets.reconcile import histories, open_differences
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Table
@@ -58,7 +58,7 @@ def _prove(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> d
         return histories.prove(platform, source, by_name[name], part=part)
 
     results = {name: prove(name, parts.get(name, (0, 1))) for name in by_name}
-    return unmended.with_earlier(f"{source.name}.histories", parts, results, prove)
+    return open_differences.with_earlier(f"{source.name}.histories", parts, results, prove)
 
 
 def _severity(source: BaseSource, table: Table, result: HistoryResult) -> dg.AssetCheckSeverity:

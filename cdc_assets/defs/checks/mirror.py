@@ -11,8 +11,8 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states
 from cdc_assets.mirroring.repair import plan, repair
-from cdc_assets.mirroring.watch import MirrorState, mirror_states
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 

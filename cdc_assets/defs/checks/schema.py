@@ -14,7 +14,7 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
-from spark.schema.ledger import ColumnLedger, diff
+from spark.schema.column_ledger import ColumnLedger, diff
 
 NAME = "schema"
 WARN = dg.AssetCheckSeverity.WARN

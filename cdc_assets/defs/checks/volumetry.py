@@ -22,7 +22,7 @@ import dagster as dg
 
 from cdc_assets import names, settings
 from cdc_assets.bronze.copies import take_out_copies
-from cdc_assets.connectors.declared import declared_connectors
+from cdc_assets.connectors.declared_connectors import declared_connectors
 from cdc_assets.connectors.difference import difference_of
 from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import COMMIT
@@ -32,7 +32,7 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.defs.checks.uncompared import standstill
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
-from cdc_assets.reconcile import slices, unmended
+from cdc_assets.reconcile import open_differences, slices
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.reconcile.standby import compare_as_declared
 from cdc_assets.registry.models import BaseSource, Table
@@ -190,7 +190,7 @@ def _silver(
     results = compare_as_declared(platform, asked, tables, slices=parts)
     slices.advance_cursors(asked, parts, results)
     by_name = {names.table_name(table): table for table in tables}
-    results = unmended.with_earlier(
+    results = open_differences.with_earlier(
         source.name,
         parts,
         results,

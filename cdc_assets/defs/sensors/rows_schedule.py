@@ -3,7 +3,7 @@
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from cdc_assets.defs.checks.rows import rows_keys
+from cdc_assets.defs.checks.reconciled_two_step import rows_keys
 from cdc_assets.defs.sensors.rhythm import rhythmic
 from cdc_assets.registry.models import BaseSource
 

@@ -13,7 +13,7 @@ from cdc_assets.defs.checks.flow import flow_key, has_flow_check
 from cdc_assets.defs.checks.history import history_key, tables_with_history
 from cdc_assets.defs.checks.mirror import build_mirror_checks
 from cdc_assets.defs.checks.preflight import preflight_key
-from cdc_assets.defs.checks.quarantine import build_quarantine_checks
+from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
 from cdc_assets.defs.checks.schema import schema_key
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
 from cdc_assets.defs.sensors.idle_counts import why_idle

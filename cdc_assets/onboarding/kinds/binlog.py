@@ -25,19 +25,19 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew
-from cdc_assets.connectors.binlog import definitions_config, temporary_config
+from cdc_assets.connectors.binlog_temporary import definitions_config, temporary_config
 from cdc_assets.errors import CaughtUpTimeoutError, OnboardingError
-from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
+from cdc_assets.onboarding.temporary_connector import remove_beside
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.resources import schema_history
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.volumetry.binlog import await_binlog
+from cdc_assets.volumetry.binlog_progress import await_binlog
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import OnboardingWork

@@ -13,8 +13,8 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
+from cdc_assets.onboarding.temporary_connector import remove_beside
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.registry.models import CapturedSource
 

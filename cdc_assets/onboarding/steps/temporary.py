@@ -18,10 +18,10 @@ from __future__ import annotations
 import time
 
 from cdc_assets.connectors.beginning import begin_anew
-from cdc_assets.onboarding.beside import remove_beside
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.capture import reconfigure, without_tables
 from cdc_assets.onboarding.steps.snapshot import follow_snapshot, notification_ends
+from cdc_assets.onboarding.temporary_connector import remove_beside
 from cdc_assets.onboarding.work import OnboardingWork, Step
 
 

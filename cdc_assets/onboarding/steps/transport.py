@@ -6,8 +6,8 @@ import time
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import bring_connector
-from cdc_assets.connectors.mirror import mirror_config
-from cdc_assets.connectors.records import retention_ms
+from cdc_assets.connectors.debezium_common import retention_ms
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
 

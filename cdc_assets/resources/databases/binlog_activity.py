@@ -14,8 +14,8 @@ from typing import Any
 
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases import binlog_events
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
 

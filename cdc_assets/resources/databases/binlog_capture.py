@@ -12,9 +12,9 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import quote
 from cdc_assets.resources.databases.binlog_events import pages
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.binlog_signals import BinlogSignals
 
 _USE = re.compile(r"^use `(?:[^`]|``)*`; ", re.IGNORECASE)

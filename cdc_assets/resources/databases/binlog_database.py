@@ -12,7 +12,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mysql import MySql
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
 
 _COLUMNS = """

@@ -15,8 +15,8 @@ from cdc_assets import settings
 from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.tls import pymysql_options
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog import BinlogPosition
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 

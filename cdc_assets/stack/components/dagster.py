@@ -20,7 +20,7 @@ from cdc_assets.registry.kept import KEPT
 from cdc_assets.stack.components import postgres, spark_connect
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
-from cdc_assets.stack.declared import REMEMBERED
+from cdc_assets.stack.declared_needs import REMEMBERED
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.ports import HOST

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.quantity import quantity
 from cdc_assets.stack.jars.licences import Fetch, licence_of
 from cdc_assets.stack.jars.lockfile import LOCK, Jar, JarLock, read_lock, write_lock
-from cdc_assets.stack.jars.mirror import repository
+from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.jars.sets import SETS, JarSet
 
 if TYPE_CHECKING:

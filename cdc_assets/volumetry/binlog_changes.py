@@ -14,8 +14,8 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.mysql import MySql
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_activity import MariaDbActivity, MySqlActivity
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.volumetry.flow import Baseline, Changes
 
 

@@ -6,7 +6,7 @@ from spark.errors import ColumnTypeError
 from spark.specs import Column
 from spark.types import arrays, binary, geometric, numbers, ranges, temporal, text, user_defined
 from spark.types.mariadb.columns import parse as mariadb_type
-from spark.types.mariadb.registry import RULES as MARIADB
+from spark.types.mariadb.type_rules import RULES as MARIADB
 from spark.types.rule import LakeType, Refused, Rule, SourceType
 
 FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (

@@ -8,7 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks import evidence
 from cdc_assets.defs.checks.result import check_result
-from cdc_assets.reconcile import unmended
+from cdc_assets.reconcile import open_differences
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.slices import Share, share_at
 from cdc_assets.registry.models import BaseSource, Table
@@ -42,7 +42,7 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
         shares = _shares(source, list(wanted.values()))
         found = compare_rows(platform, source, list(wanted.values()), slices=shares)
         by_name = {names.table_name(table): table for table in wanted.values()}
-        found = unmended.with_earlier(
+        found = open_differences.with_earlier(
             source.name,
             shares,
             found,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from spark.canonical import arrays, binary, geometric, mariadb, numbers, temporal, text
+from spark.canonical import arrays, binary_forms, geometric, mariadb, number_forms, temporal_forms, text_forms
 from spark.canonical.form import Form, Incomparable
 from spark.specs import Column
 from spark.types.rule import SourceType
 
-_BY_TYPE: dict[str, Form | Incomparable] = {**numbers.FORMS, **text.FORMS, **temporal.FORMS, **binary.FORMS, **geometric.FORMS}
+_BY_TYPE: dict[str, Form | Incomparable] = {
+    **number_forms.FORMS,
+    **text_forms.FORMS,
+    **temporal_forms.FORMS,
+    **binary_forms.FORMS,
+    **geometric.FORMS,
+}
 
 
 def form(column: Column) -> Form | Incomparable:
@@ -18,11 +24,11 @@ def form(column: Column) -> Form | Incomparable:
     if source is None:
         return Incomparable(f"{column.source_type} is not a type that format_type() writes")
     if source.name == "bit" and (source.args or (1,))[0] == 1:
-        element: Form | Incomparable = numbers.BIT
+        element: Form | Incomparable = number_forms.BIT
     elif column.accepted and source.name.startswith("interval"):
-        element = temporal.FINITE_INTERVAL
+        element = temporal_forms.FINITE_INTERVAL
     else:
-        element = _BY_TYPE.get(source.name) or _BY_TYPE.get(source.bare) or text.OTHER
+        element = _BY_TYPE.get(source.name) or _BY_TYPE.get(source.bare) or text_forms.OTHER
     if source.array and source.bare == "time with time zone":
         return Incomparable("Debezium cuts the microseconds of its elements")
     if source.array and isinstance(element, Form):

@@ -18,7 +18,7 @@ from typing import Literal
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.mirror import checkpoint_config, heartbeat_config, mirror_config
+from cdc_assets.connectors.mirrormaker2 import checkpoint_config, heartbeat_config, mirror_config
 from cdc_assets.connectors.sink import sink_config
 from cdc_assets.registry.models import BaseSource
 

@@ -17,10 +17,10 @@ from pyspark.sql import functions as sf
 
 from spark.bronze import drafts as bronze_drafts
 from spark.delta.failures import SPARK_FAILURES, is_lost_work
-from spark.kafka import ranges as kafka_ranges
+from spark.kafka import offset_ranges as kafka_ranges
 from spark.ledger.folds import FoldsToCount
+from spark.ledger.ledger_commits import Counted
 from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.ledger.state import Counted
 from spark.ledger.windows import window
 from spark.specs import BronzeSpec, TopicRange
 

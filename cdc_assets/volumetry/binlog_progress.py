@@ -12,8 +12,8 @@ from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.databases.binlog import BinlogPosition
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
+from cdc_assets.resources.databases.binlog_position import BinlogPosition
 
 _POLL_SECONDS = 0.2
 # Longer than the connector's heartbeat interval: the next marker finds it due.

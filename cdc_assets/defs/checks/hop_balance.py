@@ -21,7 +21,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.platform import Platform
-from spark.ledger.state import Counted
+from spark.ledger.ledger_commits import Counted
 
 LATE = "late_events"
 _DESCRIPTIONS = {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cdc_assets import names
 from cdc_assets.connectors import mariadb, mysql
-from cdc_assets.connectors.records import exact_pattern, server_id_of
+from cdc_assets.connectors.debezium_common import exact_pattern, server_id_of
 from cdc_assets.registry.models import CapturedSource, Table
 
 _SCHEMA_ONLY = "snapshot.mode.configuration.based"

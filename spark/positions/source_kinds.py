@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from spark.errors import SpecError
 from spark.positions.attunity import ATTUNITY
-from spark.positions.connector import Connector
 from spark.positions.mongodb import MONGODB
 from spark.positions.mysql import MARIADB, MYSQL
 from spark.positions.oracle import ORACLE
 from spark.positions.postgresql import POSTGRESQL
+from spark.positions.source_connector import Connector
 from spark.positions.sqlserver import SQLSERVER
 from spark.positions.topic import TOPIC
 
