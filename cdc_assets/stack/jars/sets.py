@@ -83,7 +83,9 @@ SETS: dict[str, JarSet] = {
             "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
             "org.apache.spark:spark-avro_2.13:4.0.2",
             # Not the brokers' 4.x: Spark 4.0 calls DescribeTopicsResult.all(), which went with Kafka 4.0.
-            "org.apache.kafka:kafka-clients:3.9.1",
+            "org.apache.kafka:kafka-clients:3.9.2",
+            # Before the lz4-java 1.8.0 of the pyspark wheel, whose classes it has: docs/vulnerabilities.md.
+            "at.yawk.lz4:lz4-java:1.10.2",
             "org.apache.commons:commons-pool2:2.12.0",
         ),
         transitive=False,
