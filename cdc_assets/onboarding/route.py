@@ -9,7 +9,7 @@ from cdc_assets.onboarding.steps import (
     definitions,
     leave,
     prerequisites,
-    registry_file,
+    registry_entry,
     snapshot,
     temporary,
     transport,
@@ -17,13 +17,13 @@ from cdc_assets.onboarding.steps import (
 )
 from cdc_assets.onboarding.work import Step
 
-_FIRST = (prerequisites.STEP, registry_file.STEP, transport.TOPICS, transport.MIRROR, capture.SIGNAL_TABLE)
+_FIRST = (prerequisites.STEP, registry_entry.STEP, transport.TOPICS, transport.MIRROR, capture.SIGNAL_TABLE)
 _BY_SIGNAL = (*_FIRST, capture.CONNECTOR, capture.WRITERS)
 ROUTES: dict[Route, tuple[Step, ...]] = {
     "incremental": (*_BY_SIGNAL, snapshot.by_signal("incremental"), verify.STEP, definitions.STEP),
     "blocking": (*_BY_SIGNAL, snapshot.by_signal("blocking"), verify.STEP, definitions.STEP),
     "temporary": (
-        *(prerequisites.STEP, registry_file.STEP, transport.TOPICS, transport.MIRROR),
+        *(prerequisites.STEP, registry_entry.STEP, transport.TOPICS, transport.MIRROR),
         *(temporary.STOP, temporary.GO_ON, capture.WRITERS, temporary.SNAPSHOT, temporary.REMOVE, verify.STEP, definitions.STEP),
     ),
     "offboard": (leave.KNOWN, leave.CONNECTOR, leave.MIRROR, leave.REGISTRY, definitions.STEP),

@@ -63,8 +63,8 @@ class Declarations:
         if there >= declared.rows:
             return count
         told = (
-            f"a snapshot has read {quantity(declared.rows, 'row')} of the table, and bronze has {quantity(there, 'record')} of "
-            "rows read: the others were lost before the first read (a topic made again, a copy that began late); "
+            f"a snapshot has read {quantity(declared.rows, 'row')} of the table, and bronze has {quantity(there, 'record')} by "
+            "a snapshot: the others were lost before the first read (a topic made again, a copy that began late); "
             f"to read them: cdc snapshot {source.name} {table.name}"
         )
         return replace(count, differences=(*count.differences, told))

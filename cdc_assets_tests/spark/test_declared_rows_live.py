@@ -46,7 +46,7 @@ def test_a_snapshot_that_is_gone_before_the_first_read_is_red(
         lost, kept = (_record_parity(chain, instance, table) for table in TABLES)
         assert kept == (True, "5 records in topic, mirror and bronze")
         assert not lost[0]
-        assert "a snapshot has read 5 rows of the table, and bronze has 0 records of rows read" in lost[1]
+        assert "a snapshot has read 5 rows of the table, and bronze has 0 records by a snapshot" in lost[1]
         assert "cdc snapshot declared public.declared_lost" in lost[1]
         _read_again(chain)
         chain.advance(fold=False)
