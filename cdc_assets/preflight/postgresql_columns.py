@@ -36,5 +36,8 @@ def _keys(declared: Table, found: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("keys", "fail", name, message)
     elif not any(set(index) <= set(declared.keys) for index in found["unique"]):
         message = f"no unique index holds its keys ({listed}) apart, NULLs too: rows that share them would be one row in silver"
-        mend = f"CREATE UNIQUE INDEX ON {table_name(declared.id)} ({', '.join(map(identifier, declared.keys))})"
+        table, keys = table_name(declared.id), [identifier(key) for key in declared.keys]
+        # PostgreSQL 14 has no NULLS NOT DISTINCT.
+        filled = ", ".join(f"ALTER COLUMN {key} SET NOT NULL" for key in keys)
+        mend = f"ALTER TABLE {table} {filled}; CREATE UNIQUE INDEX ON {table} ({', '.join(keys)})"
         yield Finding("keys", "warn", name, message, mend)
