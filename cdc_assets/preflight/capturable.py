@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId, case_twins
-from cdc_assets.registry.models import CapturedSource, Source
+from cdc_assets.registry.models import CapturedSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns
@@ -41,23 +41,35 @@ def refuse_inexact(
     Raises:
         DatabaseError: naming tables, columns, and what to do about each.
     """
-    from spark.errors import ColumnTypeError
-    from spark.types.type_rules import lake_type
-
     findings = []
     for table in source.tables:
-        columns = source_columns(source, table, found[table.id])
         twins = case_twins(column.name for column in found[table.id].columns)
         findings += [f"{table.name}: {sentence}" for sentence in twins]
-        for column in columns:
-            try:
-                lake_type(column)
-            except ColumnTypeError as error:
-                findings.append(f"{table.name} {error}")
-        unaccepted = [c.name for c in columns if not c.accepted]
-        findings += [
-            f"{table.name} column {name!r} {what}"
-            for name, what in database.misread(found[table.id], unaccepted, snapshot=snapshot).items()
-        ]
+        told = inexact_columns(database, source, table, found[table.id], snapshot=snapshot)
+        findings += [f"{table.name} {sentence}" for sentence in told]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))
+
+
+def inexact_columns(
+    database: SourceDatabase, source: CapturedSource, table: Table, found: CatalogueTable, *, snapshot: bool
+) -> Iterator[str]:
+    """A sentence for each captured column that has no exact form, or none that a key could have. `snapshot` as above."""
+    from spark.errors import ColumnTypeError
+    from spark.types.type_rules import lake_type, no_key
+
+    columns, key = source_columns(source, table, found), table.keys or found.primary_key
+    for column in columns:
+        if column.name in key and (why := no_key(column)):
+            yield (
+                f"column {column.name!r} has type {column.source_type} and is part of the key: {why}; "
+                "declare other columns as keys, or make it of another type"
+            )
+            continue
+        try:
+            lake_type(column)
+        except ColumnTypeError as error:
+            yield str(error)
+    unaccepted = [c.name for c in columns if not c.accepted]
+    for name, what in database.misread(found, unaccepted, snapshot=snapshot).items():
+        yield f"column {name!r} {what}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
@@ -10,6 +10,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.look import IdentityLook, look, refusal, verdict
 from cdc_assets.preflight import by_driver, topics
+from cdc_assets.preflight.capturable import inexact_columns
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.preflight.sql_text import identifier
@@ -93,8 +94,17 @@ def _of_postgresql(
 
     running = away or [_incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=bool(facts.server["create"]))
-    found = [*postgresql.findings(source, facts), signals, *running]
+    found = [*postgresql.findings(source, facts), *_inexact(database, source), signals, *running]
     return Report(source.name, database.place, sort_findings(found), figures)
+
+
+def _inexact(database: PostgresDatabase, source: Source) -> Iterator[Finding]:
+    """What `cdc apply` would refuse of the columns, but for the days that only a look at every row tells."""
+    found = database.tables([table.id for table in source.tables])
+    for table in source.tables:
+        if table.id in found:
+            for sentence in inexact_columns(database, source, table, found[table.id], snapshot=False):
+                yield Finding("columns", "fail", str(table.id), sentence)
 
 
 def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, away: list[Finding]) -> Report:

@@ -54,6 +54,15 @@ def test_a_source_that_is_ready(cdc: Cdc) -> None:
     assert "0 warnings, 0 failures" in cdc("preflight", "flight")
 
 
+def test_a_column_that_debezium_loses_values_of(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute("CREATE DOMAIN odd.pos AS int")
+    database.execute('ALTER TABLE odd."We\'ird" ADD many odd.pos[]')
+    finding = found(cdc, "columns")
+    assert (finding["level"], finding["subject"]) == ("fail", TABLE)
+    assert "column 'many' has type odd.pos[]: Debezium loses arrays with a NULL element (sent as NULL)" in str(finding["message"])
+    database.execute('ALTER TABLE odd."We\'ird" DROP many')
+
+
 def test_a_key_that_is_not_in_the_log(cdc: Cdc, database: psycopg.Connection) -> None:
     database.execute('ALTER TABLE odd."We\'ird" REPLICA IDENTITY NOTHING')
     finding = found(cdc, "replica_identity")
@@ -116,7 +125,8 @@ def test_partitions_and_children(cdc: Cdc, database: psycopg.Connection) -> None
 
 def test_columns_keys_and_hidden_rows(cdc: Cdc, database: psycopg.Connection) -> None:
     database.execute(
-        'CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, b int, _valid_from int)'
+        'CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, '
+        "b int NOT NULL DEFAULT 1, _valid_from int)"
     )
     database.execute("INSERT INTO odd.cols (id, b) VALUES (1, 1)")
     cdc.declare("odd.cols, keys: [b, nothing]")

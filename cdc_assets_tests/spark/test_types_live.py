@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from cdc_assets.errors import DatabaseError
+from cdc_assets.preflight import preflight
 from cdc_assets.preflight.capturable import refuse_inexact
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.live_source import LiveSource
 from cdc_assets_tests.spark.capture import Record
@@ -196,6 +199,34 @@ def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured)
         assert named == ["'gone'", "'old'", "'at'"]
         accepting = live.source([{"name": "public.days", "accept_inexact": ["gone", "old", "at"]}])
         refuse_inexact(database, accepting, found, snapshot=True)
+
+
+def test_an_array_that_is_sent_as_null_stops_a_connector_and_is_no_key(captured: Captured) -> None:
+    live, checked = replace(captured.live, name="stopped"), "CHECK (array_position(v, NULL) IS NULL)"
+    with live.connection() as connection:
+        connection.execute("CREATE TABLE keyed (k positive[] PRIMARY KEY, v int)")
+        connection.execute(f"CREATE TABLE needed (id int PRIMARY KEY, v positive[] NOT NULL {checked})".encode())
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("INSERT INTO needed VALUES (1, '{1,NULL}')")
+        connection.execute("ALTER TABLE needed DROP CONSTRAINT needed_v_check")
+        connection.execute("INSERT INTO needed VALUES (1, '{1,NULL}')")
+    live.capture(["public.needed"])
+    with pytest.raises(AssertionError, match='null used for required field: "v"'):
+        live.delivered()
+    live.connect.delete("stopped-capture")
+    source = live.source([{"name": "public.keyed", "accept_inexact": ["k"]}, "public.needed"])
+    with live.settings():
+        database = PostgresDatabase(source.database)
+        found = database.tables([table.id for table in source.tables])
+        with pytest.raises(DatabaseError) as refused:
+            refuse_inexact(database, source, found, snapshot=True)
+        _, key, value = str(refused.value).splitlines()
+        stops = "stops the connector, and every table of the source with it"
+        assert "column 'k' has type positive[] and is part of the key: Debezium sends arrays with a NULL element as NULL" in key
+        assert (stops in key, "accept_inexact" in key) == (True, False)
+        assert (f"in a NOT NULL column one of them {stops}" in value, "accept_inexact" in value) == (True, True)
+        told = [f.message for f in preflight(Platform(), source).failures if f.check == "columns"]
+        assert [f"public.{table} {sentence}" for table, sentence in zip(("keyed", "needed"), told, strict=True)] == [key, value]
 
 
 MODES = [

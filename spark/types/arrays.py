@@ -27,9 +27,10 @@ _MARKED = frozenset(
         *("integer", "bigint", "date", "uuid", "bytea"),
     }
 )
-_BY_NULL = "arrays with a NULL element (sent as NULL)"
+_AS_NULL = " (sent as NULL)"
+_BY_NULL = f"arrays with a NULL element{_AS_NULL}"
 _LOSES = {
-    "numeric": "arrays with NaN or an infinity (sent as NULL)",
+    "numeric": f"arrays with NaN or an infinity{_AS_NULL}",
     "date": "years BC (sent as AD) and 5 to 14 October 1582 (sent ten days late)",
     "timestamp with time zone": "years BC (sent as AD), 5 to 14 October 1582 (sent ten days late) and -infinity",
     "time without time zone": "microseconds (cut to milliseconds) and 24:00 (sent as 00:00)",
@@ -72,6 +73,12 @@ def losses(source: SourceType) -> str | None:
         return None
     name = source.bare if source.bare in ("citext", "hstore", "ltree") else source.name
     return "" if name in _EXACT else _LOSES.get(name, _BY_NULL)
+
+
+def null_instead(source: SourceType) -> str:
+    """The arrays of this element that Debezium sends as NULL: "" for none. Where NULL may not be, it stops on one."""
+    loses = losses(source) or ""
+    return loses.removesuffix(_AS_NULL) if loses.endswith(_AS_NULL) else ""
 
 
 def array_of(source: SourceType, element: LakeType) -> LakeType:

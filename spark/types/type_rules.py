@@ -22,6 +22,7 @@ FAMILIES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
 _BUILT_IN = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if not rule.extension}
 _BUILT_IN |= {name: rule for rule in numbers.DECLARED for name in rule.types}
 _EXTENSION = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if rule.extension}
+_STOPS = "stops the connector, and every table of the source with it"
 
 
 def lake_type(column: Column) -> LakeType:
@@ -32,8 +33,7 @@ def lake_type(column: Column) -> LakeType:
     """
     if column.kind == "generated":
         raise _refusal(column, "it is a generated column, which the source's log does not have")
-    parse = mariadb_type if column.dialect == "mariadb" else SourceType.parse
-    source = parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
+    source = _source_type(column)
     if source is None:
         raise _refusal(column, "it is not a type as the catalogue writes one")
     rule = _rule(column, source)
@@ -49,8 +49,22 @@ def lake_type(column: Column) -> LakeType:
     if loses is None:
         raise _refusal(column, "Debezium leaves arrays of it out, or sends NULL for them")
     if loses and not column.accepted:
+        if source.array and not column.nullable and arrays.null_instead(source):
+            loses += f"; in a NOT NULL column one of them {_STOPS}"
         raise _refusal(column, f"Debezium loses {loses}", ", or accept that (accept_inexact)")
     return arrays.array_of(source, element) if source.array else element
+
+
+def no_key(column: Column) -> str:
+    """Why the column can be part of no key, whatever the table accepts; "" where it can."""
+    source = _source_type(column)
+    lost = arrays.null_instead(source) if source and source.array else ""
+    return f"Debezium sends {lost} as NULL, and such a key {_STOPS}" if lost else ""
+
+
+def _source_type(column: Column) -> SourceType | None:
+    parse = mariadb_type if column.dialect == "mariadb" else SourceType.parse
+    return parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
 
 
 def _rule(column: Column, source: SourceType) -> Rule:
