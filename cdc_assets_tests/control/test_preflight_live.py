@@ -125,8 +125,7 @@ def test_partitions_and_children(cdc: Cdc, database: psycopg.Connection) -> None
 
 def test_columns_keys_and_hidden_rows(cdc: Cdc, database: psycopg.Connection) -> None:
     database.execute(
-        'CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, '
-        "b int NOT NULL DEFAULT 1, _valid_from int)"
+        'CREATE TABLE odd.cols (id int PRIMARY KEY DEFERRABLE, a int, "A" int, _cdc_op text, b int, _valid_from int)'
     )
     database.execute("INSERT INTO odd.cols (id, b) VALUES (1, 1)")
     cdc.declare("odd.cols, keys: [b, nothing]")

@@ -19,9 +19,9 @@ and as a change. PostgreSQL is the judge of whether silver's value is its own.
   NULL, 0 or a rounded number.
 * **accept**: Debezium changes some values so that nobody can tell any more. The column is refused
   until the table's `accept_inexact` names it.
-  An array that is *sent as NULL* stops the connector where its column is NOT NULL, and every table
-  of the source with it. `CHECK (array_position(c, NULL) IS NULL)` keeps NULL elements out. As part
-  of a key such a type is refused, accepted or not.
+  Where the column is NOT NULL, an array that is *sent as NULL* stops the connector. Every table of
+  the source then stands still. This keeps NULL elements out:
+  `CHECK (array_position(c, NULL) IS NULL)`. As part of a key such a type is refused in any case.
 * **refused**: no lake type. Name the column in `except_column_list`, or capture a cast of it.
 
 This is how our own connectors write values. If a source's connector writes them in another way, say
