@@ -77,22 +77,25 @@ def findings(
             "then on: Debezium sends their rows, and no XA ROLLBACK takes them back; cdc reconcile names such rows"
         )
         yield Finding("xa", "warn", "server", message, "commit what writes to captured tables without XA PREPARE")
-    there = {TableId(schema, table): engine for schema, table, engine in answers["tables"]}
+    there = {TableId(schema, table) for schema, table, _ in answers["tables"]}
     known = {TableId(schema, table) for schema, table in answers["keys"]} | {*keyed}
     for table in tables:
-        named = table_name(table, "`")
-        if table not in there:
-            mend = f"correct its name in the registry, create it, or GRANT SELECT ON {named} TO {role}"
-            yield Finding("table", "fail", str(table), NOT_SEEN, mend)
-            continue
         lacking = ", ".join(one for one in ("SELECT", *(written or {}).get(table, ())) if not may(rights, one, table))
-        if lacking:
-            yield Finding("privileges", "fail", str(table), f"lacks {lacking}", f"GRANT {lacking} ON {named} TO {role}")
-        elif table not in known:
-            mend = f"ALTER TABLE {named} ADD PRIMARY KEY (…), or declare keys in the registry"
-            yield Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
-        else:
-            yield Finding("table", "ok", str(table), "exists and has a key")
+        yield _table_finding(table, role, is_seen=table in there, lacking=lacking, has_key=table in known)
+
+
+def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, has_key: bool) -> Finding:
+    """`lacking`: the rights that the role does not have on it."""
+    named = table_name(table, "`")
+    if not is_seen:
+        mend = f"correct its name in the registry, create it, or GRANT SELECT ON {named} TO {role}"
+        return Finding("table", "fail", str(table), NOT_SEEN, mend)
+    if lacking:
+        return Finding("privileges", "fail", str(table), f"lacks {lacking}", f"GRANT {lacking} ON {named} TO {role}")
+    if not has_key:
+        mend = f"ALTER TABLE {named} ADD PRIMARY KEY (…), or declare keys in the registry"
+        return Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
+    return Finding("table", "ok", str(table), "exists and has a key")
 
 
 def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:

@@ -80,9 +80,10 @@ def _places(source: BaseSource, case_blind: bool) -> Iterator[WriteTarget]:
 
 
 def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:
-    if not isinstance(source, CapturedSource):
+    captured = source.captured
+    if captured is None:
         return
-    own, database = names.capture_names(source), source.database.model_dump()
+    own, database = names.capture_names(captured), captured.database.model_dump()
     server = f"{database.get('host')} {database.get('port')}"
     if "cdc/slot" in own:
         # Those of an onboarding too: it drops what has their names. A slot is of a server, a publication of a database.
@@ -90,10 +91,10 @@ def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:
             yield "replication slot", slot, f"{server} {slot}"
         for publication in _with_temporary(own["cdc/publication"]):
             yield "publication", publication, f"{server} {database['dbname']} {publication}"
-    if source.database.kind in ("mariadb", "mysql") and (client := source.capture.server_id):
-        # The server ends the older one of two.
+    # Kinds without a binlog have no such setting. The server ends the older one of two.
+    if client := captured.capture.server_id:
         yield "binlog client with server_id", str(client), f"{server} {client}"
-    for topic in _topics_of_connector(source):
+    for topic in _topics_of_connector(captured):
         yield "topic", topic, f"core {_of_metrics(topic)}"
 
 
