@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from spark.envelopes import places
 from spark.envelopes.envelope import Envelope
 from spark.envelopes.known_envelopes import envelope
-from spark.envelopes.unchanged import told_forms
+from spark.envelopes.unchanged import header_forms
 from spark.envelopes.written_times import in_numbers
 from spark.positions.source_kinds import connector
 from spark.specs import Column, SilverSpec
@@ -63,7 +63,7 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
         *CARRIED,
         _unreadable(spec, form).alias("unreadable"),
         sf.col("row_before").isNotNull().alias("has_before"),
-        told_forms().alias("unchanged"),
+        header_forms().alias("unchanged"),
         _present(spec, read).alias("present"),
         *[_fitting(column, spec, form).alias(leaf(i)) for i, column in enumerate(spec.columns)],
     )

@@ -12,7 +12,7 @@ from spark.delta.identifiers import literal
 from spark.specs import UNCHANGED_HEADER
 
 
-def told_forms() -> Expression:
+def header_forms() -> Expression:
     """Every leaf that means "unchanged" in this event (array<string>); null where its header tells none.
 
     As SQL: Spark Connect's messages nest 100 levels at most, and the fold of a history comes near.
