@@ -50,6 +50,10 @@ class ConnectError(CdcAssetsError):
     """Kafka Connect refused, failed, or did not answer within the deadline."""
 
 
+class ConnectorExistsError(ConnectError):
+    """A connector is to be created, and Connect has one of that name."""
+
+
 class ConnectorFailedError(ConnectError):
     """A connector, or one of its tasks, is FAILED; carries the first line of each trace."""
 

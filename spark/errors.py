@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class SparkJobError(Exception):
     """Root of every error that these jobs raise on purpose."""
@@ -49,6 +51,24 @@ class CommitLeftOutError(CommitNotFoundError):
 
 class UnsupportedEventError(SparkJobError):
     """An event is well formed, but the table's declaration says to stop at it."""
+
+
+class StatementStopError(SparkJobError):
+    """A statement of ours ended itself by `raise_error(mark)`, before anything was committed."""
+
+    mark: ClassVar[str]
+
+
+class NotPlainError(StatementStopError):
+    """The newest changes hold more than plain rows: a part of a row, a TRUNCATE, or what cannot be folded."""
+
+    mark = "CDC_NOT_PLAIN"
+
+
+class RowMissingError(StatementStopError):
+    """A change holds some columns only, and no row is there to keep its others."""
+
+    mark = "CDC_NO_ROW_FOR_A_PART"
 
 
 class QuarantineFullError(SparkJobError):

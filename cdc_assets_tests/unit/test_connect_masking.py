@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from cdc_assets.errors import ConnectError
+from cdc_assets.errors import ConnectError, ConnectorExistsError
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import HIDDEN, mask_config, mask_text, mask_value
 
@@ -80,5 +80,5 @@ def test_a_name_that_is_taken_is_told_at_once() -> None:
         return httpx.Response(409, json={"message": "Connector c already exists"})
 
     client = ConnectClient("http://connect", deadline=60, transport=httpx.MockTransport(taken))
-    with pytest.raises(ConnectError, match="already exists"):
+    with pytest.raises(ConnectorExistsError, match="already exists"):
         client.create("c", {"name": "c"}, initial_state="STOPPED")

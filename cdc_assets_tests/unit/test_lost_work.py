@@ -14,8 +14,8 @@ from cdc_assets.errors import SparkRunError
 from cdc_assets.resources.spark import SparkSessions
 from spark.delta import conflicts, session
 from spark.delta.conflicts import ATTEMPTS, restartable, run_again
-from spark.delta.failures import is_lost_session, is_lost_work
-from spark.errors import CommitLeftOutError, RangeLostError
+from spark.delta.failures import is_lost_session, is_lost_work, translate_stops
+from spark.errors import CommitLeftOutError, NotPlainError, RangeLostError, RowMissingError
 from spark.kafka.offset_ranges import losses_named
 from spark.specs import TopicRange
 
@@ -133,3 +133,14 @@ def test_a_lost_session_is_opened_again(name: str, monkeypatch: pytest.MonkeyPat
     assert (len(runs), OneSession.opened) == (3, 3)
     with pytest.raises(SparkRunError):
         SparkSessions("sc://nowhere").run(lambda *_: failing(error, 9)[0](), ".")
+
+
+def test_a_statement_that_ends_itself_is_told_by_its_type() -> None:
+    """A stage's failure names the mark in its text alone; what else fails stays Spark's own."""
+    stage = SparkException(STAGE + f"(TID 12): SparkRuntimeException: [USER_RAISED_EXCEPTION] {RowMissingError.mark}")
+    with pytest.raises(RowMissingError) as met, translate_stops(NotPlainError, RowMissingError):
+        raise stage
+    assert met.value.__cause__ is stage
+    with pytest.raises(SparkException) as passed, translate_stops(NotPlainError):
+        raise stage
+    assert passed.value is stage

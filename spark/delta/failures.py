@@ -7,9 +7,13 @@ brackets or by the name of Spark's own reason for a task's end (org.apache.spark
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+
+from spark.errors import StatementStopError
 
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
@@ -46,3 +50,19 @@ def is_lost_work(error: Exception) -> bool:
 def is_lost_session(error: Exception) -> bool:
     """Whether the server no longer knows the session: it was restarted, or is away."""
     return isinstance(error, PySparkException) and bool(conditions(error) & _GONE_CONDITIONS)
+
+
+@contextmanager
+def translate_stops(*stops: type[StatementStopError]) -> Iterator[None]:
+    """Raises the one of `stops` that a statement within has ended by; any other failure goes through as it is.
+
+    What `raise_error` says keeps no condition of its own in a failed stage: its mark stands in the stage's text alone.
+    """
+    try:
+        yield
+    except SPARK_FAILURES as failure:
+        text = str(failure)
+        for stop in stops:
+            if stop.mark in text:
+                raise stop(text[:20_000]) from failure
+        raise

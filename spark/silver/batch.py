@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from spark.bronze.slice import new_events, table_events
 from spark.delta.commits import Committed, Folded
 from spark.delta.topic_commits import all_schema_ids
-from spark.errors import UnsupportedEventError
+from spark.errors import NotPlainError, UnsupportedEventError
 from spark.positions.layout import epoch_prefix
 from spark.silver import quarantine
 from spark.silver.changes import decode_changes, key_slots
@@ -30,7 +30,6 @@ from spark.silver.table import soft
 from spark.specs import SilverSpec
 
 LOCAL_UP_TO = 20_000
-NOT_PLAIN_MARK = "CDC_NOT_PLAIN"
 
 
 @dataclass(frozen=True)
@@ -147,13 +146,13 @@ class Newest:
 
 
 def read_plain_batch(work: SilverRun) -> Newest:
-    """The newest change per key, read once: whoever writes it meets `NOT_PLAIN_MARK` where it is more than plain rows.
+    """The newest change per key, read once: whoever writes it meets `NotPlainError` where it is more than plain rows.
 
     For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
     """
     rows = newest_per_key(work.changes, work.spec, sf.lit(False))
     rare = (sf.col("problems") > 0) | part_of_row(work.spec) | sf.col("truncated").isNotNull()
-    stop = sf.raise_error(sf.lit(NOT_PLAIN_MARK)).cast("string")
+    stop = sf.raise_error(sf.lit(NotPlainError.mark)).cast("string")
     guarded = rows.withColumn("_cdc_op", sf.when(sf.coalesce(rare, sf.lit(True)), stop).otherwise(sf.col("_cdc_op")))
     return Newest(guarded, BatchFacts(0, 0, 0, 0, 0, None))
 

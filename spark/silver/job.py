@@ -24,8 +24,9 @@ from pyspark.sql import functions as sf
 from spark.delta import plans
 from spark.delta.commits import CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.conflicts import run_again
-from spark.delta.failures import SPARK_FAILURES
+from spark.delta.failures import translate_stops
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
+from spark.errors import NotPlainError, RowMissingError
 from spark.schema import generation
 from spark.schema.evolution import align_columns, at_birth, record_birth
 from spark.silver import batch, completion, keyless, late, merge, multiset
@@ -67,10 +68,10 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
 def _fold(work: batch.SilverRun, records: int) -> tuple[Commit, Figures]:
     if work.before is None and records > batch.LOCAL_UP_TO and not (work.first_floor or work.spec.renewed):
         try:
-            return _commit(work, batch.read_plain_batch(work), None, looked_up=False)
-        except SPARK_FAILURES as error:
-            if batch.NOT_PLAIN_MARK not in str(error):
-                raise
+            with translate_stops(NotPlainError):
+                return _commit(work, batch.read_plain_batch(work), None, looked_up=False)
+        except NotPlainError:
+            pass  # nothing is committed: the rows are held below, and looked at
     with batch.newest(work, late.late(work.before), records) as found:
         truncated = batch.position_of_truncate(work, found.facts)
         begun = generation.generation_start(work.events, work.spec, work.before.truncated if work.before else None)
@@ -78,10 +79,9 @@ def _fold(work: batch.SilverRun, records: int) -> tuple[Commit, Figures]:
         if begun is not None and begun > (truncated or ""):
             work, found, truncated = *_renew_table(work, found, begun), begun
         try:
-            return _commit(work, found, truncated, looked_up=work.must_look or bool(found.facts.problems))
-        except SPARK_FAILURES as error:
-            if merge.NO_ROW_MARK not in str(error):
-                raise
+            with translate_stops(RowMissingError):
+                return _commit(work, found, truncated, looked_up=work.must_look or bool(found.facts.problems))
+        except RowMissingError:
             return _commit(work, found, truncated, looked_up=True)
 
 

@@ -1,7 +1,7 @@
 """The MERGE of folded changes into silver: each only above the row's own position.
 
 `absent` lists columns whose value the changes do not hold: the row keeps its own. Where such a change finds no row, the
-statement ends with `NO_ROW_MARK` before anything is committed; the job then looks for those keys and sets them aside. Of a
+statement ends with `RowMissingError` before anything is committed; the job then looks for those keys and sets them aside. Of a
 table whose events say which columns they are about, it makes a row.
 `forced` changes (a re-drive) are applied at the row's own position as well.
 """
@@ -13,11 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of
 from spark.delta.statement import execute as run
+from spark.errors import RowMissingError
 from spark.silver.changes import key_slots, slot
 from spark.silver.table import soft
 from spark.specs import DELETED, META, SilverSpec
-
-NO_ROW_MARK = "CDC_NO_ROW_FOR_A_PART"
 
 
 def execute(
@@ -45,7 +44,7 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
     ]
     inserts = [(name, f"s.{value}") for name, value in targets]
     if parts and not spec.partial:
-        alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{NO_ROW_MARK}') AS STRING) ELSE s._cdc_op END"
+        alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{RowMissingError.mark}') AS STRING) ELSE s._cdc_op END"
         inserts = [(name, alone if name == "_cdc_op" else value) for name, value in inserts]
     if soft(spec):
         updates.append(f"t.{DELETED} = s._cdc_op IN ('d', 't')")

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
-from cdc_assets.errors import ConnectError, ConnectorFailedError
+from cdc_assets.errors import ConnectError, ConnectorExistsError, ConnectorFailedError
 from cdc_assets.resources.connect.masking import mask_text
 from cdc_assets.resources.connect.rest import ConnectRest
 from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStatus, Plugin, SourceOffset
@@ -127,9 +127,9 @@ class ConnectClient:
         body = {"name": name, "config": dict(config), "initial_state": initial_state}
         try:
             self._rest.request("POST", "/connectors", json=body)
-        except ConnectError as error:
+        except ConnectorExistsError:
             # A request that Connect has answered too late, and carried out, is repeated by us.
-            if "already exists" not in str(error) or self.config(name) != dict(config):
+            if self.config(name) != dict(config):
                 raise
 
     def status(self, name: str) -> ConnectorStatus | None:

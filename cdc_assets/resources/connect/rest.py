@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from cdc_assets.errors import ConnectError
+from cdc_assets.errors import ConnectError, ConnectorExistsError
 from cdc_assets.resources.connect.masking import mask_text
 
 _MESSAGE_LENGTH = 600
@@ -72,11 +72,14 @@ class ConnectRest:
             where = "CDC_CORE_CONNECT_LOGIN_FILE or CDC_LAKE_CONNECT_LOGIN_FILE names a file with user:password"
             raise ConnectError(f"{method} {self.url}{path}: HTTP 401: this Connect asks for another login; {where}")
         message = _message(response, json)
-        # No retry mends a class that the worker does not have (500), nor a name that is taken (409).
-        refused = "BadRequestException" in message or "already exists" in message
-        if (response.status_code == 409 or response.status_code >= 500) and not refused:
+        refusal = f"{method} {self.url}{path}: HTTP {response.status_code}: {message}"
+        # Connect answers 409 while it rebalances as well: that a name is taken stands in the message alone. No retry mends it.
+        if "already exists" in message:
+            raise ConnectorExistsError(refusal)
+        # Nor does one mend a class that the worker does not have (500).
+        if response.status_code in (409, *range(500, 600)) and "BadRequestException" not in message:
             raise _ConnectBusyError(f"HTTP {response.status_code}: {message}")
-        raise ConnectError(f"{method} {self.url}{path}: HTTP {response.status_code}: {message}")
+        raise ConnectError(refusal)
 
 
 def _json(method: str, response: httpx.Response) -> Any:
