@@ -6,8 +6,8 @@ import itertools
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
@@ -23,7 +23,7 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.cli.reconcile_histories import print_history, prove_histories
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.any_source import compare_rows
+from cdc_assets.reconcile.any_source import ComparisonMethod, compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
@@ -34,6 +34,16 @@ from cdc_assets.resources.platform import Platform
 _SHOWN = 20
 _HEAL_POLL_SECONDS = 3.0
 _HEAL_AT_MOST = 3
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What one call of the command compares of each source, and whether it heals; `timeout` in seconds."""
+
+    share: tuple[int, int]
+    timeout: float
+    method: ComparisonMethod
+    heal: bool
 
 
 def reconcile(
@@ -60,24 +70,13 @@ def reconcile(
     """
     with report_errors():
         picked = _selection(chosen or [])
-        part = _share(share)
+        asked = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby), mend and not dry_run)
         for source, _ in picked:
             if standby and source.asked is None:
                 raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
         settings.export_stack_environment()
         platform = Platform()
-        results: list[TableResult] = []
-        for source, tables in picked:
-            slices = {names.table_name(t): part for t in tables}
-            compared = partial(
-                _compare_source, platform, source, slices=slices, timeout=timeout, two_step=two_step, at_standby=standby
-            )
-            found = compared(tables)
-            if mend and not dry_run:
-                found |= _heal_and_compare(platform, source, tables, found, timeout, compared)
-            proven = prove_histories(platform, source, tables, part=part, timeout=timeout, mend=mend and not dry_run)
-            short = [names.table_name(t) for t in tables]
-            results += [replace(found[name], history=proven.get(name)) for name in short]
+        results = [result for source, tables in picked for result in _prove_source(platform, source, tables, asked)]
         if is_data(output):
             print_document([r.to_json() for r in results], output)
         else:
@@ -86,21 +85,23 @@ def reconcile(
     raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
 
 
-def _compare_source(
-    platform: Platform,
-    source: BaseSource,
-    tables: Sequence[Table],
-    *,
-    slices: Mapping[str, tuple[int, int]],
-    timeout: float,
-    two_step: bool,
-    at_standby: str | None,
-) -> dict[str, TableResult]:
+def _prove_source(platform: Platform, source: BaseSource, tables: list[Table], asked: _Asked) -> list[TableResult]:
+    """Rows, healed where that is asked for, and then histories, which are proven against them."""
+    compare = partial(_compare_source, platform, source, asked=asked)
+    found = compare(tables)
+    if asked.heal:
+        found |= _heal_and_compare(platform, source, tables, found, asked.timeout, compare)
+    proven = prove_histories(platform, source, tables, part=asked.share, timeout=asked.timeout, mend=asked.heal)
+    return [replace(found[name], history=proven.get(name)) for name in map(names.table_name, tables)]
+
+
+def _compare_source(platform: Platform, source: BaseSource, tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
     """What stands before a whole source is the result of each of its tables: the other sources are compared."""
+    short = [names.table_name(t) for t in tables]
+    slices = dict.fromkeys(short, asked.share)
     try:
-        return compare_rows(platform, source, tables, slices=slices, timeout=timeout, two_step=two_step, at_standby=at_standby)
+        return compare_rows(platform, source, tables, slices=slices, timeout=asked.timeout, method=asked.method)
     except CdcAssetsError as error:
-        short = [names.table_name(t) for t in tables]
         return {name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error)) for name in short}
 
 

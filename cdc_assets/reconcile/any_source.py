@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import DatabaseError
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from spark.reconcile.row_text import Slice
 
 
+@dataclass(frozen=True)
+class ComparisonMethod:
+    """How a source with an exact cut is compared instead: in two steps, and of which standby (`host:port`)."""
+
+    two_step: bool = False
+    standby: str | None = None
+
+
+AS_DECLARED = ComparisonMethod()
+
+
 def compare_rows(
     platform: Platform,
     source: BaseSource,
@@ -24,8 +36,7 @@ def compare_rows(
     *,
     slices: Mapping[str, Slice] | None = None,
     timeout: float = 300.0,
-    two_step: bool = False,
-    at_standby: str | None = None,
+    method: ComparisonMethod = AS_DECLARED,
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well.
 
@@ -38,6 +49,6 @@ def compare_rows(
         return by_topic.compare(platform, source, tables, slices=slices, timeout=timeout)
     if not isinstance(source, Source):
         raise DatabaseError(f"source {source.name}: nobody can be asked for its rows")
-    if two_step or at_standby:
-        return standby.compare(platform, source, tables, standby=at_standby, slices=slices, timeout=timeout)
+    if method.two_step or method.standby:
+        return standby.compare(platform, source, tables, standby=method.standby, slices=slices, timeout=timeout)
     return standby.compare_as_declared(platform, source, tables, slices=slices, timeout=timeout)

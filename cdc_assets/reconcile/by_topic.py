@@ -61,7 +61,7 @@ def _compare(
         return replace(position, lsn=", ".join(places))
 
     catalogue = {t.id: catalogue_table(t) for t in kept}
-    return two_step.compare(platform, source, kept, now=rows, carry=carry, catalogue=catalogue, slices=slices)
+    return two_step.compare(platform, source, kept, two_step.TwoStepSource(rows, carry, catalogue), slices=slices)
 
 
 def _unread(table: TopicTable) -> str:

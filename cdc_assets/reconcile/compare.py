@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
+from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.registry.models import BaseSource, Source, Table
@@ -38,7 +39,7 @@ from spark.errors import SparkJobError
 if TYPE_CHECKING:
     from spark.reconcile.job import Digest, KeyHashes
     from spark.reconcile.own_order import TwoRanges
-    from spark.reconcile.row_text import RowText, Slice
+    from spark.reconcile.row_text import Slice
 
 STATEMENT_TIMEOUT = 600.0
 # Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
@@ -46,16 +47,24 @@ _STOPPED = (CdcAssetsError, SparkJobError)
 _AT_ONCE = 3
 
 
-@dataclass
-class TableComparison:
-    """One table on its way through the steps."""
+@dataclass(frozen=True)
+class TableToCompare:
+    """One table before its source is read: what the lake has, its columns (None: it is gone), and the part that is asked for."""
 
     table: Table
+    read: lake.Read
+    catalogue: CatalogueTable | None
+    part: Slice | TwoRanges
+
+
+@dataclass
+class TableComparison:
+    """One table on its way through the steps; `source` are the sums of its buckets, and `in_range` the rows of its range."""
+
+    compared: ComparedTable
     state: SilverState
     committed: Committed
     part: Slice | TwoRanges
-    catalogue: CatalogueTable
-    text: RowText
     source: Digest
     in_range: KeyHashes
     seconds: dict[str, float] = field(default_factory=dict)
@@ -94,9 +103,8 @@ def _compare(
         for table in tables:
             try:
                 part = slices.get(names.table_name(table), WHOLE)
-                works.append(
-                    _at_source(platform, source, table, cut, states[table.name], committed, catalogue.get(table.id), part)
-                )
+                asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part)
+                works.append(_at_source(platform, source, asked, cut))
             except _STOPPED as error:
                 results[names.table_name(table)] = _not_compared(source, table, str(error))
         if not works:
@@ -108,31 +116,23 @@ def _compare(
         def in_lake(work: TableComparison) -> TableResult:
             work.seconds["carry"] = round(carried, 3)
             try:
-                return _in_lake(platform, source, work, cut, position)
+                return _in_lake(work, cut, position)
             except _STOPPED as error:
-                return _not_compared(source, work.table, str(error))
+                return _not_compared(source, work.compared.table, str(error))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            results |= {names.table_name(w.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
+            results |= {names.table_name(w.compared.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
     return results
 
 
-def _at_source(
-    platform: Platform,
-    source: Source,
-    table: Table,
-    cut: SourceCut,
-    state: SilverState | None,
-    committed: Committed | None,
-    found: CatalogueTable | None,
-    part: Slice | TwoRanges,
-) -> TableComparison:
+def _at_source(platform: Platform, source: Source, asked: TableToCompare, cut: SourceCut) -> TableComparison:
     from spark.reconcile.own_order import TwoRanges
 
-    if found is None:
+    table, part = asked.table, asked.part
+    if asked.catalogue is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
-    state, committed = lake.existing(source, table, state, committed)
-    text = lake.row_text(platform, source, table, found)
+    state, committed = lake.existing(source, table, asked.read)
+    text = lake.row_text(platform, source, table, asked.catalogue)
     started = time.monotonic()
     digest: Digest = {}
     in_range: KeyHashes = Counter()
@@ -141,23 +141,24 @@ def _at_source(
     else:
         digest = cut.digest(table.id, text, part)
     seconds = {"source": round(time.monotonic() - started, 3)}
-    return TableComparison(table, state, committed, part, found, text, digest, in_range, seconds)
+    return TableComparison(ComparedTable(platform, source, table, text), state, committed, part, digest, in_range, seconds)
 
 
-def _in_lake(platform: Platform, source: Source, work: TableComparison, cut: SourceCut, position: LogPosition) -> TableResult:
+def _in_lake(work: TableComparison, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile import job
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import slice_text
 
     if isinstance(work.part, TwoRanges):
-        return _two_ranges(platform, source, work, work.part, cut, position)
-    task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake, work.part)
+        return _two_ranges(work, work.part, cut, position)
+    compared = work.compared
+    task = lake.task(compared, (work.state, work.committed), position, cut.in_lake, work.part)
     started = time.monotonic()
-    ours = platform.spark().run(job.digest, task)
+    ours = compared.platform.spark().run(job.digest, task)
     work.seconds["lake"] = round(time.monotonic() - started, 3)
     differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
     result = TableResult(
-        table=f"{source.name}/{names.table_name(work.table)}",
+        table=f"{compared.source.name}/{names.table_name(compared.table)}",
         verdict=DIFFERENT if differing else EQUAL,
         snapshot=cut.text,
         lsn=cut.lsn,
@@ -167,25 +168,25 @@ def _in_lake(platform: Platform, source: Source, work: TableComparison, cut: Sou
         buckets=len({*ours, *work.source}),
         buckets_differing=len(differing),
         share=slice_text(work.part),
-        not_compared=work.text.not_compared,
+        not_compared=compared.text.not_compared,
     )
     if differing:
         started = time.monotonic()
-        result = drill_down.down(platform.spark(), task, cut, work.table, work.text, result, differing)
+        result = drill_down.down(compared, task, cut, result, differing)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
 
 
-def _two_ranges(
-    platform: Platform, source: Source, work: TableComparison, part: TwoRanges, cut: SourceCut, position: LogPosition
-) -> TableResult:
+def _two_ranges(work: TableComparison, part: TwoRanges, cut: SourceCut, position: LogPosition) -> TableResult:
     """Rows of the source's range, one by one; of silver's range the keys that the source has not."""
-    task = lake.task(platform, source, work.table, work.text, work.state, work.committed, position, cut.in_lake)
+    compared = work.compared
+    task = lake.task(compared, (work.state, work.committed), position, cut.in_lake)
     started = time.monotonic()
-    ours = unordered_keys.at_cut(platform.spark(), task, cut, work.table.id, work.text, part, work.in_range)
+    there = unordered_keys.OwnOrderTable(cut, compared.table.id, compared.text)
+    ours = unordered_keys.at_cut(compared.platform.spark(), task, there, part, work.in_range)
     work.seconds["lake"] = round(time.monotonic() - started, 3)
     result = TableResult(
-        table=f"{source.name}/{names.table_name(work.table)}",
+        table=f"{compared.source.name}/{names.table_name(compared.table)}",
         verdict=EQUAL if ours.rows == work.in_range else DIFFERENT,
         snapshot=cut.text,
         lsn=cut.lsn,
@@ -194,11 +195,12 @@ def _two_ranges(
         silver_rows=ours.compared,
         looked_up=ours.looked_up,
         share=part.text,
-        not_compared=work.text.not_compared,
+        not_compared=compared.text.not_compared,
     )
     if not result.equal:
         started = time.monotonic()
-        result = drill_down.of_keys(platform.spark(), task, cut, work.table, work.text, result, work.in_range, ours.rows)
+        sides = drill_down.HashedSides(work.in_range, ours.rows)
+        result = drill_down.of_keys(compared, task, cut, result, sides)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
 

@@ -8,65 +8,62 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.result import EQUAL, RowDifference, TableResult, Veil
-from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.cuts import SourceCut
-from cdc_assets.resources.spark import SparkSessions
 
 if TYPE_CHECKING:
     from spark.reconcile.job import KeyHashes, Suspect, Task, Texts
-    from spark.reconcile.row_text import RowText
 
 # Key and hash of half a million rows take about 100 MB here.
 MAX_ROWS = 500_000
 MAX_SHOWN = 1000
 
 
-def down(
-    sessions: SparkSessions,
-    task: Task,
-    cut: SourceCut,
-    table: Table,
-    text: RowText,
-    result: TableResult,
-    differing: Sequence[int],
-) -> TableResult:
+@dataclass(frozen=True)
+class HashedSides:
+    """Rows (key and hash) of the source and of the lake."""
+
+    source: KeyHashes
+    lake: KeyHashes
+
+
+def down(compared: ComparedTable, task: Task, cut: SourceCut, result: TableResult, differing: Sequence[int]) -> TableResult:
     """The result with its differing keys; equal after all where every suspect was only a matter of the cut."""
     from spark.reconcile import job
 
+    table, text = compared.table, compared.text
     per_bucket = max(1, max(result.source_rows or 0, result.silver_rows or 0) // max(1, result.buckets))
     looked_at = differing[: max(1, MAX_ROWS // per_bucket)]
     source = cut.key_hashes(table.id, text, looked_at, task.part)
-    lake = sessions.run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
+    lake = compared.platform.spark().run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
     settled = len(looked_at) == len(differing)
     if not text.keys:
         return _with_differences(result, _whole_rows(source, lake), Veil(table.sensitive), tuple(text.forms), settled=settled)
-    return of_keys(sessions, task, cut, table, text, result, source, lake, settled=settled)
+    return of_keys(compared, task, cut, result, HashedSides(source, lake), settled=settled)
 
 
 def of_keys(
-    sessions: SparkSessions,
+    compared: ComparedTable,
     task: Task,
     cut: SourceCut,
-    table: Table,
-    text: RowText,
     result: TableResult,
-    source: KeyHashes,
-    lake: KeyHashes,
+    sides: HashedSides,
     *,
     settled: bool = True,
 ) -> TableResult:
-    """The same of the rows (key and hash) of both sides; `settled`: these are all that differ."""
+    """The same of the rows of both sides; `settled`: these are all that differ."""
     from spark.reconcile import job
 
+    table, text, source, lake = compared.table, compared.text, sides.source, sides.lake
     missing, extra = source - lake, lake - source
     keys = sorted({key for key, _ in (*missing, *extra)})
     shown = keys[:MAX_SHOWN]
-    answers = sessions.run(lambda session, asked: job.suspects(session, asked, shown), task) if shown else {}
+    answers = compared.platform.spark().run(lambda session, asked: job.suspects(session, asked, shown), task) if shown else {}
     rows = cut.texts(table.id, text, shown) if shown else {}
     hashes = dict([*source])
     duplicates = Counter(key for key, _ in lake.elements())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
@@ -21,11 +22,23 @@ if TYPE_CHECKING:
     from spark.reconcile.job import Task
     from spark.reconcile.row_text import RowText, Slice
 
+Read = tuple[SilverState | None, Committed | None]
+"""Silver's state and what bronze has committed, read in this order: what silver has folded, bronze holds."""
 _IGNORED = "schema_changes: {add: ignore} keeps it out of silver"
 
 
-def states(platform: Platform, source: BaseSource, table: Table) -> tuple[SilverState | None, Committed | None]:
-    """Silver's and bronze's, in this order: what silver has folded, bronze holds."""
+@dataclass(frozen=True)
+class ComparedTable:
+    """One table that is compared, and how its rows are written on both sides."""
+
+    platform: Platform
+    source: BaseSource
+    table: Table
+    text: RowText
+
+
+def states(platform: Platform, source: BaseSource, table: Table) -> Read:
+    """As both are now; None where there is none yet."""
     state = silver_state(names.silver_path(platform.lake, source, table))
     return state, bronze_committed(names.bronze_path(platform.lake, source))
 
@@ -42,32 +55,22 @@ def row_text(
     return RowText(spec, {**left_out, **(without or {})})
 
 
-def existing(
-    source: BaseSource, table: Table, state: SilverState | None, committed: Committed | None
-) -> tuple[SilverState, Committed]:
+def existing(source: BaseSource, table: Table, read: Read) -> tuple[SilverState, Committed]:
     """Both, or an error that says what to do."""
+    state, committed = read
     if state is None or state.folded is None or committed is None:
         raise DatabaseError(f"silver/{source.name}/{names.table_name(table)} does not exist yet; materialize it first")
     return state, committed
 
 
-def task(
-    platform: Platform,
-    source: BaseSource,
-    table: Table,
-    text: RowText,
-    silver: SilverState | None,
-    bronze: Committed | None,
-    position: LogPosition,
-    cut: AnyCut,
-    part: Slice = (0, 1),
-) -> Task:
+def task(compared: ComparedTable, read: Read, position: LogPosition, cut: AnyCut, part: Slice = (0, 1)) -> Task:
     """Silver as it was read before, and the events between that and the position, as the cut sees them."""
     from spark.reconcile.at_cut import Base
     from spark.reconcile.job import Task
     from spark.specs import TopicRange
 
-    state, committed = existing(source, table, silver, bronze)
+    source, table, text = compared.source, compared.table, compared.text
+    state, committed = existing(source, table, read)
     assert state.folded is not None
     topic = names.lake_topic(source, table)
     held = committed.topics.get(topic)
@@ -77,6 +80,6 @@ def task(
     ranges = {p: (held.positions.get(p, 0), max(end, held.positions.get(p, 0))) for p, end in ends.items()}
     spec = text.spec
     tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
-    lake = platform.lake_kafka()
+    lake = compared.platform.lake_kafka()
     base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login)
     return Task(spec, base, cut, part, text.without)

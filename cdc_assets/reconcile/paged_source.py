@@ -54,7 +54,8 @@ def compare(
             )
 
         catalogue = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
-        return two_step.compare(platform, source, tables, now=PagedRows(reader), carry=carry, catalogue=catalogue, slices=slices)
+        asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue)
+        return two_step.compare(platform, source, tables, asked, slices=slices)
     except CdcAssetsError as error:
         return {
             name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error), method="two-step")

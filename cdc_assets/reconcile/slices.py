@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import cursors, lake, unordered_keys
+from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -26,7 +27,7 @@ from cdc_assets.resources.platform import Platform
 if TYPE_CHECKING:
     from spark.reconcile.key_order import KeyRange
     from spark.reconcile.own_order import TwoRanges
-    from spark.reconcile.row_text import RowText, Slice
+    from spark.reconcile.row_text import Slice
 
 Share = tuple[int, int]
 WHOLE: Share = (0, 1)
@@ -90,33 +91,35 @@ def _slice(
         # A range's ends are values of the key, which are kept and shown: not those of sensitive columns.
         if set(text.keys) & set(table.sensitive):
             return by_clock
+        compared = ComparedTable(platform, source, table, text)
         in_own_order = text.own is not None and text.keys == found.primary_key and source.reconciliation.standby is None
         if text.order is not None and (text.order.by_index() or not in_own_order):
-            return _range(platform, source, table, text, state, shares)
+            return _range(compared, state, shares)
         if not in_own_order:
             return by_clock
         with open_rows(platform.database(source), statement_timeout=STATEMENT_TIMEOUT) as rows:
             if text.order is not None and text.order.by_index(rows.bytewise(table.id)):
-                return _range(platform, source, table, text, state, shares)
-            return _two_ranges(platform, source, table, text, state, shares, rows)
+                return _range(compared, state, shares)
+            return _two_ranges(compared, state, shares, rows)
     except CdcAssetsError:
         return by_clock
 
 
-def _range(platform: Platform, source: Source, table: Table, text: RowText, state: SilverState, shares: int) -> KeyRange:
+def _range(compared: ComparedTable, state: SilverState, shares: int) -> KeyRange:
     from spark.reconcile.job import Next, range_end
     from spark.reconcile.key_order import KeyRange
 
-    after = cursors.after(source.name, names.table_name(table), text.keys)
+    text = compared.text
+    after = cursors.after(compared.source.name, names.table_name(compared.table), text.keys)
     asked = Next(text.spec, state.version, after, max(1, state.rows // shares))
-    return KeyRange(text.keys, after, platform.spark().run(range_end, asked))
+    return KeyRange(text.keys, after, compared.platform.spark().run(range_end, asked))
 
 
-def _two_ranges(
-    platform: Platform, source: Source, table: Table, text: RowText, state: SilverState, shares: int, rows: OwnOrderRows
-) -> TwoRanges:
+def _two_ranges(compared: ComparedTable, state: SilverState, shares: int, rows: OwnOrderRows) -> TwoRanges:
+    table, text, source = compared.table, compared.text, compared.source.name
     count, name = max(1, min(state.rows // shares, MOST_KEYS)), names.table_name(table)
     key = text.in_own_order.declared
-    theirs, ours = (cursors.after(source.name, place(name), key) for place in (cursors.of_source, cursors.of_silver))
-    sessions, version = platform.spark(), state.version
-    return unordered_keys.following(sessions, rows, table.id, text, version=version, count=count, after=(theirs, ours))
+    after = (cursors.after(source, cursors.of_source(name), key), cursors.after(source, cursors.of_silver(name), key))
+    there = unordered_keys.OwnOrderTable(rows, table.id, text)
+    sessions = compared.platform.spark()
+    return unordered_keys.following(sessions, there, version=state.version, count=count, after=after)

@@ -55,8 +55,8 @@ def compare(
         return position
 
     catalogue = primary.tables([t.id for t in tables])
-    now = RowsNow(where, STATEMENT_TIMEOUT)
-    return two_step.compare(platform, source, tables, now=now, carry=carry, catalogue=catalogue, slices=slices)
+    asked = two_step.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue)
+    return two_step.compare(platform, source, tables, asked, slices=slices)
 
 
 def compare_as_declared(

@@ -74,14 +74,21 @@ class Suspects:
             self.last[key] = same
 
 
+@dataclass(frozen=True)
+class TwoStepSource:
+    """What is asked of the source: its rows as they are, its columns, and that all it has committed be carried into the lake."""
+
+    now: AnyRows
+    carry: Carry
+    catalogue: Mapping[TableId, CatalogueTable]
+
+
 def compare(
     platform: Platform,
     source: BaseSource,
     tables: Sequence[Table],
+    asked: TwoStepSource,
     *,
-    now: AnyRows,
-    carry: Carry,
-    catalogue: Mapping[TableId, CatalogueTable],
     slices: Mapping[str, Slice] | None = None,
     rounds: int = ROUNDS,
 ) -> dict[str, TableResult]:
@@ -89,10 +96,10 @@ def compare(
     found = {}
     for table in tables:
         try:
-            if table.id not in catalogue:
+            if table.id not in asked.catalogue:
                 raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
             part = (slices or {}).get(names.table_name(table), WHOLE)
-            one = _Table(platform, source, table, now, carry, catalogue[table.id], part)
+            one = _Table(platform, source, table, asked.now, asked.carry, asked.catalogue[table.id], part)
             found[names.table_name(table)] = one.compare(rounds)
         except (CdcAssetsError, SparkJobError) as error:
             found[names.table_name(table)] = TableResult(
@@ -169,10 +176,11 @@ class _Table:
         """The lake with everything that had been committed in the source before."""
         from spark.reconcile.cut import Everything
 
-        state, committed = lake.states(self.platform, self.source, self.table)
+        read = lake.states(self.platform, self.source, self.table)
         position = self.carry()
         self.places.append(position.lsn)
-        return lake.task(self.platform, self.source, self.table, text, state, committed, position, Everything(), self.part)
+        compared = lake.ComparedTable(self.platform, self.source, self.table, text)
+        return lake.task(compared, read, position, Everything(), self.part)
 
     def _first_look(self, text: RowText) -> _Look:
         """Step one: sums by bucket, and the keys of the buckets that differ."""

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class OwnOrderTable:
+    """A table of the source, read in the source's own order of its key, and how its rows are written."""
+
+    rows: OwnOrderRows
+    id: TableId
+    text: RowText
+
+
+@dataclass(frozen=True)
 class Ours:
     """Silver's rows (key and hash) that should be those of the source's range; how many of these keys, and how many looked up."""
 
@@ -34,9 +43,7 @@ class Ours:
 
 def following(
     sessions: SparkSessions,
-    rows: OwnOrderRows,
-    table: TableId,
-    text: RowText,
+    table: OwnOrderTable,
     *,
     version: int,
     count: int,
@@ -51,20 +58,20 @@ def following(
     from spark.reconcile.own_order import TwoRanges
 
     theirs, ours = after
-    end = rows.range_end(table, text, theirs, count)
+    text = table.text
+    end = table.rows.range_end(table.id, text, theirs, count)
     held = sessions.run(range_end, Next(text.spec, version, ours, max(1, count // 2), by_text=True))
     key = text.in_own_order.declared
     return TwoRanges(KeyRange(key, theirs, end), KeyRange(key, ours, held))
 
 
-def at_cut(
-    sessions: SparkSessions, task: Task, rows: OwnOrderRows, table: TableId, text: RowText, part: TwoRanges, in_range: KeyHashes
-) -> Ours:
-    """Silver's side; `in_range` are the rows of the source's range, and `rows` is the same moment of it."""
+def at_cut(sessions: SparkSessions, task: Task, table: OwnOrderTable, part: TwoRanges, in_range: KeyHashes) -> Ours:
+    """Silver's side; `in_range` are the rows of the source's range, and `table` is read at the same moment."""
     from spark.reconcile import job
 
     keys = {key for key, _ in in_range}
     held = sessions.run(lambda session, asked: job.two_ranges(session, asked, sorted(keys), part.lake), task)
-    there = keys | rows.present(table, text, {key: values for key, values in held.values.items() if key not in keys})
+    unseen = {key: values for key, values in held.values.items() if key not in keys}
+    there = keys | table.rows.present(table.id, table.text, unseen)
     phantoms = Counter({row: copies for row, copies in held.ranged.items() if row[0] not in there})
     return Ours(held.asked + phantoms, held.asked.total(), len(held.values))

@@ -53,10 +53,11 @@ def round_of(table: Table, session: SparkSession, sessions: SparkSessions) -> tu
         version = table.fold(session)
         with open_cut(place.database, statement_timeout=60) as cut:
             after = (ends[0], ends[1])
-            part = unordered_keys.following(sessions, cut, id_, text, version=version, count=80, after=after)
+            there = unordered_keys.OwnOrderTable(cut, id_, text)
+            part = unordered_keys.following(sessions, there, version=version, count=80, after=after)
             in_range = cut.in_range(id_, text, part.source)
             base = Base(version, Folded(-1, {}), Committed(-1, {}), None, "")
-            found = unordered_keys.at_cut(sessions, Task(text.spec, base, Everything()), cut, id_, text, part, in_range)
+            found = unordered_keys.at_cut(sessions, Task(text.spec, base, Everything()), there, part, in_range)
         missing, extra = in_range - found.rows, found.rows - in_range
         wanted, lost = {key for key, _ in in_range}, {key for key, _ in missing}
         told = {f"{'missing' if key not in {k for k, _ in extra} else 'differs'} {key}" for key in lost}

@@ -52,8 +52,8 @@ class Ground:
             return two_steps(platform, source, list(source.tables))[self.name]
         catalogue = platform.database(source).tables([t.id for t in source.tables])
         carry = partial(carry_to_lake, platform, source, deadline=180)
-        now = PagedRows(self.reader)
-        return two_step.compare(platform, source, source.tables, now=now, carry=carry, catalogue=catalogue)[self.name]
+        asked = two_step.TwoStepSource(PagedRows(self.reader), carry, catalogue)
+        return two_step.compare(platform, source, source.tables, asked)[self.name]
 
     @contextmanager
     def written(self, *, pause: float) -> Iterator[None]:
