@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.backup.layout import Ranges
-from cdc_assets.backup.lines import Lines, hour_folder
+from cdc_assets.backup.lines import BronzeRow, Lines, hour_folder
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.delta_log import of_epoch
 from spark.delta.commits import Committed
 
 # Offsets per window of the first pass: batches end where a window ends.
 _WINDOW = 500
-_FIELDS = ("partition", "offset", "timestamp", "op", "position", "headers", "key", "value")
 # pyarrow's defaults hold 16 batches of 131,072 rows of several files at a time: gigabytes of change events.
 _SCAN = {"batch_size": 8192, "batch_readahead": 2, "fragment_readahead": 1}
 Windows = Mapping[int, Mapping[int, tuple[int, int]]]
@@ -63,31 +62,23 @@ class BronzeSlice:
         """
         import pyarrow as pa
 
-        table = self.dataset.to_table(columns=list(_FIELDS), filter=self._filter(ranges), **_SCAN)
+        table = self.dataset.to_table(columns=list(BronzeRow._fields), filter=self._filter(ranges), **_SCAN)
         table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
         moments = table["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
         table = table.set_column(table.column_names.index("timestamp"), "timestamp", moments)
         lines = Lines(self.topic)
         before = None
         for batch in table.to_batches(max_chunksize=4096):
-            columns = [batch.column(name).to_pylist() for name in _FIELDS]
-            for partition, offset, timestamp, op, position, headers, key, value in zip(*columns, strict=True):
+            columns = [batch.column(name).to_pylist() for name in BronzeRow._fields]
+            for row in map(BronzeRow._make, zip(*columns, strict=True)):
+                partition, offset, timestamp, op = row[:4]
                 at = partition, offset
                 if at == before or timestamp is None:
                     wrong = "twice" if at == before else "without a timestamp"
                     raise BackupError(f"bronze has offset {offset} of {self.topic} partition {partition} {wrong}: repair bronze")
                 before = at
-                line = lines.line(
-                    headers=headers,
-                    key=key,
-                    offset=offset,
-                    op=op,
-                    partition=partition,
-                    position=position,
-                    timestamp=timestamp,
-                    value=value,
-                )
-                yield hour_folder(timestamp), partition, offset, "tombstone" if value is None else op or "unknown", line
+                kind = "tombstone" if row.value is None else op or "unknown"
+                yield hour_folder(timestamp), partition, offset, kind, lines.line(row)
         del table
         pa.default_memory_pool().release_unused()
 

@@ -9,9 +9,22 @@ from __future__ import annotations
 import base64
 import json
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+
+
+class BronzeRow(NamedTuple):
+    """A record as bronze holds it; `timestamp` in milliseconds. A tuple, because millions are made of pyarrow's columns."""
+
+    partition: int
+    offset: int
+    timestamp: int | None
+    op: str | None
+    position: str | None
+    headers: Any
+    key: bytes | None
+    value: bytes | None
 
 
 class Lines:
@@ -22,19 +35,9 @@ class Lines:
         # A connector writes the same headers with every record.
         self._last_headers: tuple[Any, str] = ((), "[]")
 
-    def line(
-        self,
-        *,
-        headers: Any,
-        key: bytes | None,
-        offset: int,
-        op: str | None,
-        partition: int,
-        position: str | None,
-        timestamp: int,
-        value: bytes | None,
-    ) -> bytes:
+    def line(self, row: BronzeRow) -> bytes:
         """One record as a line of JSON in UTF-8, keys in the order of the alphabet."""
+        partition, offset, timestamp, op, position, headers, key, value = row
         if headers != self._last_headers[0]:
             fields = [f"{{{_text_or_base64('name', h['key'])},{_text_or_base64('value', h['value'])}}}" for h in headers or ()]
             self._last_headers = headers, f"[{','.join(fields)}]"

@@ -37,7 +37,7 @@ def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, wait
         RenderError: what cannot be rendered.
     """
     from cdc_assets.cli.chosen_sources import chosen_sources
-    from cdc_assets.render.commits import onboarding_commits
+    from cdc_assets.render.commits import TablesToOnboard, onboarding_commits
     from cdc_assets.render.connector import name_warnings
     from cdc_assets.render.deployment import load_deployment
     from cdc_assets.render.tree import connectors_to_render
@@ -52,7 +52,8 @@ def commits(asked: Asked, tables: Sequence[str], *, anchor: int | None = 0, wait
     )
     if waited and (told := name_warnings(captures)):
         raise RenderError(f"{told[0]}: apply the commits of --dry-run by hand, or give the source a name without underscores")
-    return onboarding_commits(sources, platform, source=asked.source, tables=tables, route=asked.route, anchor=anchor, out=out)
+    wanted = TablesToOnboard(asked.source, tables, asked.route, anchor)
+    return onboarding_commits(sources, platform, wanted, out=out)
 
 
 def print_plan(asked: Asked, output: str) -> None:

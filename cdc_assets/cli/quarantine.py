@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 
 from cdc_assets import names, settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.quarantine.held import QuarantinedRecord, quarantine_records
+from cdc_assets.quarantine.held import QuarantinedRecord, QuarantineFilter, quarantine_records
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
 
@@ -36,7 +36,7 @@ def list_(
     output: Output = Format.text,
 ) -> None:
     """List the records in quarantine."""
-    found = _matching_records(chosen, error_class, partition, offset, every_state=every_state)
+    found = _matching_records(chosen, QuarantineFilter(error_class, partition, offset, every_state))
     rows = [h.to_json() for h in found]
     if is_data(output):
         print_document(rows, output)
@@ -55,7 +55,7 @@ def list_(
 @app.command()
 def show(table: OneTable, offset: Annotated[int, typer.Argument(help="Its offset.")], partition: Partition = None) -> None:
     """Show one record with its bytes, as JSON."""
-    found = _matching_records(table, None, partition, offset, every_state=True, raw=True)
+    found = _matching_records(table, QuarantineFilter(None, partition, offset, every_state=True), raw=True)
     if not found:
         raise typer.BadParameter(f"{table} has no record at offset {offset} in quarantine; cdc quarantine list {table} --all")
     print_document([h.to_json(raw=True) for h in found], Format.json)
@@ -71,7 +71,7 @@ def redrive(
     output: Output = Format.text,
 ) -> None:
     """Fold records after all, in their place in the order. Mend first what stood against them."""
-    found = _matching_records(table, error_class, partition, offset)
+    found = _matching_records(table, QuarantineFilter(error_class, partition, offset))
     answer: dict[str, Any] = {"table": table, "chosen": len(found), "dry_run": dry_run}
     if found and not dry_run:
         from spark.silver.redrive import Choice
@@ -79,7 +79,7 @@ def redrive(
 
         done = _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
         answer |= {"redriven": done.redriven, "silver_version": done.version, "seconds": done.seconds}
-        answer["left"] = len(_matching_records(table, error_class, partition, offset))
+        answer["left"] = len(_matching_records(table, QuarantineFilter(error_class, partition, offset)))
     text = f"{table}: {len(found)} chosen" + (
         "" if dry_run else f", {answer.get('redriven', 0)} folded, {answer.get('left', 0)} left"
     )
@@ -98,7 +98,7 @@ def drop(
     output: Output = Format.text,
 ) -> None:
     """Give records up for good. Silver goes on without them. They stay readable (list --all)."""
-    found = _matching_records(table, error_class, partition, offset)
+    found = _matching_records(table, QuarantineFilter(error_class, partition, offset))
     if found and not dry_run:
         from spark.silver.redrive import Choice
         from spark.silver.redrive import drop as job
@@ -140,11 +140,9 @@ def _history_again(platform: Any, spec: Any, silver: str) -> None:
         platform.spark().run(history.run, replace(spec, folded_limit=folded.bronze_version))
 
 
-def _matching_records(
-    chosen: str | None, error_class: str | None, partition: int | None, offset: int | None, **more: bool
-) -> list[QuarantinedRecord]:
-    wanted: dict[str, Any] = {"error_class": error_class, "partition": partition, "offset": offset, **more}
-    return [h for source, table in _tables(chosen) for h in quarantine_records(settings.lake(), source, table, **wanted)]
+def _matching_records(chosen: str | None, wanted: QuarantineFilter, *, raw: bool = False) -> list[QuarantinedRecord]:
+    lake = settings.lake()
+    return [h for source, table in _tables(chosen) for h in quarantine_records(lake, source, table, wanted, raw=raw)]
 
 
 def _tables(chosen: str | None) -> list[tuple[BaseSource, Table]]:

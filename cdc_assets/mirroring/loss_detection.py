@@ -70,6 +70,17 @@ class MirrorState:
         }
 
 
+@dataclass(frozen=True)
+class TopicAndCopy:
+    """A topic of the core cluster and its mirror as they are (None: not there); `copied`: MirrorMaker's committed offsets."""
+
+    core: KafkaCluster
+    lake: KafkaCluster
+    state: TopicState | None
+    copy: TopicState | None
+    copied: Mapping[int, int]
+
+
 def refuse_one_cluster(core: KafkaCluster, lake: KafkaCluster) -> None:
     """Two addresses of one cluster are no mirror.
 
@@ -103,7 +114,7 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
         topic = names.topic(source, table)
         copied = {p: offset for (name, p), offset in at.items() if name == topic}
         copy = written.get(copies[topic])
-        state, now = _look(source, table, core, lake, states.get(topic), copied, copy, seen.get(topic))
+        state, now = _look(source, table, TopicAndCopy(core, lake, states.get(topic), copy, copied), seen.get(topic))
         both = {name: there for name, there in ((topic, states.get(topic)), (copies[topic], copy)) if there}
         held = transaction_holds(both, ahead)
         state = replace(state, findings=(*state.findings, *still_open(held, seen.get(topic)), *halt))
@@ -114,16 +125,8 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
     return sorted(found, key=lambda each: (not each.repair, not each.findings, each.topic))
 
 
-def _look(
-    source: BaseSource,
-    table: Table,
-    core: KafkaCluster,
-    lake: KafkaCluster,
-    state: TopicState | None,
-    copied: Mapping[int, int],
-    copy: TopicState | None,
-    seen: SeenTopic | None,
-) -> tuple[MirrorState, SeenTopic | None]:
+def _look(source: BaseSource, table: Table, there: TopicAndCopy, seen: SeenTopic | None) -> tuple[MirrorState, SeenTopic | None]:
+    core, lake, state, copy, copied = there.core, there.lake, there.state, there.copy, there.copied
     topic = names.topic(source, table)
     about = (source.name, names.table_name(table), topic, names.lake_topic(source, table))
     if state is None:
@@ -138,8 +141,8 @@ def _look(
             return 0 if ours and not _holds_older(core, lake, state, copy, partition) else 1
         ends = (seen.written, copy.ends if copy else {})
         new = {partition: (ends[0].get(partition, 0), ends[1].get(partition, 0))}
-        there = {partition: (begin, copied[partition] + 1)}
-        return sum(1 for _ in lake.records(about[3], new)) - sum(1 for _ in core.records(topic, there))
+        left = {partition: (begin, copied[partition] + 1)}
+        return sum(1 for _ in lake.records(about[3], new)) - sum(1 for _ in core.records(topic, left))
 
     wrong = losses(state, copied, seen, copy_count)
     kept = [MirrorFinding.of(each) for each in (seen.losses if seen else [])]

@@ -57,27 +57,35 @@ class QuarantinedRecord:
         return shown
 
 
+@dataclass(frozen=True)
+class QuarantineFilter:
+    """Which records are wanted; None: whatever the value is. Open ones unless `every_state`."""
+
+    error_class: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    every_state: bool = False
+
+    def matches(self, record: QuarantinedRecord) -> bool:
+        """Whether the record is one of them."""
+        wanted = {"error_class": self.error_class, "partition": self.partition, "offset": self.offset}
+        same = all(value is None or record.facts[name] == value for name, value in wanted.items())
+        return same and (self.every_state or record.state == "open")
+
+
+ALL_OPEN = QuarantineFilter()
+
+
 def quarantine_records(
-    lake: str,
-    source: BaseSource,
-    table: Table,
-    *,
-    error_class: str | None = None,
-    partition: int | None = None,
-    offset: int | None = None,
-    every_state: bool = False,
-    raw: bool = False,
+    lake: str, source: BaseSource, table: Table, wanted: QuarantineFilter = ALL_OPEN, *, raw: bool = False
 ) -> list[QuarantinedRecord]:
-    """The table's records in quarantine in the order of their offsets; open ones unless `every_state`.
+    """The table's records in quarantine in the order of their offsets.
 
     Their bytes are read only with `raw`: a topic of poison holds more of them than a check should load.
     """
     rows = _rows(names.quarantine_path(lake, source, table), (*FACTS, *MARKS, *(RAW if raw else ())))
     found = [QuarantinedRecord(source.name, names.table_name(table), row) for row in rows]
-    wanted = {"error_class": error_class, "partition": partition, "offset": offset}
-    found = [h for h in found if all(v is None or h.facts[k] == v for k, v in wanted.items())]
-    found = [h for h in found if every_state or h.state == "open"]
-    return sorted(found, key=lambda h: (h.facts["topic"], h.facts["partition"], h.facts["offset"]))
+    return sorted(filter(wanted.matches, found), key=lambda h: (h.facts["topic"], h.facts["partition"], h.facts["offset"]))
 
 
 def _rows(path: str, columns: Sequence[str]) -> Sequence[dict[str, Any]]:

@@ -47,45 +47,53 @@ class OnboardingCommit:
         return f"{ANCHOR_LATER} is the log position that was streamed last, known once commit 2 has stopped the connector"
 
 
-def onboarding_commits(
-    sources: Sequence[BaseSource],
-    deployment: Deployment,
-    *,
-    source: str,
-    tables: Sequence[str],
-    route: Literal["incremental", "blocking", "temporary"] = "incremental",
-    anchor: int | None = 0,
-    out: str = "",
-) -> list[OnboardingCommit]:
-    """The commits that take `tables` into `source`; `sources` is the registry with them in it. `out` is the folder of the
-    repository that the files are in.
+@dataclass(frozen=True)
+class TablesToOnboard:
+    """Tables of a source, by their names in the registry, and how they are taken into its connector.
 
     `anchor` is the log position behind which the temporary connector's rows stand (route temporary only): the last commit that
-    the running connector had streamed when it was stopped; None: a placeholder (`Commit.later`). The running one goes on before
-    the tables are read, so it stands still from one commit to the next and no longer (ADR 16).
+    the running connector had streamed when it was stopped; None: a placeholder (`OnboardingCommit.later`).
+    """
+
+    source: str
+    tables: Sequence[str]
+    route: Literal["incremental", "blocking", "temporary"] = "incremental"
+    anchor: int | None = 0
+
+
+@dataclass(frozen=True)
+class _SourceChange:
+    """The source with its `new` tables, the registry `before` them, and what both are rendered for."""
+
+    source: Source
+    new: tuple[Table, ...]
+    before: Sequence[BaseSource]
+    deployment: Deployment
+
+
+def onboarding_commits(
+    sources: Sequence[BaseSource], deployment: Deployment, wanted: TablesToOnboard, *, out: str = ""
+) -> list[OnboardingCommit]:
+    """The commits that take the tables into their source; `sources` is the registry with them in it. `out` is the folder of the
+    repository that the files are in.
+
+    The running connector goes on before the tables are read: it stands still from one commit to the next, no longer (ADR 16).
 
     Raises:
         RenderError: when the source or one of the tables is not in the registry.
     """
-    after = _find_source(sources, source)
-    new = tuple(_table(after, name) for name in tables)
-    old = tuple(table for table in after.tables if table not in new)
-    if not old:
-        raise RenderError(f"{source}: {', '.join(tables)} are all of its tables; there is nothing to take them into: cdc render")
-    before = [s.model_copy(update={"tables": old}) if s is after else s for s in sources]
-    if route == "temporary" and after.database.kind != "postgresql":
-        raise RenderError(f"{source}: the temporary connector is for PostgreSQL; {after.database.kind} goes by route incremental")
-    was, will = _files(before, deployment), _files(sources, deployment)
-    capture = f"{_CONNECTORS}{names.connector_name(after)}.yaml"
+    change = _change(sources, deployment, wanted)
+    was, will = _files(change.before, deployment), _files(sources, deployment)
+    source, what, of = wanted.source, ", ".join(wanted.tables), names.connector_name(change.source)
+    capture = f"{_CONNECTORS}{of}.yaml"
     transport = {**will, capture: was[capture]}
-    what, of = ", ".join(tables), names.connector_name(after)
     first = f"{source}: topics, rights and mirror for {what}"
     steps: list[tuple[str, str, Files, str]] = [
         ("topics", first, transport, f"the topics of {what} exist; {of} still runs as it was")
     ]
     both = (f"{source}: old and new tables in {of}", will, f"{of} and its task run")
-    if route == "temporary":
-        steps += _temporary(transport, both, before, after, new, deployment, ANCHOR_LATER if anchor is None else anchor)
+    if wanted.route == "temporary":
+        steps += _temporary(change, transport, both, ANCHOR_LATER if wanted.anchor is None else wanted.anchor)
     else:
         steps.append(("connector", *both))
     found, files = [], was
@@ -93,6 +101,20 @@ def onboarding_commits(
         found.append(OnboardingCommit(step, title, tree, patch(files, tree, out), wait))
         files = tree
     return found
+
+
+def _change(sources: Sequence[BaseSource], deployment: Deployment, wanted: TablesToOnboard) -> _SourceChange:
+    after = _find_source(sources, wanted.source)
+    new = tuple(_table(after, name) for name in wanted.tables)
+    old = tuple(table for table in after.tables if table not in new)
+    if not old:
+        every = ", ".join(wanted.tables)
+        raise RenderError(f"{after.name}: {every} are all of its tables; there is nothing to take them into: cdc render")
+    before = [s.model_copy(update={"tables": old}) if s is after else s for s in sources]
+    kind = after.database.kind
+    if wanted.route == "temporary" and kind != "postgresql":
+        raise RenderError(f"{after.name}: the temporary connector is for PostgreSQL; {kind} goes by route incremental")
+    return _SourceChange(after, new, before, deployment)
 
 
 def patch(before: Files, after: Files, out: str = "") -> str:
@@ -106,15 +128,10 @@ def _files(sources: Sequence[BaseSource], deployment: Deployment) -> Files:
 
 
 def _temporary(
-    files: Files,
-    both: tuple[str, Files, str],
-    before: Sequence[BaseSource],
-    source: Source,
-    new: tuple[Table, ...],
-    deployment: Deployment,
-    anchor: int | str,
+    change: _SourceChange, files: Files, both: tuple[str, Files, str], anchor: int | str
 ) -> list[tuple[str, str, Files, str]]:
     """From the running connector's stop to the temporary one's end."""
+    source, new, before, deployment = change.source, change.new, change.before, change.deployment
     with settings.only(deployment.variables(secrets_folder=STAND_IN)):
         config = temporary_config(source, new, anchor=anchor)
     alone = DeclaredConnector(source, "capture", "core", config["name"], config)

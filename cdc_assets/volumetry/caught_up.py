@@ -13,7 +13,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
-from spark.delta.commits import CommittedTopic
+from spark.delta.commits import Committed
 
 if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState as KafkaTopic
@@ -112,10 +112,7 @@ def behind_position(
     for table in source.tables:
         if only is not None and (source.name, names.table_name(table)) not in only:
             continue
-        topic = names.lake_topic(source, table)
-        target = position.offsets.get(topic, {})
-        state = committed.topics.get(topic) if committed else None
-        layer = _layer_behind(platform, source, table, topic, target, state, with_backup=with_backup)
+        layer = _layer_behind(platform, source, table, position, committed, with_backup=with_backup)
         if layer:
             late.append(Behind(source.name, names.table_name(table), layer))
     return late
@@ -125,12 +122,14 @@ def _layer_behind(
     platform: PlatformClients,
     source: BaseSource,
     table: Table,
-    topic: str,
-    target: Mapping[int, int],
-    bronze: CommittedTopic | None,
+    position: LogPosition,
+    committed: Committed | None,
     *,
     with_backup: bool,
 ) -> str | None:
+    topic = names.lake_topic(source, table)
+    target = position.offsets.get(topic, {})
+    bronze = committed.topics.get(topic) if committed else None
     positions = bronze.positions if bronze else {}
     records = bronze.records if bronze else 0
     if any(positions.get(partition, 0) < end for partition, end in target.items()):

@@ -39,6 +39,16 @@ class TableChain:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class SourceOffsets:
+    """One look at a source's topics on both clusters, at what MirrorMaker has `copied`, and at what bronze has committed."""
+
+    core: dict[str, TopicState]
+    lake: dict[str, TopicState]
+    copied: dict[tuple[str, int], int]
+    committed: Committed | None
+
+
 def chain_status(platform: PlatformClients | None = None) -> list[TableChain]:
     """Every table of the registry; a service that does not answer is the table's `error`."""
     platform = platform or CommandPlatform()
@@ -57,31 +67,24 @@ def _of_source(platform: PlatformClients, source: BaseSource) -> list[TableChain
     lake = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
     copied = mirror_offsets(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
-    return [_of_table(platform, source, table, core, lake, copied, committed) for table in source.tables]
+    there = SourceOffsets(core, lake, copied, committed)
+    return [_of_table(platform, source, table, there) for table in source.tables]
 
 
-def _of_table(
-    platform: PlatformClients,
-    source: BaseSource,
-    table: Table,
-    core: dict[str, TopicState],
-    lake: dict[str, TopicState],
-    copied: dict[tuple[str, int], int],
-    committed: Committed | None,
-) -> TableChain:
+def _of_table(platform: PlatformClients, source: BaseSource, table: Table, there: SourceOffsets) -> TableChain:
     topic, mirrored = names.topic(source, table), names.lake_topic(source, table)
-    bronze = committed.topics.get(mirrored) if committed else None
+    bronze = there.committed.topics.get(mirrored) if there.committed else None
     records = bronze.records if bronze else 0
     path = names.silver_path(platform.lake, source, table)
     history = names.history_path(platform.lake, source, table) if table.history == "scd2" else None
     at = bronze.positions if bronze else {}
     mirror_lag = bronze_lag = None
-    if topic in core:
+    if topic in there.core:
         # A control record follows the last record of a transaction: one offset of distance is none.
-        ends = core[topic].ends
-        mirror_lag = sum(max(0, end - 2 - copied.get((topic, p), -1)) for p, end in ends.items() if end)
-    if mirrored in lake:
-        bronze_lag = sum(max(0, end - at.get(p, 0)) for p, end in lake[mirrored].ends.items())
+        ends = there.core[topic].ends
+        mirror_lag = sum(max(0, end - 2 - there.copied.get((topic, p), -1)) for p, end in ends.items() if end)
+    if mirrored in there.lake:
+        bronze_lag = sum(max(0, end - at.get(p, 0)) for p, end in there.lake[mirrored].ends.items())
     return TableChain(
         source=source.name,
         table=names.table_name(table),

@@ -12,7 +12,7 @@ from cdc_assets.resources.delta_log import bronze_committed, bronze_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.declared_rows import Declarations, read_declarations
 from cdc_assets.volumetry.tally import TopicTally
-from cdc_assets.volumetry.transport import TransportCount, count_transport
+from cdc_assets.volumetry.transport import BronzeCut, TopicAtCluster, TransportCount, count_transport
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,9 @@ def measure_transport(
             cut = dict(at.positions) if at else {}
             known = previous.get(short)
             count = count_transport(
-                core=core,
-                lake=lake,
-                core_state=core_states[topic],
-                lake_state=lake_states[mirrored],
-                cut=cut,
-                bronze_rows={p: rows.get((mirrored, p), 0) for p in cut},
+                core=TopicAtCluster(core, core_states[topic]),
+                lake=TopicAtCluster(lake, lake_states[mirrored]),
+                bronze=BronzeCut(cut, {p: rows.get((mirrored, p), 0) for p in cut}),
                 previous=(known.topic, known.mirror) if known else None,
             )
             judge = short in unjudged

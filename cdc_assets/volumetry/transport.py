@@ -8,7 +8,7 @@ even when others have come since. Bronze's rows are counted in the Delta table b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cdc_assets.errors import KafkaError
@@ -36,51 +36,56 @@ class TransportCount:
         return not self.differences
 
 
+@dataclass(frozen=True)
+class TopicAtCluster:
+    """A topic as it was looked at, and the cluster that it can be read from."""
+
+    cluster: KafkaCluster
+    state: TopicState
+
+
+@dataclass(frozen=True)
+class BronzeCut:
+    """What bronze has committed of a mirror: by partition the offset on the lake's cluster, and how many rows are below it."""
+
+    offsets: Mapping[int, int]
+    rows: Mapping[int, int]
+
+
 def count_transport(
-    *,
-    core: KafkaCluster,
-    lake: KafkaCluster,
-    core_state: TopicState,
-    lake_state: TopicState,
-    cut: Mapping[int, int],
-    bronze_rows: Mapping[int, int],
-    previous: tuple[TopicTally, TopicTally] | None,
+    *, core: TopicAtCluster, lake: TopicAtCluster, bronze: BronzeCut, previous: tuple[TopicTally, TopicTally] | None
 ) -> TransportCount:
-    """Compare one table's topic, mirror and bronze at `cut` ({partition: offset on the lake's cluster}).
+    """Compare one table's topic, mirror and bronze at bronze's cut.
 
-    `bronze_rows` are the rows below the cut per partition. `previous` are the tallies of the last comparison;
-    they are a cache: without them both topics are counted from their beginning.
+    `previous` are the tallies of the last comparison; they are a cache: without them both topics are counted from their
+    beginning.
     """
-    topic, mirror = _starting_tallies(core_state, lake_state, cut, previous)
-    mirror = advance_to_offsets(lake, mirror, {p: max(end, mirror.partitions[p].next_offset) for p, end in cut.items()})
+    cut = bronze.offsets
+    topic, mirror = _starting_tallies(core.state, lake.state, cut, previous)
+    mirror = advance_to_offsets(lake.cluster, mirror, {p: max(end, mirror.partitions[p].next_offset) for p, end in cut.items()})
     counts = {p: tally.records for p, tally in mirror.partitions.items()}
-    ends = {p: end for p, end in core_state.ends.items() if p in topic.partitions}
-    topic = advance_to_counts(core, topic, ends, counts=counts)
+    ends = {p: end for p, end in core.state.ends.items() if p in topic.partitions}
+    topic = advance_to_counts(core.cluster, topic, ends, counts=counts)
+    differences = tuple(f"partition {p}: {told}" for p in sorted(cut) for told in _differences(p, topic, mirror, bronze))
+    return TransportCount(topic.records, mirror.records, sum(bronze.rows.get(p, 0) for p in cut), differences, topic, mirror)
 
-    differences = []
-    for p in sorted(cut):
-        here, there, rows = topic.partitions[p], mirror.partitions[p], bronze_rows.get(p, 0)
-        if there.next_offset != cut[p]:
-            differences.append(
-                f"partition {p}: bronze is at offset {cut[p]}, already counted up to {there.next_offset}: bronze went back"
-            )
-        if there.first == 0 and rows != there.records:
-            differences.append(
-                f"partition {p}: {quantity(there.records, 'committed record')} in {mirror.topic}"
-                f" below offset {cut[p]}, {quantity(rows, 'row')} in bronze"
-            )
-        if here.records < there.records:
-            differences.append(
-                f"partition {p}: {quantity(there.records, 'record')} in {mirror.topic}, only {here.records} in {topic.topic}"
-            )
-        elif here.digest != there.digest:
-            differences.append(
-                f"partition {p}: the first {quantity(there.records, 'record')} of {mirror.topic} are not those of {topic.topic} "
-                f"(digest {there.digest} against {here.digest}): a record was lost, doubled or changed on the way"
-            )
-    return TransportCount(
-        topic.records, mirror.records, sum(bronze_rows.get(p, 0) for p in cut), tuple(differences), topic, mirror
-    )
+
+def _differences(partition: int, topic: TopicTally, mirror: TopicTally, bronze: BronzeCut) -> Iterator[str]:
+    """What does not agree in one partition, in words."""
+    here, there = topic.partitions[partition], mirror.partitions[partition]
+    cut, rows = bronze.offsets[partition], bronze.rows.get(partition, 0)
+    if there.next_offset != cut:
+        yield f"bronze is at offset {cut}, already counted up to {there.next_offset}: bronze went back"
+    if there.first == 0 and rows != there.records:
+        counted = quantity(there.records, "committed record")
+        yield f"{counted} in {mirror.topic} below offset {cut}, {quantity(rows, 'row')} in bronze"
+    if here.records < there.records:
+        yield f"{quantity(there.records, 'record')} in {mirror.topic}, only {here.records} in {topic.topic}"
+    elif here.digest != there.digest:
+        yield (
+            f"the first {quantity(there.records, 'record')} of {mirror.topic} are not those of {topic.topic} "
+            f"(digest {there.digest} against {here.digest}): a record was lost, doubled or changed on the way"
+        )
 
 
 def _starting_tallies(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.errors import OwnerError, RenderError
 from cdc_assets.onboarding.route import steps_of
-from cdc_assets.render.commits import onboarding_commits
+from cdc_assets.render.commits import TablesToOnboard, onboarding_commits
 from cdc_assets.render.tree import render
 from cdc_assets.render.written import apply, changes, with_list
 from cdc_assets_tests.render.registry import deployment, shop
@@ -83,7 +83,8 @@ def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route
     platform = deployment()
     before = with_list("strimzi", render("strimzi", [shop(("public.orders",))], platform))
     after = [shop(("public.orders", "public.lines"))]
-    commits = onboarding_commits(after, platform, source="shop", tables=["public.lines"], route=route, anchor=7)  # type: ignore[arg-type]
+    wanted = TablesToOnboard("shop", ["public.lines"], route, anchor=7)  # type: ignore[arg-type]
+    commits = onboarding_commits(after, platform, wanted)
     for path, text in before.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
+from cdc_assets.registry.source_settings import Batching
 
+BATCHING = Batching(min_records=10, max_delay=timedelta(seconds=5), max_records=30)
 TABLES = ("a", "b", "c", "d")
 news_lists = st.lists(
     st.builds(
@@ -21,7 +25,7 @@ news_lists = st.lists(
 
 
 def tick(news: list[TableNews], busy: frozenset[str] = frozenset(), waiting: Waiting | None = None, now: float = 100.0):
-    return decide(news, busy=busy, waiting=waiting or Waiting(), now=now, min_records=10, max_delay=5.0, max_records=30)
+    return decide(news, busy=busy, waiting=waiting or Waiting(), now=now, batching=BATCHING)
 
 
 @given(news_lists, st.frozensets(st.sampled_from(TABLES)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdc_assets.errors import KafkaError
 from cdc_assets.quantity import quantity
 from cdc_assets.volumetry.tally import TopicTally
-from cdc_assets.volumetry.transport import TransportCount, count_transport
+from cdc_assets.volumetry.transport import BronzeCut, TopicAtCluster, TransportCount, count_transport
 from cdc_assets_tests.fakes import FakeKafka, FakeTopic
 
 Entry = tuple[bytes | None, bytes | None]
@@ -39,12 +39,9 @@ def compare(
     cut = len(mirror) if cut is None else cut
     rows = sum(1 for entry in mirror[:cut] if entry is not None) if rows is None else rows
     return count_transport(
-        core=core,  # type: ignore[arg-type]
-        lake=lake,  # type: ignore[arg-type]
-        core_state=core.states(["t"])["t"],
-        lake_state=lake.states(["core.t"])["core.t"],
-        cut={0: cut},
-        bronze_rows={0: rows},
+        core=TopicAtCluster(core, core.states(["t"])["t"]),  # type: ignore[arg-type]
+        lake=TopicAtCluster(lake, lake.states(["core.t"])["core.t"]),  # type: ignore[arg-type]
+        bronze=BronzeCut({0: cut}, {0: rows}),
         previous=previous,
     )
 
@@ -95,12 +92,9 @@ def test_records_are_read_once_when_the_last_tally_is_known() -> None:
     first = compare(entries[:6], entries[:6])
     core, lake = FakeKafka({"t": FakeTopic("T", {0: entries})}), FakeKafka({"core.t": FakeTopic("M", {0: entries})})
     count_transport(
-        core=core,  # type: ignore[arg-type]
-        lake=lake,  # type: ignore[arg-type]
-        core_state=core.states(["t"])["t"],
-        lake_state=lake.states(["core.t"])["core.t"],
-        cut={0: 10},
-        bronze_rows={0: 10},
+        core=TopicAtCluster(core, core.states(["t"])["t"]),  # type: ignore[arg-type]
+        lake=TopicAtCluster(lake, lake.states(["core.t"])["core.t"]),  # type: ignore[arg-type]
+        bronze=BronzeCut({0: 10}, {0: 10}),
         previous=(first.topic, first.mirror),
     )
     assert [offset for _, _, offset in core.read] == [6, 7, 8, 9]
@@ -118,12 +112,9 @@ def test_retention_before_the_first_count_says_so() -> None:
     core = FakeKafka({"t": FakeTopic("T", {0: [(b"k", b"1")] * 5})})
     with pytest.raises(KafkaError, match=r"core\.t partition 0 begins at offset 3: retention has removed records"):
         count_transport(
-            core=core,  # type: ignore[arg-type]
-            lake=lake,  # type: ignore[arg-type]
-            core_state=core.states(["t"])["t"],
-            lake_state=lake.states(["core.t"])["core.t"],
-            cut={0: 5},
-            bronze_rows={0: 2},
+            core=TopicAtCluster(core, core.states(["t"])["t"]),  # type: ignore[arg-type]
+            lake=TopicAtCluster(lake, lake.states(["core.t"])["core.t"]),  # type: ignore[arg-type]
+            bronze=BronzeCut({0: 5}, {0: 2}),
             previous=None,
         )
 

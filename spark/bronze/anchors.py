@@ -30,9 +30,9 @@ def assign_positions(drafts: DataFrame, groups: Sequence[Row], committed: Commit
     openings = _openings(groups, snapshots, committed)
     if not snapshots:
         return drafts, openings
-    place = {name: sf.col(name) for name in ("topic", "partition", "offset", "tx_id")}
+    of = postgresql.RecordPlace(sf.col("topic"), sf.col("partition"), sf.col("offset"), sf.col("tx_id"))
     lsn = sf.col("lsn")
-    own = postgresql.anchor(lsn, **place, snapshots=snapshots, openings=openings)
+    own = postgresql.anchor(lsn, of, snapshots=snapshots, openings=openings)
     final = postgresql.place(anchor=sf.coalesce(sf.col("last_commit"), own), op=sf.col("op"), lsn=lsn)
     position = layout.position(epoch=sf.col("epoch"), place=final, offset=sf.col("offset"))
     return drafts.withColumn("position", sf.when(lsn.isNotNull(), position).otherwise(sf.col("position"))), openings

@@ -72,7 +72,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
     if not filled:
         shares = bronze_counts.shares(todo, [], None, {})
         empty = session.createDataFrame([], SCHEMA)
-        return _commit(session, spec, committed, empty, shares, todo, started)
+        return _result(_commit(session, spec, committed, empty, shares), shares, todo, started)
     plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
     drafts, groups = _draft_and_count(read(filled), filled, committed)
     try:
@@ -80,7 +80,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         placed, openings = bronze_anchors.assign_positions(drafts, groups, same)
         events = bronze_reloads.reposition_reloads(placed, groups, filled, same)
         shares = bronze_counts.shares(todo, groups, None if events is drafts else events, openings)
-        return _commit(session, spec, committed, events, shares, todo, started)
+        return _result(_commit(session, spec, committed, events, shares), shares, todo, started)
     finally:
         drafts.unpersist()
 
@@ -112,24 +112,17 @@ def _same_epochs(committed: Committed, topics: Sequence[TopicRange]) -> Committe
 
 
 def _commit(
-    session: SparkSession,
-    spec: BronzeSpec,
-    committed: Committed,
-    events: DataFrame,
-    shares: Mapping[str, TopicCommit],
-    todo: Sequence[TopicRange],
-    started: float,
-) -> JobResult:
+    session: SparkSession, spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]
+) -> int:
+    """The commit's version: the next one where others have appended meanwhile, but nothing of our topics."""
     while True:
         try:
-            version = _write(session, spec, committed, events, shares)
+            return _write(session, spec, committed, events, shares)
         except MAY_PASS as error:
             newer = _newer(session, spec.path, committed, shares) if is_conflict(error) else None
             if newer is None:
                 raise
             committed = newer
-        else:
-            return _result(version, shares, todo, started)
 
 
 def _newer(session: SparkSession, path: str, committed: Committed, shares: Mapping[str, TopicCommit]) -> Committed | None:

@@ -48,6 +48,7 @@ Not covered: rows that vanished while no connector was watching leave no event, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
@@ -78,13 +79,20 @@ def place(*, anchor: Column, op: Column, lsn: Column) -> Column:
     return join_parts(hexadecimal(anchor, NUMBER_WIDTH), kind(op), hexadecimal(lsn, NUMBER_WIDTH))
 
 
+@dataclass(frozen=True)
+class RecordPlace:
+    """Columns of a record: where it is in Kafka, and its transaction; where `tx_id` is null, the event stands for itself."""
+
+    topic: Column
+    partition: Column
+    offset: Column
+    tx_id: Column
+
+
 def anchor(
     lsn: Column,
+    of: RecordPlace,
     *,
-    topic: Column,
-    partition: Column,
-    offset: Column,
-    tx_id: Column,
     snapshots: Mapping[tuple[str, int], list[tuple[int, int]]],
     openings: Mapping[tuple[str, int], Mapping[str, int]],
 ) -> Column:
@@ -92,10 +100,7 @@ def anchor(
 
     Args:
         lsn: of the change.
-        topic: as the other columns, of the record.
-        partition: of the topic.
-        offset: in it.
-        tx_id: where it is null, the newest snapshot before the event itself.
+        of: the change's record.
         snapshots: per (topic, partition) the snapshots as (first offset, LSN).
         openings: per (topic, partition) and transaction the LSN of the snapshot, 0 for none.
     """
@@ -104,15 +109,19 @@ def anchor(
         highest = 0
         for first_offset, snapshot_lsn in sorted(seen):
             highest = max(highest, snapshot_lsn)
-            rules.append((first_offset, (topic == name) & (partition == number) & (offset > first_offset), highest))
+            rules.append((first_offset, _is_in(of, name, number) & (of.offset > first_offset), highest))
     # The first condition that holds decides: the newest snapshot before the event.
     newest = sf.when(sf.lit(False), sf.lit(0).cast("bigint"))
     for (name, number), known in openings.items():
         for tx, snapshot_lsn in known.items():
-            newest = newest.when((topic == name) & (partition == number) & (tx_id == tx), sf.lit(snapshot_lsn).cast("bigint"))
+            newest = newest.when(_is_in(of, name, number) & (of.tx_id == tx), sf.lit(snapshot_lsn).cast("bigint"))
     for _, here, highest in sorted(rules, key=lambda rule: rule[0], reverse=True):
         newest = newest.when(here, sf.lit(highest).cast("bigint"))
     return sf.when(lsn.isNotNull(), sf.greatest(lsn, newest))
+
+
+def _is_in(of: RecordPlace, topic: str, partition: int) -> Column:
+    return (of.topic == topic) & (of.partition == partition)
 
 
 POSTGRESQL = Connector(

@@ -67,9 +67,7 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
             busy=busy | paused.keys(),
             waiting=_from_cursor(context.cursor),
             now=now,
-            min_records=source.batching.min_records,
-            max_delay=source.batching.max_delay.total_seconds(),
-            max_records=source.batching.max_records,
+            batching=source.batching,
             alone=frozenset(pauses),
         )
         run_requests = [

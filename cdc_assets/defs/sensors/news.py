@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.source_settings import Batching
 
 
 @dataclass(frozen=True)
@@ -43,23 +44,24 @@ def decide(
     busy: frozenset[str],
     waiting: Waiting,
     now: float,
-    min_records: int,
-    max_delay: float,
-    max_records: int,
+    batching: Batching,
     alone: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Request, ...], Waiting]:
     """The runs to request now, and the cursor to keep.
 
-    A table in a run under way is left alone. A table with more than `max_records` waiting gets a run of its
+    A table in a run under way is left alone. A table with more than the batching's `max_records` waiting gets a run of its
     own, so that it does not hold the others up, and so does one of `alone`, whose last run failed: its step would end the
     others' run. All other tables with news share one run.
     """
     since = {n.table: waiting.since.get(n.table, now) for n in news if _has_news(n)}
     free = [n for n in news if n.table not in busy and _has_news(n)]
     failed = [n for n in free if n.table in alone]
-    backlog = [n for n in free if n.waiting > max_records and n not in failed]
-    small = [n for n in free if n.waiting <= max_records and n not in failed]
-    due = any(n.waiting >= min_records or n.silver_behind or n.backup_behind or now - since[n.table] >= max_delay for n in small)
+    most, longest = batching.max_records, batching.max_delay.total_seconds()
+    backlog = [n for n in free if n.waiting > most and n not in failed]
+    small = [n for n in free if n.waiting <= most and n not in failed]
+    due = any(
+        n.waiting >= batching.min_records or n.silver_behind or n.backup_behind or now - since[n.table] >= longest for n in small
+    )
     requests = [Request((n.table,), f"backlog of up to {quantity(n.waiting, 'record')}") for n in backlog]
     requests += [Request((n.table,), "once more after a failure") for n in failed]
     if due:
