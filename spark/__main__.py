@@ -21,6 +21,12 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark.specs import JobResult
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,28 +41,13 @@ def main(arguments: list[str] | None = None) -> int:
 
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
-    from spark.bronze import job as bronze
     from spark.delta.session import build_session, connect
     from spark.errors import SparkJobError
-    from spark.history import job as history
-    from spark.ledger import job as ledger
-    from spark.ledger.spec import LedgerSpec
-    from spark.silver import job as silver
-    from spark.specs import BronzeSpec, JobResult, SilverSpec
 
     try:
-        text = chosen.spec.read_text(encoding="utf-8")
+        work = _work(chosen.job, chosen.spec.read_text(encoding="utf-8"))
         jars = [jar for jar in chosen.jars.split(",") if jar]
-        work: Callable[[SparkSession], JobResult]
-        if chosen.job == "bronze":
-            work = partial(bronze.run, spec=BronzeSpec.from_json(text))
-        elif chosen.job in ("silver", "history"):
-            run = silver.run if chosen.job == "silver" else history.run
-            work = partial(run, spec=SilverSpec.from_json(text))
-        else:
-            work = partial(ledger.run, spec=LedgerSpec.from_json(text))
         session = connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)
         try:
             result = work(session)
@@ -68,6 +59,22 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     print(result.to_json(), flush=True)
     return 0
+
+
+def _work(job: str, spec: str) -> Callable[[SparkSession], JobResult]:
+    """The job with its spec, which is JSON."""
+    from spark.bronze import job as bronze
+    from spark.history import job as history
+    from spark.ledger import job as ledger
+    from spark.ledger.spec import LedgerSpec
+    from spark.silver import job as silver
+    from spark.specs import BronzeSpec, SilverSpec
+
+    if job == "bronze":
+        return partial(bronze.run, spec=BronzeSpec.from_json(spec))
+    if job in ("silver", "history"):
+        return partial(silver.run if job == "silver" else history.run, spec=SilverSpec.from_json(spec))
+    return partial(ledger.run, spec=LedgerSpec.from_json(spec))
 
 
 if __name__ == "__main__":

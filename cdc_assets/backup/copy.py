@@ -57,27 +57,10 @@ def backup_table(
     """
     started = time.monotonic()
     written: list[Manifest] = []
+    backup = _TableBackup(store, source, table, bronze_path, max_records, max_bytes)
     while True:
-        at = backup_position(store, source=source, table=table)
-        committed = bronze_committed(bronze_path)
-        states = committed.of_table(table) if committed else {}
-        if committed is None or not states:
-            break
-        topic, newest = _only_topic(states, f"{source}/{table}")
-        since = oldest_timestamp(committed, topic, at.bronze_version)
-        bronze = open_bronze(bronze_path, committed.version, topic, since=since)
-        epochs = _epochs(newest)
         try:
-            for before, state in zip([None, *epochs], epochs, strict=False):
-                if state.epoch < at.epoch:
-                    continue
-                at = _next_position(
-                    _position_in_epoch(at, before, state), topic, state, f"{store.url}/{table_prefix(source, table)}"
-                )
-                own = replace(bronze, epoch=state.epoch)
-                copy = _Copy(store, bronze_path, own, source, topic, state, newest, committed.version, max_records, max_bytes)
-                at = copy.all_batches(at, written)
-                copy.assert_complete(at.records)
+            at = backup.copy_epochs(written)
         except _OvertakenError:
             continue  # by a backup that has seen a newer bronze: look at it again
         break
@@ -98,19 +81,52 @@ class _OvertakenError(Exception):
 
 
 @dataclass(frozen=True)
+class _TableBackup:
+    """What one call backs up, and where to; a batch's records and bytes at most."""
+
+    store: ObjectStore
+    source: str
+    table: str
+    bronze_path: str
+    max_records: int
+    max_bytes: int
+
+    def copy_epochs(self, written: list[Manifest]) -> BackupPosition:
+        """All that bronze has committed now, one epoch after another; appends the manifests that this call has written."""
+        at = backup_position(self.store, source=self.source, table=self.table)
+        committed = bronze_committed(self.bronze_path)
+        states = committed.of_table(self.table) if committed else {}
+        if committed is None or not states:
+            return at
+        topic, newest = _only_topic(states, f"{self.source}/{self.table}")
+        since = oldest_timestamp(committed, topic, at.bronze_version)
+        bronze = open_bronze(self.bronze_path, committed.version, topic, since=since)
+        epochs, place = _epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
+        for before, state in zip([None, *epochs], epochs, strict=False):
+            if state.epoch < at.epoch:
+                continue
+            at = _next_position(_position_in_epoch(at, before, state), topic, state, place)
+            copy = _Copy(self, replace(bronze, epoch=state.epoch), topic, state, newest, committed.version)
+            at = copy.all_batches(at, written)
+            copy.assert_complete(at.records)
+        return at
+
+
+@dataclass(frozen=True)
 class _Copy:
     """One call's work on one epoch of one topic; `newest` is the epoch that bronze is in."""
 
-    store: ObjectStore
-    bronze_path: str
+    of: _TableBackup
     bronze: BronzeSlice
-    source: str
     topic: str
     state: CommittedTopic
     newest: CommittedTopic
     version: int
-    max_records: int
-    max_bytes: int
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the backup is."""
+        return self.of.store
 
     def all_batches(self, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
         """Batches until bronze's end; appends the manifests that this call has written."""
@@ -119,8 +135,8 @@ class _Copy:
                 self.bronze.windows(ranges),
                 start=at.positions,
                 end=self.state.positions,
-                max_records=self.max_records,
-                max_bytes=self.max_bytes,
+                max_records=self.of.max_records,
+                max_bytes=self.of.max_bytes,
             )
             reached = at
             for batch in cuts:
@@ -137,7 +153,7 @@ class _Copy:
         """The end of bronze is reached: is that all that its commits say?"""
         if records != self.state.records:
             raise BackupError(
-                f"{self.source}/{self.state.table}: bronze has {quantity(records, 'row')} of {self.topic} at version "
+                f"{self.of.source}/{self.state.table}: bronze has {quantity(records, 'row')} of {self.topic} at version "
                 f"{self.version}, its "
                 f"commits say {self.state.records}: find out which rows are missing or doubled before backing it up"
             )
@@ -150,7 +166,7 @@ class _Copy:
         ends = self.newest.positions
         complete = self.state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
         plan = BatchPlan(
-            self.source, self.state.table, self.topic, self.state.topic_id, self.state.epoch, ranges, self.version, complete
+            self.of.source, self.state.table, self.topic, self.state.topic_id, self.state.epoch, ranges, self.version, complete
         )
         if self.store.put_if_absent(plan.key, plan.to_bytes()):
             return plan
@@ -170,7 +186,7 @@ class _Copy:
         """Is bronze, by now, at the version of a plan that is newer than ours?"""
         if found.bronze_version <= self.version:
             return False
-        committed = bronze_committed(self.bronze_path)
+        committed = bronze_committed(self.of.bronze_path)
         return committed is not None and committed.version >= found.bronze_version
 
     def _write(self, plan: BatchPlan, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
@@ -203,7 +219,7 @@ class _Copy:
 
     def _object(self, folder: str, partition: int, hour: HourObject) -> ManifestObject:
         name = object_name(self.topic, self.state.epoch, partition, hour.min_offset)
-        key = f"{table_prefix(self.source, self.state.table)}{folder}/{name}"
+        key = f"{table_prefix(self.of.source, self.state.table)}{folder}/{name}"
         data = hour.finish()
         if not self.store.put_if_absent(key, data):
             found = self.store.get(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
 from cdc_assets.volumetry.complete_versions import complete_versions
+from cdc_assets.volumetry.log_position import LogPosition
 from cdc_assets.volumetry.wait_reasons import wait_reasons
 
 _SHOWN = 8
@@ -63,11 +65,15 @@ def wait(
     if is_data(output):
         versions = [complete_versions(platform.lake, source, reached[source.name]) for source in chosen]
         print_document({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}, output)
-        return
-    for source in chosen:
+    else:
+        _print_reached(chosen, reached)
+        print(f"caught up after {seconds} s")
+
+
+def _print_reached(sources: Iterable[BaseSource], reached: Mapping[str, LogPosition]) -> None:
+    for source in sources:
         layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
         print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}")
-    print(f"caught up after {seconds} s")
 
 
 def _some_of(behind: tuple[Behind, ...]) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from cdc_assets import names
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
+from cdc_assets.preflight.postgresql_publication import publication_findings
 from cdc_assets.preflight.postgresql_slot import slot_findings
-from cdc_assets.preflight.postgresql_tables import is_identified, table_findings
-from cdc_assets.preflight.sql_text import identifier, table_name
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.identifiers import TableId
+from cdc_assets.preflight.postgresql_tables import table_findings
+from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.models import Source
 
 
@@ -20,7 +17,7 @@ def findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     """Every rule, those that hold included."""
     yield from _server(source, facts)
     yield from slot_findings(source, facts)
-    yield from _publication(source, facts)
+    yield from publication_findings(source, facts)
     for table in source.tables:
         yield from table_findings(table, facts)
 
@@ -55,95 +52,3 @@ def _limit(facts: PostgresFacts, used: str, setting: str, *, needed: bool) -> Fi
     message += ", and the connector needs one" + (f"; idle: {', '.join(sorted(idle))}" if idle else "")
     mend = f"ALTER SYSTEM SET {setting} = {server[setting] + 4}; then restart the server"
     return Finding(setting, "fail", "server", message, mend)
-
-
-def _publication(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
-    name, found = names.publication_name(source), facts.publication
-    wanted = [table.id for table in source.tables if table.id in facts.tables]
-    listed = ", ".join(table_name(table) for table in wanted)
-    if found is None:
-        unowned = [str(t) for t in wanted if not facts.tables[t]["owned"]]
-        if facts.server["create"] and not unowned:
-            yield Finding("publication", "ok", name, "does not exist yet; the connector makes it at its first start")
-        elif listed:
-            by_root = " WITH (publish_via_partition_root = true)" if _partition_parents(wanted, facts) else ""
-            why = f"does not own {', '.join(unowned)}" if unowned else f"may not create in database {facts.server['database']}"
-            yield Finding(
-                "publication",
-                "fail",
-                name,
-                f"does not exist, and role {facts.server['user']} cannot make it: it {why}",
-                f"CREATE PUBLICATION {identifier(name)} FOR TABLE {listed}{by_root}",
-            )
-        return
-    published = {TableId(schema, table) for schema, table in found["tables"]}
-    leaves = {table: _leaves(facts, table) for table in wanted}
-    missing = [table for table in wanted if table not in published and not (leaves[table] and leaves[table] <= published)]
-    if missing and not found["puballtables"]:
-        keyed = all(is_identified(facts.tables[table]) for table in missing)
-        yield Finding(
-            "publication",
-            "fail",
-            name,
-            f"lacks {', '.join(map(str, missing))}: their changes are not decoded, and are in no event later; once it has them: "
-            f"cdc onboard {source.name} {' '.join(map(str, missing))} --again",
-            f"ALTER PUBLICATION {identifier(name)} ADD TABLE {', '.join(map(table_name, missing))}",
-            # The application cannot UPDATE or DELETE a published table without identity.
-            safe=keyed and found["owned"],
-        )
-    else:
-        yield Finding("publication", "ok", name, f"has all {quantity(len(wanted), 'table')}")
-    if not found["pubviaroot"] and (roots := _partition_parents(wanted, facts)):
-        yield Finding(
-            "publication_root",
-            "fail",
-            name,
-            f"sends changes of {', '.join(map(str, roots))} under the names of their partitions, which are not captured: all are "
-            f"lost; once that is mended: cdc reconcile {source.name} --heal, or cdc onboard {source.name} "
-            f"{' '.join(map(str, roots))} --again",
-            f"ALTER PUBLICATION {identifier(name)} SET (publish_via_partition_root = true)",
-            safe=bool(found["owned"]),
-        )
-    # FOR TABLE takes in what inherits from a table, and what it is parted into.
-    within = {TableId(*child["table"]) for table in wanted for child in facts.tables[table]["children"]}.union(*leaves.values())
-    extra = published - set(wanted) - within - {names.signal_table(source)}
-    if extra:
-        shown = ", ".join(sorted(map(str, extra))[:10])
-        mend = (
-            None
-            if found["puballtables"]
-            else f"ALTER PUBLICATION {identifier(name)} DROP TABLE {', '.join(map(table_name, extra))}"
-        )
-        yield Finding("publication_extra", "warn", name, f"has tables that the registry does not: {shown}", mend)
-    yield from _publication_gaps(source, name, found["narrowed"], {*wanted}.union(*leaves.values()))
-    lost = [op for op in ("insert", "update", "delete", "truncate") if not found[f"pub{op}"]]
-    if lost:
-        mend = f"ALTER PUBLICATION {identifier(name)} SET (publish = 'insert, update, delete, truncate')"
-        yield Finding("publication_operations", "fail", name, f"leaves out {', '.join(lost)}", mend, safe=found["owned"])
-
-
-def _publication_gaps(
-    source: Source, name: str, narrowed: Sequence[Mapping[str, Any]], captured: set[TableId]
-) -> Iterator[Finding]:
-    """Row filters and column lists: what they leave out is in no event."""
-    unwanted = {table.id: set(table.except_column_list) for table in source.tables}
-    for found in narrowed:
-        table = TableId(*found["table"])
-        absent = [column for column in found["left_out"] if column not in unwanted.get(table, ())]
-        if table not in captured or not (absent or found["filtered"]):
-            continue
-        told = ["rows, by a filter"] if found["filtered"] else []
-        told += [f"columns ({', '.join(absent)})"] if absent else []
-        alter, of = f"ALTER PUBLICATION {identifier(name)}", table_name(table)
-        message = f"leaves out {' and '.join(told)} of {table}: their changes are lost"
-        yield Finding("publication_filter", "fail", name, message, f"{alter} DROP TABLE {of}; {alter} ADD TABLE {of}")
-
-
-def _partition_parents(tables: Sequence[TableId], facts: PostgresFacts) -> list[TableId]:
-    return [table for table in tables if facts.tables[table]["partitioned"]]
-
-
-def _leaves(facts: PostgresFacts, table: TableId) -> set[TableId]:
-    """The partitions that hold a partitioned table's rows; none of any other table."""
-    about = facts.tables[table]
-    return {TableId(*leaf["table"]) for leaf in about["leaves"]} if about["partitioned"] else set()

@@ -52,7 +52,6 @@ class KafkaCluster:
         self.bootstrap, self.login = bootstrap, login
         self.clients = ClientMaker(bootstrap, login)
         self._timeout = timeout
-        self._idle_readers: list[Any] = []
 
     @property
     def tool_options(self) -> str:
@@ -179,13 +178,8 @@ class KafkaCluster:
         open_ranges = {p: r for p, r in ranges.items() if r[1] > r[0]}
         if not open_ranges:
             return
-        # A new consumer costs some 0.5 s; an idle one is taken up again.
-        try:
-            consumer = self._idle_readers.pop()
-        except IndexError:
-            consumer = self.clients.reader()
         until = time.monotonic() + deadline
-        try:
+        with self.clients.lend_reader() as consumer:
             # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
             self._await_metadata(consumer, topic)
             consumer.assign([TopicPartition(topic, p, start) for p, (start, _) in open_ranges.items()])
@@ -206,10 +200,6 @@ class KafkaCluster:
                 for at in consumer.position([TopicPartition(topic, p) for p in open_ranges]):
                     if at.offset >= open_ranges[at.partition][1]:
                         del open_ranges[at.partition]
-        finally:
-            consumer.unassign()
-            if not self.clients.refused:
-                self._idle_readers.append(consumer)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic and its records."""

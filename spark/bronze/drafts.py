@@ -26,16 +26,7 @@ def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str,
 
     `known` are the schemas that the records of a topic may have been written with; without, they are looked for first.
     """
-    forms: dict[tuple[str, str, str | None], list[str]] = {}
-    for topic in topics:
-        forms.setdefault((topic.envelope, topic.connector, topic.schema_registry), []).append(topic.topic)
-    said: list[tuple[list[str], Narrow]] = []
-    for number, ((form, source, registry), names) in enumerate(forms.items()):
-        ids = merge_ids([(known or {}).get(name) for name in names])
-        form_, source_ = envelope(form).prepare(records.where(_among(names)), registry, ids), connector(source)
-        parsed = form_.parse(source_)
-        records = records.withColumn(f"parsed_{number}", parsed if len(forms) == 1 else sf.when(_among(names), parsed))
-        said.append((names, form_.narrow(sf.col(f"parsed_{number}"), source_)))
+    records, said = _parse(records, topics, known or {})
 
     def of(path: str, missing: str = "string") -> Column:
         values = [(names, attrgetter(path)(narrow)) for names, narrow in said]
@@ -64,6 +55,23 @@ def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str,
         of("snapshot").alias("snapshot"),
     )
     return found.withColumn("position", position(sf.col("place"))).drop("place")
+
+
+def _parse(
+    records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str, SchemaIds | None]
+) -> tuple[DataFrame, list[tuple[list[str], Narrow]]]:
+    """The records with a column for each form that they come in, and by the topics of a form what it says of a record."""
+    forms: dict[tuple[str, str, str | None], list[str]] = {}
+    for topic in topics:
+        forms.setdefault((topic.envelope, topic.connector, topic.schema_registry), []).append(topic.topic)
+    said: list[tuple[list[str], Narrow]] = []
+    for number, ((form, source, registry), names) in enumerate(forms.items()):
+        ids = merge_ids([known.get(name) for name in names])
+        form_, source_ = envelope(form).prepare(records.where(_among(names)), registry, ids), connector(source)
+        parsed = form_.parse(source_)
+        records = records.withColumn(f"parsed_{number}", parsed if len(forms) == 1 else sf.when(_among(names), parsed))
+        said.append((names, form_.narrow(sf.col(f"parsed_{number}"), source_)))
+    return records, said
 
 
 def _anchor() -> Column:

@@ -19,7 +19,7 @@ from functools import cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta import plans
@@ -27,7 +27,7 @@ from spark.delta.conflicts import run_again
 from spark.delta.log import commit_of, fold_history
 from spark.kafka.offset_ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
-from spark.ledger.folds import Fold, folds, next_slice
+from spark.ledger.folds import Fold, FoldsToCount, folds, next_slice
 from spark.ledger.ledger_commits import Counted, LedgerState, fold_ledger, ledger_metadata
 from spark.ledger.links import count_links
 from spark.ledger.spec import LedgerSpec, LedgerTable
@@ -95,11 +95,8 @@ def table_news(
     links = count_links(session, spec, table, cut, before)
     moved = links.moved
     try:
-        rows, earlier = counts.slice_rows(session, silver, cut)
         times = appends.time_of_append(appended(), table.name, cut)
-        sums = panes.wide(counts.count_windows(rows, cut, times), counts.fates(session, silver, cut, rows, earlier))
-        if cut.again:
-            sums = panes.difference(sums, panes.reversal(session, spec.path, table.name))
+        sums = _slice_sums(session, spec, table, cut, times)
         back = panes.link_sums(session, spec.path, table.name, [*moved.links]) if links.anew else None
         told = panes.complete(panes.with_links(sums, moved, back)).toArrow()
     finally:
@@ -123,6 +120,15 @@ def table_news(
     if aside:
         counted = replace(counted, unsettled=unsettled.signature(session, silver, counted))
     return Booked(told, counted, cut.left, links.kept)
+
+
+def _slice_sums(
+    session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: FoldsToCount, appended_at: Expression
+) -> DataFrame:
+    """The lake's counts of the slice by window; of one that is counted again, what differs from what was booked."""
+    rows, earlier = counts.slice_rows(session, table.silver, cut)
+    found = panes.wide(counts.count_windows(rows, cut, appended_at), counts.fates(session, table.silver, cut, rows, earlier))
+    return panes.difference(found, panes.reversal(session, spec.path, table.name)) if cut.again else found
 
 
 def _folds(session: SparkSession, table: LedgerTable, before: Counted | None) -> list[Fold]:

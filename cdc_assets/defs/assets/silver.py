@@ -16,6 +16,7 @@ from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.each_table import each_table, selected_tables
 from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.errors import DatabaseError
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
@@ -37,31 +38,16 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def silver(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        from spark.history import job as history_job
-        from spark.silver import job as silver_job
-
         tables = selected_tables(context, "silver", source)
         take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
-        catalogue = dict(catalogue_of(platform, source, tables))
-        for table in tables:
-            if table.id not in catalogue and (gone := last_known_table(platform.lake, source, table)):
-                catalogue[table.id] = gone
-                context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
+        catalogue = _catalogue(context, platform, source, tables)
 
         def fold(table: Table) -> "tuple[JobResult, JobResult | None] | None":
             if table.id not in catalogue:
                 raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-            if committed is None:
-                return None
-            with table_lock("silver", source.name, names.table_name(table)):
-                spec = silver_spec(platform.lake, source, table, catalogue[table.id])
-                spec = replace(spec, folded_limit=committed.version)
-                result = platform.spark().run(silver_job.run, spec)
-                if table.history != "scd2":
-                    return result, None
-                return result, platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
+            return _fold(platform, source, table, catalogue[table.id], committed.version) if committed else None
 
         for table, results in each_table("silver", tables, fold):
             if results is None:
@@ -75,6 +61,33 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
             )
 
     return silver
+
+
+def _catalogue(
+    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: Sequence[Table]
+) -> dict[TableId, CatalogueTable]:
+    """The tables as the source has them now; one that it has no more as it was known last."""
+    catalogue = dict(catalogue_of(platform, source, tables))
+    for table in tables:
+        if table.id not in catalogue and (gone := last_known_table(platform.lake, source, table)):
+            catalogue[table.id] = gone
+            context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
+    return catalogue
+
+
+def _fold(
+    platform: Platform, source: BaseSource, table: Table, found: CatalogueTable, bronze_version: int
+) -> tuple[JobResult, JobResult | None]:
+    """Silver's result and its history's, up to a version of bronze."""
+    from spark.history import job as history_job
+    from spark.silver import job as silver_job
+
+    with table_lock("silver", source.name, names.table_name(table)):
+        spec = replace(silver_spec(platform.lake, source, table, found), folded_limit=bronze_version)
+        result = platform.spark().run(silver_job.run, spec)
+        if table.history != "scd2":
+            return result, None
+        return result, platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
 
 
 def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) -> dict[str, Any]:

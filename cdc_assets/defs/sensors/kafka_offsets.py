@@ -7,6 +7,7 @@ After failed runs the sensor waits longer each time, so that a lasting fault doe
 
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import dagster as dg
@@ -14,7 +15,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.bronze.ranges import pending_ranges, width
 from cdc_assets.defs.sensors.confirmations import confirmations
-from cdc_assets.defs.sensors.news import TableNews, Waiting, decide
+from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
 from cdc_assets.defs.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
@@ -37,10 +38,7 @@ def sensor_name(source: BaseSource) -> str:
 def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) -> dg.SensorDefinition:
     """Requests bronze, silver and backup of the tables that have news; tells when `declared_in` says something else by now."""
     loaded = digest(source)
-    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
-    targets = dg.AssetSelection.assets(
-        *(dg.AssetKey(names.asset_key(layer, source, table)) for layer in layers for table in source.tables)
-    )
+    targets = dg.AssetSelection.assets(*_asset_keys(source, source.tables))
 
     @dg.sensor(
         name=sensor_name(source),
@@ -70,18 +68,7 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
             batching=source.batching,
             alone=frozenset(pauses),
         )
-        run_requests = [
-            dg.RunRequest(
-                asset_selection=[
-                    dg.AssetKey(names.asset_key(layer, source, source.table(table)))
-                    for layer in layers
-                    for table in request.tables
-                ],
-                asset_check_keys=[],
-                tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
-            )
-            for request in requests
-        ]
+        run_requests = [_run_request(source, request) for request in requests]
         return dg.SensorResult(
             run_requests=run_requests,
             asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
@@ -90,6 +77,20 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
         )
 
     return offsets
+
+
+def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey]:
+    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    tables = list(tables)
+    return [dg.AssetKey(names.asset_key(layer, source, table)) for layer in layers for table in tables]
+
+
+def _run_request(source: BaseSource, request: Request) -> dg.RunRequest:
+    return dg.RunRequest(
+        asset_selection=_asset_keys(source, map(source.table, request.tables)),
+        asset_check_keys=[],
+        tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
+    )
 
 
 def _why_nothing(news: list[TableNews], busy: frozenset[str], paused: dict[str, float], problems: list[str]) -> str:
