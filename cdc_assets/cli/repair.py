@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source, complete_topic
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+
+if TYPE_CHECKING:
+    from cdc_assets.registry.models import BaseSource, Source, Table
+    from cdc_assets.resources.platform import Platform
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 
@@ -61,10 +65,8 @@ def bronze(
 ) -> None:
     """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read."""
     from cdc_assets import names
-    from cdc_assets.bronze.append import AppendPlan, append, look, reload_table
-    from cdc_assets.errors import TopicGapError
+    from cdc_assets.bronze.append import look
     from cdc_assets.resources.platform import Platform
-    from cdc_assets.resources.table_lock import table_lock
 
     (declared,) = chosen_sources([source])
     try:
@@ -76,19 +78,9 @@ def bronze(
     gap = {**found.gaps, **found.missing}.get(topic)
     epoch = found.before[topic].epoch if topic in found.before else 0
     wanted = topic in found.gaps or (anew and topic in found.before and topic not in found.missing)
-    if wanted and declared.asked is None:
-        why = "nobody can be asked to send a topic's records again"
-        if own := declared.captured:
-            why = f"this reads tables of PostgreSQL and MariaDB again, not of kind {own.database.kind}"
-        raise TopicGapError(f"{gap or topic}; but {why}")
-    if wanted and not dry_run and declared.asked:
-        with table_lock("bronze", declared.name, short):
-            found = look(platform, declared, [chosen])
-            known, lost = found.before.get(topic), topic in found.gaps
-            say = partial(print, file=sys.stderr)
-            part = reload_table(platform, declared.asked, chosen, known, say, whole_topic=lost)
-            append(platform, declared, AppendPlan(found.before, {topic: part}), "repair", say)
-        epoch = part.epoch
+    if wanted:
+        asked = _asked(declared, gap or topic)
+        epoch = epoch if dry_run else _reload(platform, asked, chosen)
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
     if is_data(output):
         print_document({**answer, "repaired": wanted and not dry_run}, output)
@@ -97,6 +89,36 @@ def bronze(
         if wanted:
             after = epoch + (dry_run and topic in found.before)
             print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {after}")
+
+
+def _asked(declared: BaseSource, trouble: str) -> Source:
+    """The source, whose database can be asked for its rows again.
+
+    Raises:
+        TopicGapError: it cannot; begins with the trouble.
+    """
+    from cdc_assets.errors import TopicGapError
+
+    if declared.asked is not None:
+        return declared.asked
+    why = "nobody can be asked to send a topic's records again"
+    if own := declared.captured:
+        why = f"this reads tables of PostgreSQL and MariaDB again, not of kind {own.database.kind}"
+    raise TopicGapError(f"{trouble}; but {why}")
+
+
+def _reload(platform: Platform, source: Source, table: Table) -> int:
+    """Read the table again, under the lock of its bronze; the epoch in which bronze goes on."""
+    from cdc_assets import names
+    from cdc_assets.bronze.append import AppendPlan, append, look, reload_table
+    from cdc_assets.resources.table_lock import table_lock
+
+    topic, say = names.lake_topic(source, table), partial(print, file=sys.stderr)
+    with table_lock("bronze", source.name, names.table_name(table)):
+        found = look(platform, source, [table])
+        part = reload_table(platform, source, table, found.before.get(topic), say, whole_topic=topic in found.gaps)
+        append(platform, source, AppendPlan(found.before, {topic: part}), "repair", say)
+    return part.epoch
 
 
 @app.command("source")

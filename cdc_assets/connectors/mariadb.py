@@ -11,11 +11,12 @@ from cdc_assets.connectors.schema_history import schema_history
 from cdc_assets.connectors.tls import binlog_tls
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.value_forms import ValueForms
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database, capture, values = source.database, source.capture, source.values
+    database, capture = source.database, source.capture
     assert isinstance(database, MariaDb)
     # The signal table may be made later: the connector then sees its definition in the binlog.
     ids = (*(table.id for table in source.tables), names.signal_table(source))
@@ -46,6 +47,14 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "schema.history.internal.store.only.captured.databases.ddl": "true",
         # An offset is stored with a record only: this one carries the connector past what it does not capture.
         "heartbeat.interval.ms": str(min(500, int(capture.heartbeat.total_seconds() * 1000))),
+        **_value_modes(source.values),
+        "inconsistent.schema.handling.mode": "fail",
+        **record_settings(source),
+    }
+
+
+def _value_modes(values: ValueForms) -> dict[str, str]:
+    return {
         # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
         "decimal.handling.mode": values.decimal,
         "time.precision.mode": values.temporal,
@@ -53,6 +62,4 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "binary.handling.mode": values.binary,
         # The default takes the years 0 to 99 for 1970 to 2069.
         "enable.time.adjuster": "false",
-        "inconsistent.schema.handling.mode": "fail",
-        **record_settings(source),
     }

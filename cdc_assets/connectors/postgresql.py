@@ -12,6 +12,7 @@ from cdc_assets.connectors.debezium_common import exact_pattern, heartbeat_ms, p
 from cdc_assets.connectors.tls import postgresql_tls
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Database, Table
+from cdc_assets.registry.value_forms import ValueForms
 from spark.specs import ANCHOR_HEADER
 
 _ON_CONNECT = "database.initial.statements"
@@ -22,19 +23,13 @@ _TEXTS = "-c bytea_output=hex -c IntervalStyle=postgres -c extra_float_digits=3"
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database, capture, values = source.database, source.capture, source.values
+    database, capture = source.database, source.capture
     assert isinstance(database, Database)
     return {
         "name": names.connector_name(source),
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": "1",
-        "database.hostname": settings.resolve(database.host),
-        "database.port": settings.resolve(database.port),
-        "database.dbname": database.dbname,
-        "database.user": settings.resolve(database.user),
-        "database.password": password_placeholder(database.password),
-        **postgresql_tls(database),
-        "driver.options": _TEXTS,
+        **_connection(database),
         "topic.prefix": source.name,
         "plugin.name": "pgoutput",
         "slot.name": names.slot_name(source),
@@ -62,6 +57,27 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "signal.data.collection": ".".join(names.signal_table(source)),
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": names.notification_topic(source),
+        **_value_modes(source.values),
+        **DECLARED,
+        **_own_rows(source),
+        **record_settings(source),
+    }
+
+
+def _connection(database: Database) -> dict[str, str]:
+    return {
+        "database.hostname": settings.resolve(database.host),
+        "database.port": settings.resolve(database.port),
+        "database.dbname": database.dbname,
+        "database.user": settings.resolve(database.user),
+        "database.password": password_placeholder(database.password),
+        **postgresql_tls(database),
+        "driver.options": _TEXTS,
+    }
+
+
+def _value_modes(values: ValueForms) -> dict[str, str]:
+    return {
         # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
         "decimal.handling.mode": values.decimal,
         "time.precision.mode": values.temporal,
@@ -71,9 +87,6 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "hstore.handling.mode": values.hstore,
         # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
         "include.unknown.datatypes": "true" if values.unknown == "include" else "false",
-        **DECLARED,
-        **_own_rows(source),
-        **record_settings(source),
     }
 
 

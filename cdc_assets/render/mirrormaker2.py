@@ -29,20 +29,7 @@ def kafka_mirror_maker_2(mirrors: Sequence[DeclaredConnector], deployment: Deplo
     first = configs[0]
     spec = {
         "replicas": deployment.mirror_replicas,
-        "target": {
-            **_cluster(first["target.cluster.alias"], deployment.lake, deployment, "lake"),
-            "groupId": NAME,
-            "configStorageTopic": f"__{NAME}-configs",
-            "offsetStorageTopic": f"__{NAME}-offsets",
-            "statusStorageTopic": f"__{NAME}-status",
-            "config": {
-                "config.storage.replication.factor": -1,
-                "offset.storage.replication.factor": -1,
-                "status.storage.replication.factor": -1,
-                "exactly.once.source.support": "enabled",
-                "plugin.discovery": "service_load",
-            },
-        },
+        "target": _target(first["target.cluster.alias"], deployment),
         "mirrors": [
             {
                 "source": _cluster(first["source.cluster.alias"], deployment.core, deployment, "core"),
@@ -59,6 +46,24 @@ def kafka_mirror_maker_2(mirrors: Sequence[DeclaredConnector], deployment: Deplo
         ],
     }
     return manifest("KafkaMirrorMaker2", NAME, deployment, spec)
+
+
+def _target(alias: str, deployment: Deployment) -> dict[str, Any]:
+    """The lake's cluster, and what the worker keeps there."""
+    return {
+        **_cluster(alias, deployment.lake, deployment, "lake"),
+        "groupId": NAME,
+        "configStorageTopic": f"__{NAME}-configs",
+        "offsetStorageTopic": f"__{NAME}-offsets",
+        "statusStorageTopic": f"__{NAME}-status",
+        "config": {
+            "config.storage.replication.factor": -1,
+            "offset.storage.replication.factor": -1,
+            "status.storage.replication.factor": -1,
+            "exactly.once.source.support": "enabled",
+            "plugin.discovery": "service_load",
+        },
+    }
 
 
 def _common(mirrors: Sequence[DeclaredConnector], configs: Sequence[dict[str, str]]) -> dict[str, str]:

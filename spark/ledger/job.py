@@ -31,6 +31,7 @@ from spark.ledger.folds import Fold, FoldsToCount, folds, next_slice
 from spark.ledger.ledger_commits import Counted, LedgerState, fold_ledger, ledger_metadata
 from spark.ledger.links import count_links
 from spark.ledger.spec import LedgerSpec, LedgerTable
+from spark.ledger.topic_counts import Transport
 from spark.ledger.windows import pane
 from spark.specs import JobResult
 
@@ -101,15 +102,21 @@ def table_news(
         told = panes.complete(panes.with_links(sums, moved, back)).toArrow()
     finally:
         moved.release()
-    newest = max(pc.max(told["newest"]).as_py() or 0, before.watermark if before else 0)
-    last = cut.last
-    counted = Counted(
+    counted = _place(cut.last, moved, max(pc.max(told["newest"]).as_py() or 0, before.watermark if before else 0))
+    if aside:
+        counted = replace(counted, unsettled=unsettled.signature(session, silver, counted))
+    return Booked(told, counted, cut.left, links.kept)
+
+
+def _place(last: Fold, moved: Transport, watermark: int) -> Counted:
+    """Up to where the ledger has counted: in silver, and in the topics' transport."""
+    return Counted(
         silver_version=last.version,
         operation_id=last.operation_id,
         folded=last.topics,
         truncated=last.truncated,
         snapshot=last.snapshot,
-        watermark=newest,
+        watermark=watermark,
         mirror_positions=moved.mirror_positions,
         topic_positions=moved.positions,
         topic_ids=moved.ids,
@@ -117,9 +124,6 @@ def table_news(
         missing=moved.missing,
         unsettled="",
     )
-    if aside:
-        counted = replace(counted, unsettled=unsettled.signature(session, silver, counted))
-    return Booked(told, counted, cut.left, links.kept)
 
 
 def _slice_sums(

@@ -100,7 +100,6 @@ class ConnectWorker(Component):
 
     def _properties(self) -> dict[str, str]:
         group = f"{self.cluster}-connect"
-        replicas = str(self.site.brokers) if self.needs else "-1"
         converter = _JSON if self.cluster == "core" else _BYTES
         allowed = ",".join((str(self.site.home.secrets), *self._login_places()))
         return {
@@ -119,14 +118,7 @@ class ConnectWorker(Component):
             **(
                 {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"} if converter == _JSON else {}
             ),
-            "config.storage.topic": f"_{group}-configs",
-            "config.storage.replication.factor": replicas,
-            "offset.storage.topic": f"_{group}-offsets",
-            "offset.storage.replication.factor": replicas,
-            "offset.storage.partitions": "4",
-            "status.storage.topic": f"_{group}-status",
-            "status.storage.replication.factor": replicas,
-            "status.storage.partitions": "1",
+            **_storage(group, str(self.site.brokers) if self.needs else "-1"),
             "offset.flush.interval.ms": "5000",
             "scheduled.rebalance.max.delay.ms": "0",
             "connector.client.config.override.policy": "Allowlist",
@@ -190,6 +182,20 @@ class ConnectWorker(Component):
     @override
     def keys(self) -> Mapping[str, Path]:
         return {self.url: self._login_file} if self.site.logins else {}
+
+
+def _storage(group: str, replicas: str) -> dict[str, str]:
+    """The topics in which the worker keeps what it is told and how far its connectors are."""
+    return {
+        "config.storage.topic": f"_{group}-configs",
+        "config.storage.replication.factor": replicas,
+        "offset.storage.topic": f"_{group}-offsets",
+        "offset.storage.replication.factor": replicas,
+        "offset.storage.partitions": "4",
+        "status.storage.topic": f"_{group}-status",
+        "status.storage.replication.factor": replicas,
+        "status.storage.partitions": "1",
+    }
 
 
 _OVERRIDES = ",".join(
