@@ -79,7 +79,7 @@ def bronze(
     epoch = found.before[topic].epoch if topic in found.before else 0
     wanted = topic in found.gaps or (anew and topic in found.before and topic not in found.missing)
     if wanted:
-        asked = _asked(declared, gap or topic)
+        asked = _source_to_ask(declared, gap or topic)
         epoch = epoch if dry_run else _reload(platform, asked, chosen)
     answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
     if is_data(output):
@@ -91,7 +91,7 @@ def bronze(
             print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {after}")
 
 
-def _asked(declared: BaseSource, trouble: str) -> Source:
+def _source_to_ask(declared: BaseSource, trouble: str) -> Source:
     """The source, whose database can be asked for its rows again.
 
     Raises:

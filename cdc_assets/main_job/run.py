@@ -66,25 +66,36 @@ def run_main_job(
         failed = FailedRuns(instance, console.print)
         say("a burst of live changes")
         burst()
-        started = time.monotonic()
+        arrivals = _Arrivals(sources)
         stands(say)
-        reached: dict[tuple[str, str], float] = {}
-        everything = [(source.name, table_name(table)) for source in sources for table in source.tables]
 
         def progress(behind: tuple[Behind, ...]) -> None:
-            late = {(b.source, b.table) for b in behind}
-            for key in everything:
-                if key not in late:
-                    reached.setdefault(key, time.monotonic() - started)
-            left = ", ".join(f"{b.layer}/{b.source}/{b.table}" for b in behind)
-            say(f"waiting for silver and backup, {len(late)} of {quantity(len(everything), 'table')} to go: {left}")
+            say(arrivals.note(behind))
             if behind:
                 failed.look()
 
         wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
         say("counting every link of every chain")
         counted = _count_links(console, platform, sources)
-    return _print_links(tables, platform, sources, reached, counted)
+    return _print_links(tables, platform, sources, arrivals.reached, counted)
+
+
+class _Arrivals:
+    """How many seconds after the burst each table had all of it in silver and backup: `reached`, by source and table."""
+
+    def __init__(self, sources: Sequence[BaseSource]) -> None:
+        self.reached: dict[tuple[str, str], float] = {}
+        self._started = time.monotonic()
+        self._tables = [(source.name, table_name(table)) for source in sources for table in source.tables]
+
+    def note(self, behind: tuple[Behind, ...]) -> str:
+        """Take note of one look; what is still waited for, in words."""
+        late = {(b.source, b.table) for b in behind}
+        for key in self._tables:
+            if key not in late:
+                self.reached.setdefault(key, time.monotonic() - self._started)
+        left = ", ".join(f"{b.layer}/{b.source}/{b.table}" for b in behind)
+        return f"waiting for silver and backup, {len(late)} of {quantity(len(self._tables), 'table')} to go: {left}"
 
 
 @dataclass(frozen=True)

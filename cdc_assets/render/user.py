@@ -11,7 +11,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import MIRROR, Manifest, manifest
 
@@ -29,55 +29,76 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     captured = [each.captured for each in sources if each.captured]
     core = [names.topic(source, table) for source in mirrored for table in source.tables]
     lake = [names.lake_topic(source, table) for source in sources for table in source.tables]
-    copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
+    # Nothing is committed, but a consumer with a group looks for its coordinator.
+    own = _acl("group", "cdc_assets", ("Read", "Describe"), "prefix")
+    spark = _acl("group", "spark-kafka-", ("Read", "Describe"), "prefix")
+    read = [*core, *_marks(captured), *_histories(captured), *_marker_tables(captured)]
+    users = {
+        ("cdc-capture", "core"): _capture_acls(captured, deployment),
+        (MIRROR, "core"): [*_topics(core, READ), *_checkpoint_acls(mirrored)],
+        (MIRROR, "lake"): _mirror_acls(mirrored, deployment),
+        ("cdc-assets", "core"): [*_topics(read, READ), own],
+        ("cdc-assets", "lake"): [*_topics(lake, READ), own, spark],
+        ("cdc-sink", "lake"): _sink_acls([source for source in sources if source.sink is not None], deployment),
+    }
+    return [_user(name, role, acls, deployment) for (name, role), acls in users.items() if acls]
+
+
+def _capture_acls(captured: Sequence[CapturedSource], deployment: Deployment) -> list[Acl]:
     written = [names.topic(source, table) for source in captured for table in source.tables]
-    marks = [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
-    histories = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
-    recovering = sorted(names.schema_history_group(source) for source in captured if names.has_schema_history(source))
-    marked = [names.topic_of(s, parse_table(s.reconciliation.marker)) for s in captured if s.reconciliation.marker]
-    signals = [names.topic_of(s, parse_table(s.reconciliation.signals)) for s in captured if s.reconciliation.signals]
-    histories += [
-        names.temporary_schema_history_topic(source) for source in captured if source.database.kind in ("mariadb", "mysql")
-    ]
-    asked = [names.signal_topic(source) for source in captured if source.asked]
     beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
-    own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
+    asked = [names.signal_topic(source) for source in captured if source.asked]
+    signals = [names.topic_of(s, parse_table(s.reconciliation.signals)) for s in captured if s.reconciliation.signals]
+    recovering = sorted(names.schema_history_group(source) for source in captured if names.has_schema_history(source))
+    return [
+        *_topics([*written, *_marks(captured), *beats, *asked, *_marker_tables(captured), *signals], _WRITE),
+        *_topics(_histories(captured), _INTERNAL),
+        *(_acl("group", group, ("Read", "Describe")) for group in recovering),
+        *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
+    ]
+
+
+def _marks(captured: Sequence[CapturedSource]) -> list[str]:
+    return [name for source in captured for name in (names.marker_topic(source), names.notification_topic(source))]
+
+
+def _marker_tables(captured: Sequence[CapturedSource]) -> list[str]:
+    """Topics of the tables that markers are written to, where a database has such a table instead of a log message."""
+    return [names.topic_of(s, parse_table(s.reconciliation.marker)) for s in captured if s.reconciliation.marker]
+
+
+def _histories(captured: Sequence[CapturedSource]) -> list[str]:
+    """Topics of schema histories, those of temporary connectors included."""
+    found = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
+    temporary = [source for source in captured if source.database.kind in ("mariadb", "mysql")]
+    return found + [names.temporary_schema_history_topic(source) for source in temporary]
+
+
+def _checkpoint_acls(mirrored: Sequence[BaseSource]) -> list[Acl]:
+    """Of the consumer groups whose places MirrorMaker carries over."""
+    groups = {group for each in mirrored if each.mirror.checkpoints for group in each.mirror.checkpoints.groups}
+    return [_acl("group", group, ("Describe",)) for group in sorted(groups)]
+
+
+def _mirror_acls(mirrored: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:
+    copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
     beside = [source.mirror for source in mirrored]
     told = [f"{names.CORE_ALIAS}.checkpoints.internal"] if any(each.checkpoints for each in beside) else []
     told += ["heartbeats"] if any(each.heartbeats for each in beside) else []
-    readers = [group for each in beside if each.checkpoints for group in each.checkpoints.groups]
     syncs = f"mm2-offset-syncs.{names.CORE_ALIAS}.internal"
+    own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
-    # Nothing is committed, but a consumer with a group looks for its coordinator.
-    own = _acl("group", "cdc_assets", ("Read", "Describe"), "prefix")
-    users = {
-        ("cdc-capture", "core"): [
-            *_topics([*written, *marks, *beats, *asked, *marked, *signals], _WRITE),
-            *_topics(histories, _INTERNAL),
-            *(_acl("group", group, ("Read", "Describe")) for group in recovering),
-            *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
-        ],
-        (MIRROR, "core"): [*_topics(core, READ), *(_acl("group", group, ("Describe",)) for group in sorted(set(readers)))],
-        (MIRROR, "lake"): [
-            *_topics(copies, _OWN_COPY),
-            *_topics([syncs, *told], _INTERNAL),
-            *_worker(own_group, prefix),
-        ],
-        ("cdc-assets", "core"): [*_topics([*core, *marks, *histories, *marked], READ), own],
-        ("cdc-assets", "lake"): [
-            *_topics(lake, READ),
-            own,
-            _acl("group", "spark-kafka-", ("Read", "Describe"), "prefix"),
-        ],
-    }
-    sinks = [source for source in sources if source.sink is not None]
-    if sinks:
-        read = [names.lake_topic(source, table) for source in sinks for table in source.tables]
-        groups = [_acl("group", f"connect-{names.sink_connector_name(source)}", ("Read", "Describe")) for source in sinks]
-        # Beside a KafkaMirrorMaker2 the lake's KafkaConnect runs sinks alone, and is this user too.
-        worker = _worker(deployment.lake.connect, f"_{deployment.lake.connect}") if deployment.mirror == "mirrormaker2" else []
-        users["cdc-sink", "lake"] = [*_topics(read, READ), *groups, *worker]
-    return [_user(name, role, acls, deployment) for (name, role), acls in users.items() if acls]
+    return [*_topics(copies, _OWN_COPY), *_topics([syncs, *told], _INTERNAL), *_worker(own_group, prefix)]
+
+
+def _sink_acls(sinks: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:
+    if not sinks:
+        return []
+    read = [names.lake_topic(source, table) for source in sinks for table in source.tables]
+    groups = [_acl("group", f"connect-{names.sink_connector_name(source)}", ("Read", "Describe")) for source in sinks]
+    # Beside a KafkaMirrorMaker2 the lake's KafkaConnect runs sinks alone, and is this user too.
+    worker = _worker(deployment.lake.connect, f"_{deployment.lake.connect}") if deployment.mirror == "mirrormaker2" else []
+    return [*_topics(read, READ), *groups, *worker]
 
 
 def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Manifest:

@@ -107,41 +107,63 @@ def follow_snapshot(work: OnboardingWork, connector: str, start: dict[str, int],
         OnboardingError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it.
         ConnectorFailedError: when it fails, and fails again after a restart.
     """
-    began = time.monotonic()
-    rows: dict[str, int] = {}
-    notifications, open_tables = Notifications(work, start), {".".join(t.id) for t in work.tables}
-    reader = work.kind.reader(work) if ask is not None else ""
-    if ask is not None:
-        ask()
-    heard = told = time.monotonic()
-    mendable = ask is not None and work.kind.outlives_session
-    while open_tables:
-        messages = [*notifications.new()]
-        if mendable and ask is not None and any(message.data.get("status") == _NOT_READ for message in messages):
-            mendable = False
-            _restart(work, connector)
-            for _ in notifications.new():
+    return _SnapshotTalk(work, connector, start, ask).follow()
+
+
+class _SnapshotTalk:
+    """What the connector has said of the tables that it reads, when it spoke last, and when anybody was told something."""
+
+    def __init__(self, work: OnboardingWork, connector: str, start: dict[str, int], ask: Callable[[], None] | None) -> None:
+        self._work, self._connector, self._ask = work, connector, ask
+        self._notifications, self._open = Notifications(work, start), {".".join(t.id) for t in work.tables}
+        self._rows: dict[str, int] = {}
+        self._reader = work.kind.reader(work) if ask is not None else ""
+        self._mendable = ask is not None and work.kind.outlives_session
+        self._heard = self._told = time.monotonic()
+
+    def follow(self) -> Facts:
+        """Until no table is open."""
+        began = time.monotonic()
+        self._ask_now()
+        while self._open:
+            self._hear()
+            if self._open and time.monotonic() - self._told >= _SILENCE_SECONDS:
+                self._break_silence()
+            if time.monotonic() - began > _DEADLINE_SECONDS:
+                left = ", ".join(sorted(self._open))
+                raise OnboardingError(f"no end of the snapshot of {left}; {self._work.resume}")
+            _refuse_halted(self._work, self._connector)
+            time.sleep(_POLL_SECONDS)
+        return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": self._rows}
+
+    def _ask_now(self) -> None:
+        if self._ask is not None:
+            self._ask()
+        self._heard = self._told = time.monotonic()
+
+    def _hear(self) -> None:
+        messages = [*self._notifications.new()]
+        if self._mendable and any(message.data.get("status") == _NOT_READ for message in messages):
+            self._mendable = False
+            _restart(self._work, self._connector)
+            for _ in self._notifications.new():
                 pass  # what the task of before has said is no answer to what is asked now
-            messages = []
-            ask()
-            heard = told = time.monotonic()
+            self._ask_now()
+            return
         for message in messages:
-            heard = told = time.monotonic()
-            _progress(work, message, open_tables, rows)
-        if open_tables and time.monotonic() - told >= _SILENCE_SECONDS:
-            told = time.monotonic()
-            now = work.kind.reader(work) if ask is not None else ""
-            if ask is not None and now not in ("", reader):
-                reader = now
-                ask()
-            else:
-                work.say(f"no word from {connector} for {told - heard:.0f} s: it is busy, or waits for a lock on a table")
-        if time.monotonic() - began > _DEADLINE_SECONDS:
-            left = ", ".join(sorted(open_tables))
-            raise OnboardingError(f"no end of the snapshot of {left}; {work.resume}")
-        _refuse_halted(work, connector)
-        time.sleep(_POLL_SECONDS)
-    return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": rows}
+            self._heard = self._told = time.monotonic()
+            _progress(self._work, message, self._open, self._rows)
+
+    def _break_silence(self) -> None:
+        """Ask a connector that was started since; of any other say that it is busy."""
+        self._told = time.monotonic()
+        now = self._work.kind.reader(self._work) if self._ask is not None else ""
+        if self._ask is not None and now not in ("", self._reader):
+            self._reader = now
+            self._ask()
+        else:
+            silent = f"no word from {self._connector} for {self._told - self._heard:.0f} s"
+            self._work.say(f"{silent}: it is busy, or waits for a lock on a table")
 
 
 def _progress(work: OnboardingWork, message: Notification, open_tables: set[str], rows: dict[str, int]) -> None:
