@@ -164,7 +164,7 @@ def marker_topic(source: BaseSource) -> str:
 
 def capture_names(source: CapturedSource) -> dict[str, str]:
     """What the capturing connector keeps under a name of its own, as asset metadata."""
-    if source.database.kind == "postgresql":
+    if source.database.HAS_SLOT:
         return {"cdc/slot": slot_name(source), "cdc/publication": publication_name(source)}
     return {"cdc/schema_history": schema_history_topic(source)} if has_schema_history(source) else {}
 
@@ -176,7 +176,7 @@ def connect_topics(cluster: str) -> dict[str, str]:
 
 def has_schema_history(source: CapturedSource) -> bool:
     """Whether its connector keeps the tables' definitions in a topic."""
-    return source.database.kind not in ("postgresql", "mongodb")
+    return source.database.HAS_SCHEMA_HISTORY
 
 
 def schema_history_topic(source: BaseSource) -> str:

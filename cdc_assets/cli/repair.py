@@ -134,20 +134,20 @@ def source(
     from cdc_assets.failover.epochs import open_epoch
     from cdc_assets.failover.opening import STEPS
     from cdc_assets.identity.look import verdict
-    from cdc_assets.registry.models import Source
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([name])
-    if not isinstance(declared, Source) or declared.database.kind not in ("postgresql", "mariadb"):
+    asked = declared.asked
+    if asked is None or not asked.database.TELLS_PLACE:
         raise IncarnationError(
             f"source {name} is no PostgreSQL or MariaDB database: its incarnations are not told (docs/incarnations.md)"
         )
     platform = Platform()
-    found = verdict(platform, declared)
+    found = verdict(platform, asked)
     other = found.kind == "other"
     epochs = {}
     if other and not dry_run:
-        epochs = dict(open_epoch(platform, declared, found.reason, lambda text: print(text, file=sys.stderr)))
+        epochs = dict(open_epoch(platform, asked, found.reason, lambda text: print(text, file=sys.stderr)))
     if is_data(output):
         steps = list(STEPS.values()) if other else []
         print_document({"source": name, **asdict(found), "steps": steps, "epochs": epochs}, output)

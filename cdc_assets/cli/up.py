@@ -158,7 +158,9 @@ class _Examples:
         self._own = "CDC_POSTGRES_HOST" not in external_addresses(home)
 
     def look(self, state: StackState) -> None:
-        ready = any(c.name == "postgres" and c.health == HEALTHY for c in state.components)
+        from cdc_assets.stack.components.postgres import NAME
+
+        ready = any(c.name == NAME and c.health == HEALTHY for c in state.components)
         if self._own and ready and self._loading is None:
             self._loading = self._pool.submit(self._load)
 

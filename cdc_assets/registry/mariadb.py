@@ -18,6 +18,7 @@ class MariaDb(EncryptedBinlog):
     """
 
     HERE, VERIFIED, UNVERIFIED = "disable", ("verify-ca", "verify-full"), ("trust", "disable")
+    SETTINGS, BINLOG, TELLS_PLACE = frozenset({"server_id"}), "MariaDB", True
 
     kind: Literal["mariadb"]
     host: str | EnvRef

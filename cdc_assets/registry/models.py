@@ -45,6 +45,7 @@ class Database(Encrypted):
     """
 
     HERE, VERIFIED, UNVERIFIED = "prefer", ("verify-ca", "verify-full"), ("require", "disable")
+    SETTINGS, HAS_SLOT, TELLS_PLACE, HAS_SCHEMA_HISTORY = frozenset({"slot", "publication"}), True, True, False
 
     kind: Literal["postgresql"]
     host: str | EnvRef
@@ -189,7 +190,6 @@ _NEEDS_NO = {
     "signals": "has a signal table of ours, which is made when it is needed",
     "every": "is compared with the counts (volumetry.every)",
 }
-_SETTINGS = {"postgresql": {"slot", "publication"}, "mariadb": {"server_id"}, "mysql": {"server_id"}}
 
 
 class CapturedSource(BaseSource):
@@ -208,7 +208,7 @@ class CapturedSource(BaseSource):
     def values(self) -> ValueForms:
         """How the connector writes values: as declared, else in the forms that lose the least for this kind of database."""
         forms = self.capture.values
-        if self.database.kind in ("mariadb", "mysql") and "temporal" not in forms.model_fields_set:
+        if self.database.BINLOG and "temporal" not in forms.model_fields_set:
             return forms.model_copy(update={"temporal": "adaptive_time_microseconds"})
         return forms
 
@@ -224,16 +224,16 @@ class CapturedSource(BaseSource):
 
     @model_validator(mode="after")
     def _settings_of_its_kind(self) -> CapturedSource:
-        foreign = sorted({"slot", "publication", "server_id"} - _SETTINGS.get(self.database.kind, set()))
+        foreign = sorted({"slot", "publication", "server_id"} - self.database.SETTINGS)
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
         for name in ("marker", "signals", "every"):
-            if getattr(self.reconciliation, name) and self.database.kind in ("postgresql", "mariadb"):
+            if getattr(self.reconciliation, name) and self.database.TELLS_PLACE:
                 raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")
-        if self.database.kind != "postgresql":
+        if not self.database.HAS_SLOT:
             self._refuse_settings_of_postgresql()
-        binlog = {"mariadb": "MariaDB", "mysql": "MySQL"}.get(self.database.kind)
+        binlog = self.database.BINLOG
         if binlog and self.values.temporal == "adaptive":
             raise ValueError(f"capture.values.temporal: Debezium's {binlog} connector has no mode adaptive")
         return self

@@ -21,6 +21,9 @@ class MongoDb(DatabaseKind):
     then have changeStreamPreAndPostImages (preflight).
     """
 
+    HAS_SCHEMA_HISTORY = False
+    ENVELOPE = "debezium-mongodb"
+
     kind: Literal["mongodb"]
     hosts: str | EnvRef
     replica_set: str | None = None
@@ -29,6 +32,10 @@ class MongoDb(DatabaseKind):
     auth_source: str = Field(default="admin", min_length=1)
     tls: bool | None = None
     images: Literal["full", "with_pre_image"] = "full"
+
+    def key_refusal(self, keys: tuple[str, ...]) -> str:
+        """A collection's key is always the same."""
+        return "" if keys == ("_id",) else "the key of a MongoDB collection is _id"
 
     def encrypts(self, hosts: str) -> bool:
         """As declared, else unless all of them are addresses of this machine. Certificates are verified then."""

@@ -31,8 +31,7 @@ class UnaskedSource(CapturedSource):
         keyless = [table.name for table in self.tables if not table.keys]
         if keyless:
             raise ValueError(f"{', '.join(keyless)} without keys: kind {self.database.kind} is not asked for keys, declare them")
-        if self.database.kind == "mongodb":
-            other = [table.name for table in self.tables if table.keys != ("_id",)]
-            if other:
-                raise ValueError(f"{', '.join(other)}: the key of a MongoDB collection is _id")
+        other = {table.name: why for table in self.tables if (why := self.database.key_refusal(table.keys or ()))}
+        if other:
+            raise ValueError(f"{', '.join(other)}: {'; '.join({*other.values()})}")
         return self

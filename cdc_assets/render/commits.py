@@ -112,7 +112,7 @@ def _change(sources: Sequence[BaseSource], deployment: Deployment, wanted: Table
         raise RenderError(f"{after.name}: {every} are all of its tables; there is nothing to take them into: cdc render")
     before = [s.model_copy(update={"tables": old}) if s is after else s for s in sources]
     kind = after.database.kind
-    if wanted.route == "temporary" and kind != "postgresql":
+    if wanted.route == "temporary" and not after.database.HAS_SLOT:
         raise RenderError(f"{after.name}: the temporary connector is for PostgreSQL; {kind} goes by route incremental")
     return _SourceChange(after, new, before, deployment)
 

@@ -70,7 +70,7 @@ def _marker_tables(captured: Sequence[CapturedSource]) -> list[str]:
 def _histories(captured: Sequence[CapturedSource]) -> list[str]:
     """Topics of schema histories, those of temporary connectors included."""
     found = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
-    temporary = [source for source in captured if source.database.kind in ("mariadb", "mysql")]
+    temporary = [source for source in captured if source.database.BINLOG]
     return found + [names.temporary_schema_history_topic(source) for source in temporary]
 
 

@@ -31,8 +31,7 @@ def record_form(source: BaseSource, table: Table) -> RecordForm:
         return {"envelope": table.envelope, "connector": table.positions, "schema_registry": source.schema_registry}
     own = source.captured
     assert own is not None, source.name
-    envelope = "debezium-mongodb" if own.database.kind == "mongodb" else own.capture.envelope
-    return {"envelope": envelope, "connector": own.database.kind, "schema_registry": None}
+    return {"envelope": own.database.ENVELOPE or own.capture.envelope, "connector": own.database.kind, "schema_registry": None}
 
 
 def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:

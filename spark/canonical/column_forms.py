@@ -14,12 +14,15 @@ _BY_TYPE: dict[str, Form | Incomparable] = {
     **binary_forms.FORMS,
     **geometric.FORMS,
 }
+_OF_DIALECT = {"mariadb": mariadb.form}
 
 
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
-    if column.dialect == "mariadb":
-        return mariadb.form(column)
+    return _OF_DIALECT.get(column.dialect, _postgresql_form)(column)
+
+
+def _postgresql_form(column: Column) -> Form | Incomparable:
     source = SourceType.parse(column.source_type, column.kind)
     if source is None:
         return Incomparable(f"{column.source_type} is not a type that format_type() writes")

@@ -29,16 +29,6 @@ def without_offset(position: Column) -> Column:
     return sf.substring(position, sf.lit(1), sf.length(position) - (1 + NUMBER_WIDTH))
 
 
-def write_of(position: Column, connector: str) -> Column:
-    """What identifies one write of the source among all of its changes, whatever partition tells of it.
-
-    PostgreSQL's anchor depends on what its partition held before (spark.positions.postgresql): epoch and LSN do not.
-    """
-    if connector != "postgresql":
-        return without_offset(position)
-    return sf.concat(sf.substring(position, 1, EPOCH_WIDTH), sf.regexp_extract(position, r"\.1\.([0-9a-f]+)\.[0-9a-f]+$", 1))
-
-
 def snapshot_of(position: Column) -> Column:
     """The part that all rows of one snapshot share: up to and with the kind."""
     return sf.nullif(sf.regexp_extract(position, r"^.*?\.[01]\.", 0), sf.lit(""))

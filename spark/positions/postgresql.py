@@ -53,7 +53,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.layout import NUMBER_WIDTH, hexadecimal, join_parts, kind
+from spark.positions.layout import EPOCH_WIDTH, NUMBER_WIDTH, hexadecimal, join_parts, kind
 from spark.positions.source_connector import Connector, Field, Place
 
 
@@ -124,10 +124,17 @@ def _is_in(of: RecordPlace, topic: str, partition: int) -> Column:
     return (of.topic == topic) & (of.partition == partition)
 
 
+def write(position: Column) -> Column:
+    """Epoch and LSN: the anchor depends on what the change's partition held before."""
+    return sf.concat(sf.substring(position, 1, EPOCH_WIDTH), sf.regexp_extract(position, r"\.1\.([0-9a-f]+)\.[0-9a-f]+$", 1))
+
+
 POSTGRESQL = Connector(
     name="postgresql",
     source={"lsn": "bigint", "sequence": "string", "txId": "string"},
     needs="source.lsn, source.sequence",
     place=of_source,
     tx_id=lambda field: field("txId"),
+    write=write,
+    null_may_mean_unchanged=True,
 )

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from pyspark.sql import Column
 
+from spark.positions.layout import without_offset
+
 Field = Callable[[str], Column]
 """A field of the event's source block by its name, in the type that the connector declares for it."""
 
@@ -29,7 +31,9 @@ class Connector:
     """A kind of source.
 
     `source` lists the fields that are read from Debezium's source block, with their Spark types; `needs` names for people those
-    without which an event has no position.
+    without which an event has no position. `write` is what
+    identifies one write of the source among all of its changes, whatever partition tells of it. `null_may_mean_unchanged`: a
+    NULL is also sent for a value that an update has not touched.
     """
 
     name: str
@@ -37,3 +41,5 @@ class Connector:
     needs: str
     place: Callable[[Field, Column], Place]
     tx_id: Callable[[Field], Column]
+    write: Callable[[Column], Column] = without_offset
+    null_may_mean_unchanged: bool = False

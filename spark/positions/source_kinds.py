@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyspark.sql import Column
+
 from spark.errors import SpecError
 from spark.positions.attunity import ATTUNITY
 from spark.positions.mongodb import MONGODB
@@ -24,3 +26,8 @@ def connector(name: str) -> Connector:
     if name not in CONNECTORS:
         raise SpecError(f"connector {name!r} is not known; known are {', '.join(sorted(CONNECTORS))}")
     return CONNECTORS[name]
+
+
+def write_of(position: Column, name: str) -> Column:
+    """The write of a source of this kind that a position is of."""
+    return connector(name).write(position)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.delta.identifiers import quote
-from spark.positions.layout import write_of
+from spark.positions.source_kinds import write_of
 from spark.silver import quarantine
 from spark.silver.changes import key_slots
 from spark.silver.fold import POSITION, add_places, holds, lacking, of_keys, rest_slots

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta.conditions import any_of
 from spark.envelopes.leaves import leaf
+from spark.positions.source_kinds import connector
 from spark.silver.unavailable import forms, null_may_mean_unchanged
 from spark.specs import Column, SilverSpec
 from spark.types.type_rules import lake_type
@@ -77,7 +78,7 @@ def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expressio
             found.append(
                 sf.when(text.isNull() & (op != "t"), problem_value(KEY, sf.lit(f"{what}: the event has no value for it"), column))
             )
-        if spec.connector == "postgresql" and null_may_mean_unchanged(column):
+        if connector(spec.connector).null_may_mean_unchanged and null_may_mean_unchanged(column):
             unclear = held & text.isNull() & (op == "u") & ~sf.col("has_before")
             hint = f"{what} is NULL, which Debezium also sends for an unchanged value: ALTER TABLE ... REPLICA IDENTITY FULL"
             found.append(sf.when(unclear, problem_value(UNCLEAR, sf.lit(hint), column)))

@@ -23,6 +23,9 @@ _BUILT_IN = {name: rule for _, rules in FAMILIES for rule in rules for name in r
 _BUILT_IN |= {name: rule for rule in numbers.DECLARED for name in rule.types}
 _EXTENSION = {name: rule for _, rules in FAMILIES for rule in rules for name in rule.types if rule.extension}
 _STOPS = "stops the connector, and every table of the source with it"
+# By the dialect; every other writes types as PostgreSQL does.
+_PARSERS = {"mariadb": mariadb_type}
+_RULES = {"mariadb": MARIADB}
 
 
 def lake_type(column: Column) -> LakeType:
@@ -63,13 +66,14 @@ def no_key(column: Column) -> str:
 
 
 def _source_type(column: Column) -> SourceType | None:
-    parse = mariadb_type if column.dialect == "mariadb" else SourceType.parse
+    parse = _PARSERS.get(column.dialect, SourceType.parse)
     return parse(column.source_type, column.kind, accepted=column.accepted, modes=column.modes)
 
 
 def _rule(column: Column, source: SourceType) -> Rule:
-    if column.dialect == "mariadb":
-        return MARIADB.get(source.name) or Rule((source.name,), "", "what Debezium sends for it has not been measured")
+    own = _RULES.get(column.dialect)
+    if own is not None:
+        return own.get(source.name) or Rule((source.name,), "", "what Debezium sends for it has not been measured")
     found = _BUILT_IN.get(source.name) or _EXTENSION.get(source.bare) or user_defined.BY_KIND.get(source.kind)
     if found is None:
         raise _refusal(column, "the catalogue does not say what kind of type it is")
