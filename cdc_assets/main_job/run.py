@@ -59,8 +59,7 @@ def run_main_job(
     import dagster as dg
 
     settings.export_stack_environment()
-    sources = load_sources(settings.sources_folder())
-    platform = Platform()
+    sources, platform = load_sources(settings.sources_folder()), Platform()
     with status("connectors, topics and mirrors") as say, dg.DagsterInstance.get() as instance:
         run_job(TRANSPORT_JOB, console=console)
         failed = FailedRuns(instance, console.print)

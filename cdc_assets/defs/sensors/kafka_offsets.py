@@ -7,7 +7,7 @@ After failed runs the sensor waits longer each time, so that a lasting fault doe
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dagster as dg
@@ -49,34 +49,41 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
         description=f"Last stable offsets of {quantity(len(source.tables), 'mirrored topic')} against what the lake has.",
     )
     def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
-        now = time.time()
-        try:
-            news, problems = read_news(context.instance, platform, source)
-        except CdcAssetsError as error:
-            return dg.SkipReason(str(error))
-        for problem in problems:
-            context.log.warning(problem)
-        busy = busy_tables(context.instance, source)
-        pauses = failure_pauses(context.instance, source, now=now)
-        paused = {table: pause for table, pause in pauses.items() if pause > 0}
-        changed = change_of(source.name, loaded, declared_in) if declared_in else ""
-        requests, waiting = decide(
-            news,
-            busy=busy | paused.keys(),
-            waiting=_from_cursor(context.cursor),
-            now=now,
-            batching=source.batching,
-            alone=frozenset(pauses),
-        )
-        run_requests = [_run_request(source, request) for request in requests]
-        return dg.SensorResult(
-            run_requests=run_requests,
-            asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
-            skip_reason=None if run_requests else "; ".join(filter(None, (_why_nothing(news, busy, paused, problems), changed))),
-            cursor=json.dumps({"waiting_since": dict(waiting.since)}),
-        )
+        return _look(context, platform, source, lambda: change_of(source.name, loaded, declared_in) if declared_in else "")
 
     return offsets
+
+
+def _look(
+    context: dg.SensorEvaluationContext, platform: Platform, source: BaseSource, change: Callable[[], str]
+) -> dg.SensorResult | dg.SkipReason:
+    """One tick; `change`: what the registry says otherwise by now, empty for nothing."""
+    now = time.time()
+    try:
+        news, problems = read_news(context.instance, platform, source)
+    except CdcAssetsError as error:
+        return dg.SkipReason(str(error))
+    for problem in problems:
+        context.log.warning(problem)
+    busy = busy_tables(context.instance, source)
+    pauses = failure_pauses(context.instance, source, now=now)
+    paused = {table: pause for table, pause in pauses.items() if pause > 0}
+    changed = change()
+    requests, waiting = decide(
+        news,
+        busy=busy | paused.keys(),
+        waiting=_from_cursor(context.cursor),
+        now=now,
+        batching=source.batching,
+        alone=frozenset(pauses),
+    )
+    run_requests = [_run_request(source, request) for request in requests]
+    return dg.SensorResult(
+        run_requests=run_requests,
+        asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
+        skip_reason=None if run_requests else "; ".join(filter(None, (_why_nothing(news, busy, paused, problems), changed))),
+        cursor=json.dumps({"waiting_since": dict(waiting.since)}),
+    )
 
 
 def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey]:
