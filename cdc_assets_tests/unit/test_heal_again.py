@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app, reconcile
 from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile.any_source import ComparisonMethod
 from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.registry.models import Source
 
@@ -88,4 +89,5 @@ def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatc
     told = CliRunner().invoke(app, asked)
     assert told.exit_code == 0, told.output
     assert len(ways) == 2
-    assert ways[0] == ways[1] == {"slices": {"a": (1, 8)}, "timeout": 300.0, "two_step": True, "at_standby": "r1:5432"}
+    method = ComparisonMethod(two_step=True, standby="r1:5432")
+    assert ways[0] == ways[1] == {"slices": {"a": (1, 8)}, "timeout": 300.0, "method": method}
