@@ -1,4 +1,4 @@
-"""docs/cli.md, written from the commands: `python -m cdc_assets.cli.document > docs/cli.md`."""
+"""docs/reference/cli.md, written from the commands: `python -m cdc_assets.cli.document > docs/reference/cli.md`."""
 
 from __future__ import annotations
 

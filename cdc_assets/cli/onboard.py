@@ -33,7 +33,7 @@ def onboard(
     route: Annotated[str, typer.Option(help="incremental, blocking or temporary")] = "incremental",
     again: Annotated[bool, typer.Option("--again", help="Read captured tables once more.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Apply nothing: print commits for git, and wait for each.")] = False,
-    deployment: Annotated[Path, typer.Option(help="With --watch: what is rendered for (docs/gitops.md).")] = DEPLOYMENT,
+    deployment: Annotated[Path, typer.Option(help="With --watch: what is rendered for (docs/how-to/gitops.md).")] = DEPLOYMENT,
     out: Annotated[str | None, typer.Option(help=_OUT)] = None,
     resume: Resume = False,
     rollback: Rollback = False,

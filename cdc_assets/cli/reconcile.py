@@ -149,7 +149,10 @@ def _heal(platform: Platform, source: BaseSource, table: Table, result: TableRes
         return 0
     print(f"{told}: {quantity(refolded, 'key')} folded again, {again} read again", file=sys.stderr)
     if not refolded + again:
-        print(f"{told}: no event can be read again for what differs; see docs/reconciliation.md, Healing", file=sys.stderr)
+        print(
+            f"{told}: no event can be read again for what differs; see docs/explanation/reconciliation.md, Healing",
+            file=sys.stderr,
+        )
     return refolded + again
 
 

@@ -23,7 +23,9 @@ from cdc_assets.render.written import apply, changes
 def render_verb(
     target: Annotated[str, typer.Option(help="strimzi, connect or argocd")],
     out: Annotated[Path, typer.Option(help="The folder that is committed; files go to <out>/<target>/.")],
-    deployment: Annotated[Path, typer.Option(help="Namespaces, clusters, addresses (docs/gitops.md).")] = Path("deployment.yaml"),
+    deployment: Annotated[Path, typer.Option(help="Namespaces, clusters, addresses (docs/how-to/gitops.md).")] = Path(
+        "deployment.yaml"
+    ),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and show any difference.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the difference.")] = False,
     output: Output = Format.text,

@@ -140,7 +140,8 @@ def source(
     asked = declared.asked
     if asked is None or not asked.database.TELLS_PLACE:
         raise IncarnationError(
-            f"source {name} is no PostgreSQL or MariaDB database: its incarnations are not told (docs/incarnations.md)"
+            f"source {name} is no PostgreSQL or MariaDB database: its incarnations are not told "
+            "(docs/explanation/incarnations.md)"
         )
     platform = Platform()
     found = verdict(platform, asked)

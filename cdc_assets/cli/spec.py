@@ -1,4 +1,4 @@
-"""`cdc spec`: what a Spark job needs to know, as JSON, for those who run the jobs themselves (docs/library.md)."""
+"""`cdc spec`: what a Spark job needs to know, as JSON, for those who run the jobs themselves (docs/how-to/library.md)."""
 
 from __future__ import annotations
 

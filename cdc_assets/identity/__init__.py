@@ -1,1 +1,4 @@
-"""Which incarnation of its database a source is: a restored or promoted server is another one (docs/incarnations.md)."""
+"""Which incarnation of its database a source is: a restored or promoted server is another.
+
+See docs/explanation/incarnations.md.
+"""

@@ -121,7 +121,7 @@ def _read_stamp(root: Path) -> dict[str, Any]:
 
 
 def _present(root: Path) -> set[str]:
-    """Groups that were installed by hand stay: for development, and the drivers of databases (docs/databases.md)."""
+    """Groups that were installed by hand stay: for development, and the drivers of databases (docs/reference/databases.md)."""
     packages = {"dev": "pytest", "databases": "oracledb"}
     return {group for group, name in packages.items() if any((root / ".venv").glob(f"lib/python3*/site-packages/{name}"))}
 

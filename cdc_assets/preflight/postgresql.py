@@ -1,4 +1,4 @@
-"""The rules of a PostgreSQL source: pure, from facts to findings. Evidence: docs/preflight.md."""
+"""The rules of a PostgreSQL source: pure, from facts to findings. Evidence: docs/how-to/preflight.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/registry.md, written from the models: `python -m cdc_assets.registry.document > docs/registry.md`.
+"""docs/reference/registry.md, written from the models: `python -m cdc_assets.registry.document > docs/reference/registry.md`.
 
 A model's section is its docstring, and a row per key with its type and default. A test compares the page with the models.
 """
@@ -64,6 +64,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
 _WORDS = {str: "text", int: "whole number", bool: "true or false", timedelta: "duration", EnvRef: "variable"}
 _INLINE = {WorkerFile: "`{file: /path, key: name}`", WorkerVariable: "`{env: NAME}`"}
 _WIDTH = 100
+_PAGE = re.compile(r"docs/(?:reference/)?((?:[\w-]+/)?)([\w-]+\.md)")
 
 
 def markdown() -> str:
@@ -99,11 +100,19 @@ def _section(title: str, model: type[BaseModel], parent: type[BaseModel] | None,
 def _prose(model: type[BaseModel]) -> str:
     # What a reader of the code needs, and a reader of the page does not.
     text = re.sub(r" See \w*Source.*", "", inspect.cleandoc(model.__doc__ or "").split("\n\n`captured`")[0])
-    text = re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+    text = _PAGE.sub(_link, text)
     # A sentence that begins a line with a key begins an item.
     items = re.sub(r"(?<=[.:)])\n(?=`)|(?<=\n\n)(?=`)", "\n\n* ", text)
-    parts = [textwrap.fill(part, _WIDTH, subsequent_indent="  " * part.startswith("* ")) for part in re.split(r"\n\n+", items)]
+    parts = [
+        textwrap.fill(part, _WIDTH, subsequent_indent="  " * part.startswith("* "), break_on_hyphens=False)
+        for part in re.split(r"\n\n+", items)
+    ]
     return "\n\n".join(parts) + "\n"
+
+
+def _link(page: re.Match[str]) -> str:
+    """To a page of docs, from the folder of this one."""
+    return f"[{page[2]}]({'../' if page[1] else ''}{page[1]}{page[2]})"
 
 
 def _type(annotation: Any, titles: dict[type[BaseModel], str]) -> str:

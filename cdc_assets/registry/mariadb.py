@@ -12,8 +12,8 @@ class MariaDb(EncryptedBinlog):
     """Host, port and user may be `{env: NAME}`. The password is a secret.
 
     `sslmode: trust` encrypts and believes any certificate. `verify-ca` and `verify-full` do not. The server must write a
-    row binlog (docs/mariadb.md). Without `sslmode` a server elsewhere must show a certificate that can be
-    verified, by those who are in `sslrootcert`, or by the system's (docs/security.md).
+    row binlog (docs/reference/mariadb.md). Without `sslmode` a server elsewhere must show a certificate that can be
+    verified, by those who are in `sslrootcert`, or by the system's (docs/how-to/security.md).
     `truststore` has them for the connector, which reads no PEM.
     """
 

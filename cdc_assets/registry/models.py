@@ -41,7 +41,7 @@ class Database(Encrypted):
     """Where the source database is. Host, port and user may be `{env: NAME}`. The password is a secret.
 
     Without `sslmode` a server elsewhere must show a certificate that can be
-    verified, by those who are in `sslrootcert`, or by the system's (docs/security.md).
+    verified, by those who are in `sslrootcert`, or by the system's (docs/how-to/security.md).
     """
 
     HERE, VERIFIED, UNVERIFIED = "prefer", ("verify-ca", "verify-full"), ("require", "disable")
@@ -63,7 +63,8 @@ class Table(Rows):
     columns make a version (or of all columns but those).
     `only` (PostgreSQL) makes a snapshot leave out the rows of tables that inherit from this one.
     `sensitive` names columns whose values a comparison shows as hashes only.
-    `accept_inexact` names columns of types of which Debezium loses something unnoticed (docs/types.md), and accepts that.
+    `accept_inexact` names columns of types of which Debezium loses something unnoticed, and accepts that
+    (docs/reference/types.md).
     `schema_changes` replaces the source's. `renamed` says which columns have been renamed, old name to new, if the database
     cannot tell. PostgreSQL can tell, except when a table is built anew from bronze.
     """
@@ -134,7 +135,7 @@ class BaseSource(Declared):
     description: str | None = None
     owners: tuple[Owner, ...] = ()
     managed_by: Literal["cdc", "gitops"] = Field(
-        default="cdc", description="Who writes its connectors: cdc, or an operator from git (docs/gitops.md)."
+        default="cdc", description="Who writes its connectors: cdc, or an operator from git (docs/how-to/gitops.md)."
     )
     topics: Topics = Topics()
     mirror: Mirror = Mirror()

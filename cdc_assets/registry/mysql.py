@@ -14,7 +14,7 @@ class MySql(EncryptedBinlog):
     `snapshot_locking: minimal` holds a global read lock while the schemas are read, so that the snapshot is of one moment.
     Take `none` if that is not allowed and nobody changes a schema meanwhile. `time_zone` is the one in which the server's
     TIMESTAMPs are read when it does not say. Without `sslmode` a server elsewhere must show a certificate that can be
-    verified, by those who are in `sslrootcert`, or by the system's (docs/security.md).
+    verified, by those who are in `sslrootcert`, or by the system's (docs/how-to/security.md).
     `truststore` has them for the connector, which reads no PEM.
     """
 

@@ -1,4 +1,4 @@
-"""How a table's events become rows (docs/rows.md); names as in AUTO CDC where it has one."""
+"""How a table's events become rows (docs/reference/rows.md); names as in AUTO CDC where it has one."""
 
 from __future__ import annotations
 

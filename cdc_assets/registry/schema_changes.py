@@ -1,4 +1,4 @@
-"""What a table does about changes of its source's schema; what each choice means is in docs/schema-changes.md."""
+"""What a table does about changes of its source's schema; what each choice means is in docs/explanation/schema-changes.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdc_assets.registry.declared import Declared
 
 
 class SchemaChanges(Declared):
-    """One choice per kind of change. What each choice means: docs/schema-changes.md."""
+    """One choice per kind of change. What each choice means: docs/explanation/schema-changes.md."""
 
     add: Literal["evolve", "ignore", "halt"] = "evolve"
     widen: Literal["rewrite", "evolve", "ignore", "halt"] = "rewrite"

@@ -38,7 +38,7 @@ class Topics(Declared):
     `replication: identity` gives the lake's copies the topics' own names, as MirrorMaker 2's IdentityReplicationPolicy does.
     The default puts `core.` before them. Identity works one way only: it knows no loop.
     `on_gap: resnapshot` (PostgreSQL) reads a table again by itself if records were lost on the way. The default fails until
-    somebody asks for that (docs/mirroring.md).
+    somebody asks for that (docs/explanation/mirroring.md).
     """
 
     partitions: int = Field(default=1, ge=1, le=1000)
@@ -75,7 +75,7 @@ class Volumetry(Declared):
 
 
 class LedgerSettings(Declared):
-    """The event ledger (docs/ledger.md).
+    """The event ledger (docs/explanation/ledger.md).
 
     `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed
     windows only. A window may change without a warning until `allowed_lateness` after its end. `late` says what a later

@@ -64,7 +64,7 @@ class Encrypted(DatabaseKind):
         return (
             f"{reason.rstrip('.')}. Its certificate is verified, as {why}. Write below `database:` in the source's file "
             f"`sslrootcert: /path/to/ca.pem` (an authority of your own), `sslmode: {encrypted}` (encrypted, whoever answers) "
-            f"or `sslmode: {plain}` (not encrypted); docs/security.md"
+            f"or `sslmode: {plain}` (not encrypted); docs/how-to/security.md"
         )
 
 

@@ -1,7 +1,7 @@
 """Source databases whose catalogue is not asked: their tables' columns are declared.
 
 MySQL, SQL Server, Oracle and MongoDB: the connector is ours, and topic, mirror, bronze, silver and backup are as for every
-source. Onboarding takes MySQL only, and rows are compared in two steps (docs/databases.md).
+source. Onboarding takes MySQL only, and rows are compared in two steps (docs/reference/databases.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a connector writes values: Debezium's handling modes. The defaults are exact for most types (docs/types.md)."""
+"""How a connector writes values: Debezium's handling modes. The defaults are exact for most types (docs/reference/types.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark.types.modes import Modes
 
 
 class ValueForms(Declared):
-    """How a connector writes values. The defaults are exact for most types (docs/types.md).
+    """How a connector writes values. The defaults are exact for most types (docs/reference/types.md).
 
     They are Debezium's `decimal.handling.mode`, `time.precision.mode`, `binary.handling.mode`, `interval.handling.mode`,
     `hstore.handling.mode` and its unknown types. `unsigned` is MariaDB's `bigint.unsigned.handling.mode`.

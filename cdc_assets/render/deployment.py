@@ -81,7 +81,7 @@ def load_deployment(file: Path) -> Deployment:
         document: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
         return Deployment.model_validate(document)
     except OSError as error:
-        raise RenderError(f"{file}: {error.strerror}; docs/gitops.md shows what a deployment file holds") from error
+        raise RenderError(f"{file}: {error.strerror}; docs/how-to/gitops.md shows what a deployment file holds") from error
     except YAMLError as error:
         raise RenderError(f"{file} is not valid YAML: {str(error).splitlines()[0]}") from error
     except ValidationError as error:

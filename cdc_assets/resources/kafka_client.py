@@ -154,7 +154,7 @@ class ClientMaker:
         if not self.login:
             raise KafkaError(
                 f"Kafka at {self.bootstrap} refuses clients without a login: {self._refused}; name a client.properties by "
-                "CDC_CORE_LOGIN or CDC_LAKE_LOGIN (docs/kafka-login.md), then ./cdc preflight"
+                "CDC_CORE_LOGIN or CDC_LAKE_LOGIN (docs/how-to/kafka-login.md), then ./cdc preflight"
             )
         place = f"Kafka at {self.bootstrap} refuses the login of {self.login}"
         raise KafkaError(f"{place}: {self._refused}; correct that file, then ./cdc preflight")
@@ -175,9 +175,9 @@ class ClientMaker:
         if self.is_timeout(error) and self._told:
             text += f" ({self._told})"
         if self.is_timeout(error) and not self.login:
-            text += "; is it there, or does it ask for a login (CDC_CORE_LOGIN, CDC_LAKE_LOGIN: docs/kafka-login.md)?"
+            text += "; is it there, or does it ask for a login (CDC_CORE_LOGIN, CDC_LAKE_LOGIN: docs/how-to/kafka-login.md)?"
         if error.name().endswith("_AUTHORIZATION_FAILED"):
-            text += "; grant what docs/kafka-login.md says"
+            text += "; grant what docs/how-to/kafka-login.md says"
         return KafkaError(f"{place}: {text}")
 
     def _tell(self, error: Any) -> None:

@@ -1,7 +1,7 @@
 """What kills a capture in the middle of something: afterwards every committed change is in the topic, or it is red.
 
 Oracle: the table itself. The records of a key, last one first, must say what the table says; the numbers of the faults are
-those of docs/faults.md. CDC_TEST_FAULTS=1 asks for them: each restarts a worker.
+those of docs/reference/faults.md. CDC_TEST_FAULTS=1 asks for them: each restarts a worker.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ tables:
     columns: {{_id: bigint not null, total: "numeric(10,2)"}}
 """
 # Each key that we set must be one that the plugin lists; these are Connect's, the producer's, the history's or the driver's
-# own, and the one that the binlog connectors read without listing it (seen live with MariaDB's, docs/types.md).
+# own, and the one that the binlog connectors read without listing it (seen live with MariaDB's, docs/reference/types.md).
 OTHERS = ("topic.creation.", "exactly.once.support", "transaction.boundary", "key.converter.", "value.converter.")
 DRIVERS = ("database.", "schema.history.internal.kafka.", "binary.handling.mode")
 # By default MongoDB's client looks for a server for half a minute, SQL Server's for a quarter.

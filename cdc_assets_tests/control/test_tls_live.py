@@ -124,7 +124,7 @@ def with_certificate(authority: Authority, tmp_path_factory: pytest.TempPathFact
 
 
 def keystore(certificate: str, folder: Path) -> str:
-    """Java's own form, as docs/security.md makes it."""
+    """Java's own form, as docs/how-to/security.md makes it."""
     made = folder / "ca.jks"
     command = [str(java().with_name("keytool")), "-importcert", "-noprompt", "-alias", "ca", "-storetype", "JKS"]
     command += ["-file", certificate, "-keystore", str(made), "-storepass", "changeit"]

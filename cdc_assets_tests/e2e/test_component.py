@@ -32,7 +32,7 @@ _KEYS = {
     "LAKE_CONNECT_LOGIN_FILE": "LAKE_CONNECT",
     "SPARK_TOKEN_FILE": "SPARK_REMOTE",
 }
-"""What docs/library.md has a project set, and for what asks for a key the file that holds it."""
+"""What docs/how-to/library.md has a project set, and for what asks for a key the file that holds it."""
 _AT_ONCE: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
 _DG = "from dagster_dg_cli.cli import main; main()"
 _ROWS = "SELECT n, 'parcel ' || n, n / 7.0 FROM generate_series(1, 200) n"
@@ -40,7 +40,7 @@ _ROWS = "SELECT n, 'parcel ' || n, n / 7.0 FROM generate_series(1, 200) n"
 
 @contextmanager
 def dagster_of(project: ForeignProject, log: Path) -> Iterator[Graphql]:
-    """Started as docs/library.md says."""
+    """Started as docs/how-to/library.md says."""
     port = free_port()
     command = [str(project.python), "-c", _DG, "dev", "--host", "127.0.0.1", "--port", str(port)]
     with log.open("w") as stream:

@@ -1,7 +1,8 @@
 """A table's definition changed between its transactions, and within one: columns added, widened, dropped, or none of it in the
 end, since PostgreSQL's DDL is rolled back like anything else.
 
-A name is never used twice: a column dropped and added again is another one, which no event tells of (docs/schema-changes.md).
+A name is never used twice: a column dropped and added again is another one, which no event tells of
+(docs/explanation/schema-changes.md).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Player:
     serial: int = 0
     unknown: bool = False
     """Whether silver may not know of the rows from before what they have in an added column: the check `schema` warns then,
-    and the table is read again (docs/schema-changes.md)."""
+    and the table is read again (docs/explanation/schema-changes.md)."""
     acts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

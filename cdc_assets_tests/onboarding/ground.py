@@ -117,7 +117,7 @@ class BinlogGround(Ground):
             return [{"id": row[0], "v": row[1]} for row in session.execute(f"SELECT id, v FROM {table} ORDER BY id")]
 
     def prepare(self) -> None:
-        """The database, and the signal table as docs/mariadb.md has an administrator make it."""
+        """The database, and the signal table as docs/reference/mariadb.md has an administrator make it."""
         server, name = self.live.server, self.live.name
         signals = f"cdc_assets.signal_{name}"
         server.execute(f"CREATE DATABASE IF NOT EXISTS {name}", "CREATE DATABASE IF NOT EXISTS cdc_assets")

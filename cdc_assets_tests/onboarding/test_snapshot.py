@@ -1,4 +1,4 @@
-"""`cdc snapshot` on a live PostgreSQL: a table dropped and made again, as docs/schema-changes.md says it."""
+"""`cdc snapshot` on a live PostgreSQL: a table dropped and made again, as docs/explanation/schema-changes.md says it."""
 
 from __future__ import annotations
 

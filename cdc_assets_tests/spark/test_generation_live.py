@@ -122,7 +122,7 @@ def advance(chain: SmallChain) -> Mapping[str, Any]:
 
 
 def read_whole(chain: SmallChain) -> None:
-    """As docs/schema-changes.md says it; the rows are in the topics then."""
+    """As docs/explanation/schema-changes.md says it; the rows are in the topics then."""
     source, folder = chain.source, chain.root / "sources"
     folder.mkdir()
     declared = {**source.model_dump(mode="json", include={"source", "database"}), "tables": [EVOLVED, {"name": KEPT}]}

@@ -16,7 +16,7 @@ from cdc_assets_tests.spark.test_foreign_project import SOURCE, send
 from cdc_assets_tests.spark.topics import Broker
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "library.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "library.md").read_text()
 IN_README = re.search(
     r"`(\./cdc spark-submit spark/__main__\.py --job silver --spec spec\.json)`", (ROOT / "README.md").read_text()
 )

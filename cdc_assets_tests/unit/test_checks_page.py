@@ -1,4 +1,4 @@
-"""Every check that can turn red has its line on docs/checks.md, and no line is of a check that there is not."""
+"""Every check that can turn red has its line on docs/reference/checks.md, and no line is of a check that there is not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.settings import sources_folder
 
-PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"
 WORDS = re.compile(r"`(\w+)`")
 
 
@@ -38,7 +38,7 @@ def test_a_result_carries_its_line_to_the_person_who_sees_it(monkeypatch: pytest
     assert "](" not in (shown.md_str or "")  # no link to where Dagster has nothing
     monkeypatch.setenv("CDC_DOCS_URL", "https://docs.example/lake/")
     linked = check_result(key, False, "lost", {}).metadata["cdc/runbook"]
-    assert linked == dg.MetadataValue.url("https://docs.example/lake/checks.md")
+    assert linked == dg.MetadataValue.url("https://docs.example/lake/reference/checks.md")
 
 
 def test_every_line_is_found_by_its_check() -> None:

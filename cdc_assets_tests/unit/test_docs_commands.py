@@ -15,7 +15,11 @@ import typer
 from cdc_assets.cli import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "adr"),
+]
 # `cdc get connectors|tables`, `[--dry-run]`, `…`: forms for people, of several commands at once.
 _FORM = re.compile(r"[|&\[\]…]")
 

@@ -16,8 +16,9 @@ from cdc_assets.cli import app
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "cdc_assets_tests"
 DOCS = ROOT / "docs"
-OPERATIONS = (DOCS / "operations.md").read_text()
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")), DOCS / "adr" / "README.md"]
+OPERATIONS = (DOCS / "reference" / "operations.md").read_text()
+OURS = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *OURS, DOCS / "adr" / "README.md"]
 # In a wheel; what a reader is about to write.
 ELSEWHERE = {"cdc_assets/spark/__main__.py", "cdc_assets/defs/checks/described.py"}
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
@@ -33,7 +34,7 @@ def test_every_operation_has_its_section() -> None:
 
 
 def test_every_page_is_listed() -> None:
-    pages = {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - {"index.md"}
+    pages = {str(page.relative_to(DOCS)) for page in OURS} - {"index.md"}
     assert sorted(pages - set(LINK.findall((DOCS / "index.md").read_text()))) == [], "add a row to docs/index.md"
     decisions = {page.name for page in (DOCS / "adr").glob("0*.md")}
     summed_up = set(LINK.findall((DOCS / "adr" / "README.md").read_text()))
@@ -43,7 +44,26 @@ def test_every_page_is_listed() -> None:
 
 def test_every_page_is_in_the_menu_of_the_site() -> None:
     listed = set(re.findall(r"^ +- (?:[\w -]+: )?(\S+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(), re.MULTILINE))
-    assert {str(page.relative_to(DOCS)) for page in DOCS.glob("*.md")} - listed == set(), "add it to nav in .ci/mkdocs.yml"
+    assert {str(page.relative_to(DOCS)) for page in OURS} - listed == set(), "add it to nav in .ci/mkdocs.yml"
+
+
+def test_pages_lie_by_their_kind() -> None:
+    """Tutorial, how-to, reference, explanation (diataxis.fr): the index lists a page under the folder it is in."""
+    assert {page.name for page in DOCS.glob("*.md")} == {"index.md", "tutorial.md", "contributing.md"}
+    parts = (DOCS / "index.md").read_text().split("\n## ")[1:]
+    listed = {part.split(":")[0].lower(): {Path(link).parts[0] for link in LINK.findall(part)} for part in parts}
+    assert listed["how-to"] - {"contributing.md"} == {"how-to"}
+    assert (listed["reference"], listed["explanation"]) == ({"reference"}, {"explanation"})
+
+
+def test_decisions_begin_with_a_summary() -> None:
+    """Of one paragraph; its number in the title is that of its file."""
+    form = re.compile(r"# (\d+)\. .+\n\n## Summary\n(?:.+\n)+\n")
+    pages = {page: form.match(page.read_text()) for page in sorted((DOCS / "adr").glob("0*.md"))}
+    assert [page.name for page, found in pages.items() if not found or int(found[1]) != int(page.name[:4])] == []
+    told = re.sub(r"\s+", " ", (DOCS / "adr" / "README.md").read_text())
+    there = {int(page.name[:4]) for page in pages}
+    assert [n for n in range(1, max(there)) if n not in there and not re.search(rf"gaps: [^.]*\b{n}\b", told)] == []
 
 
 def test_pages_that_the_code_names_are_there() -> None:

@@ -1,4 +1,4 @@
-"""The check that docs/extend.md shows is one: its code is taken from the page, built for a source, and run."""
+"""The check that docs/how-to/extend.md shows is one: its code is taken from the page, built for a source, and run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc_assets import names
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.settings import sources_folder
 
-PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend.md"
 
 
 def test_the_check_of_the_page_warns_of_a_table_without_description() -> None:

@@ -1,4 +1,4 @@
-"""docs/cli.md and docs/registry.md are what the commands and the models say now; docs/errors.md has every error."""
+"""The pages of the commands and of the registry are what these say now; that of the errors has every error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc_assets.registry import document as registry
 from cdc_assets.registry.source_settings import Batching
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "reference"
 
 
 def test_the_page_of_the_commands_is_current() -> None:
     page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert page == cli.markdown(), "run: python -m cdc_assets.cli.document > docs/cli.md"
+    assert page == cli.markdown(), "run: python -m cdc_assets.cli.document > docs/reference/cli.md"
     assert [name for name in VERBS if f"### `cdc {name}`" not in page] == []
     helped = CliRunner().invoke(app, ["offsets", "set", "--help"], prog_name="cdc").output
     assert "--dry-run" in helped
@@ -29,7 +29,7 @@ def test_the_page_of_the_commands_is_current() -> None:
 
 def test_the_page_of_the_registry_is_current() -> None:
     page = (DOCS / "registry.md").read_text(encoding="utf-8")
-    assert page == registry.markdown(), "run: python -m cdc_assets.registry.document > docs/registry.md"
+    assert page == registry.markdown(), "run: python -m cdc_assets.registry.document > docs/reference/registry.md"
     section = page.split("## batching\n")[1].split("\n## ")[0]
     assert [key for key in Batching.model_fields if f"| `{key}` |" not in section] == []
     assert "`10s`" in section

@@ -13,6 +13,6 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", ".ci/mkdocs.yml", "-d", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    drawn = (tmp_path / "site" / "architecture.html").read_text()
+    drawn = (tmp_path / "site" / "explanation" / "architecture.html").read_text()
     assert drawn.count('<pre class="mermaid">') == 3
     assert (tmp_path / "site" / "adr" / "index.html").exists()

@@ -1,4 +1,4 @@
-"""docs/types.md is what the rules say now."""
+"""docs/reference/types.md is what the rules say now."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from spark.types.document import markdown
 
-PAGE = Path(__file__).parents[2] / "docs" / "types.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == markdown(), "run: python -m spark.types.document > docs/types.md"
+    assert PAGE.read_text(encoding="utf-8") == markdown(), "run: python -m spark.types.document > docs/reference/types.md"

@@ -1,4 +1,4 @@
-"""docs/vulnerabilities.md speaks of what is used: each part on it has that version in a lock file or the pyspark wheel."""
+"""Our page of vulnerabilities speaks of what is used: each part on it has that version in a lock file or the pyspark wheel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdc_assets.stack.jars.lockfile import read_lock
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 
-PAGE = (Path(__file__).parents[2] / "docs" / "vulnerabilities.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "vulnerabilities.md").read_text()
 WHEEL = Path(pyspark.__file__).parent / "jars"
 PARTS = re.findall(r"^\| `(\S+) (\S+)` \| `([\w-]+)` \|", PAGE, re.MULTILINE)
 REPLACED = re.findall(r"^\| `(\S+) (\S+)` \| (?:`(\S+) (\S+)`|[\d.]+)", PAGE.split("## Reached")[0], re.MULTILINE)

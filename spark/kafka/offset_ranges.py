@@ -148,7 +148,7 @@ def refusals_named(*clusters: tuple[str, str]) -> Iterator[None]:
         places = " or ".join(
             f"Kafka at {place} does not let Spark in by {login or 'no login'}" for place, login in clusters if place
         )
-        mend = "correct that file on Spark's machines, or its user's rights (docs/kafka-login.md), and run it again"
+        mend = "correct that file on Spark's machines, or its user's rights (docs/how-to/kafka-login.md), and run it again"
         raise KafkaLoginError(f"{places}: {found[0].strip()[:300]}; {mend}") from error
 
 

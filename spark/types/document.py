@@ -1,4 +1,4 @@
-"""docs/types.md, written from the rules: `python -m spark.types.document > docs/types.md`."""
+"""docs/reference/types.md, written from the rules: `python -m spark.types.document > docs/reference/types.md`."""
 
 from __future__ import annotations
 

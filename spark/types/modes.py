@@ -10,7 +10,7 @@
     unknown    include.unknown.datatypes    include              omit
     unsigned   bigint.unsigned.handling.mode  precise            long
 
-A type that loses something under a mode is refused by name, or read when the table accepts that (docs/types.md).
+A type that loses something under a mode is refused by name, or read when the table accepts that (docs/reference/types.md).
 """
 
 from __future__ import annotations

@@ -52,12 +52,12 @@ def _what_remains(ledger: ColumnLedger, rows: str) -> str:
     if newest.kind == "drop_table":
         return (
             f"the table was dropped and made again at the source, and {rows} of the one before stayed: have Debezium read it "
-            "whole (docs/schema-changes.md), or declare drop_table: ignore"
+            "whole (docs/explanation/schema-changes.md), or declare drop_table: ignore"
         )
     return (
         f"{newest.was} of the table: dropped, detached, truncated or rewritten at the source, which no event tells of; cdc "
         f"reconcile tells whether rows of theirs are left ({rows} may be): to take them away, have Debezium read the table whole "
-        "(docs/schema-changes.md)"
+        "(docs/explanation/schema-changes.md)"
     )
 
 

@@ -4,7 +4,7 @@
 |---|---|---|
 | connector | connector_running | the connector and every task run |
 | bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
-| silver | reconciled | every row: source = silver, at one position of the source's log (docs/reconciliation.md) |
+| silver | reconciled | every row: source = silver, at one position of the source's log (docs/explanation/reconciliation.md) |
 | silver | schema | the table's schema and its changes (defs/checks/schema.py; it only warns) |
 | backup | manifest_parity | manifests, objects and bronze |
 

@@ -84,7 +84,7 @@ SETS: dict[str, JarSet] = {
             "org.apache.spark:spark-avro_2.13:4.0.2",
             # Not the brokers' 4.x: Spark 4.0 calls DescribeTopicsResult.all(), which went with Kafka 4.0.
             "org.apache.kafka:kafka-clients:3.9.2",
-            # Before the lz4-java 1.8.0 of the pyspark wheel, whose classes it has: docs/vulnerabilities.md.
+            # Before the lz4-java 1.8.0 of the pyspark wheel, whose classes it has: docs/reference/vulnerabilities.md.
             "at.yawk.lz4:lz4-java:1.10.2",
             "org.apache.commons:commons-pool2:2.12.0",
         ),

@@ -1,7 +1,7 @@
 """Dates, times of any sign and length, moments.
 
 Debezium sends zero dates (`0000-00-00`, `2024-00-15`) as NULL, or as 1970-01-01 where the column is NOT NULL: nobody can tell
-any more. So a connector is only started where the server refuses them and no table holds one (docs/mariadb.md).
+any more. So a connector is only started where the server refuses them and no table holds one (docs/reference/mariadb.md).
 """
 
 from __future__ import annotations
