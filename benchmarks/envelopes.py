@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.paired import Took, took
-from cdc_assets_tests.spark.avro import framed, registry
-from cdc_assets_tests.spark.jvm import spark_connect
+from cdc_assets_tests.support.lake.avro import framed, registry
+from cdc_assets_tests.support.lake.jvm import spark_connect
 from spark.bronze import job as bronze
 from spark.bronze.drafts import drafts
 from spark.bronze.slice import table_events

@@ -30,8 +30,8 @@ from pyspark.sql import SparkSession
 from benchmarks import simple_silver
 from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS, events
-from cdc_assets_tests.spark.jvm import spark_connect
-from cdc_assets_tests.spark.lake import KAFKA
+from cdc_assets_tests.support.lake.jvm import spark_connect
+from cdc_assets_tests.support.lake.lake import KAFKA
 from spark.bronze import job as bronze
 from spark.delta.session import connect
 from spark.silver import job as silver

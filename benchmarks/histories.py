@@ -24,14 +24,14 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from cdc_assets_tests.histories.comparison import difference
-from cdc_assets_tests.histories.play import ACTS
-from cdc_assets_tests.histories.recording import Recorded, load, record, save
-from cdc_assets_tests.histories.replay import fold
-from cdc_assets_tests.histories.tables import KINDS
-from cdc_assets_tests.live_source import live_source
-from cdc_assets_tests.spark.jvm import spark_connect
-from cdc_assets_tests.spark.lake import Lake
+from cdc_assets_tests.support.histories.comparison import difference
+from cdc_assets_tests.support.histories.play import ACTS
+from cdc_assets_tests.support.histories.recording import Recorded, load, record, save
+from cdc_assets_tests.support.histories.replay import fold
+from cdc_assets_tests.support.histories.tables import KINDS
+from cdc_assets_tests.support.lake.jvm import spark_connect
+from cdc_assets_tests.support.lake.lake import Lake
+from cdc_assets_tests.support.live.live_source import live_source
 from spark.delta.session import connect
 
 WANTED = {*ACTS, "truncate", "add", "alter", "drop", "alter undone", "incremental", "blocking", "restart"}

@@ -21,7 +21,7 @@ from unittest.mock import patch
 from benchmarks.full_semantics import Feed, Work, anew
 from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS
-from cdc_assets_tests.spark.jvm import spark_connect
+from cdc_assets_tests.support.lake.jvm import spark_connect
 from spark.delta import plans
 from spark.delta.session import connect
 from spark.silver import job as silver

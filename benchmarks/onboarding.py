@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.onboarding.route import ROUTES
-from cdc_assets_tests.binlog_server import BinlogServer
-from cdc_assets_tests.live_binlog import LiveBinlog
-from cdc_assets_tests.live_mariadb import LiveMariaDb
-from cdc_assets_tests.live_mysql import LiveMySql
-from cdc_assets_tests.live_source import LiveSource, Part, live_source
-from cdc_assets_tests.mariadb_server import mariadb_server
-from cdc_assets_tests.mysql_server import mysql_server
-from cdc_assets_tests.onboarding.drive import cdc, kill_at
-from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
-from cdc_assets_tests.spark.jvm import spark_connect
-from cdc_assets_tests.spark.lake import ID_V, Lake, values
+from cdc_assets_tests.support.lake.jvm import spark_connect
+from cdc_assets_tests.support.lake.lake import ID_V, Lake, values
+from cdc_assets_tests.support.live.live_binlog import LiveBinlog
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
+from cdc_assets_tests.support.live.live_source import LiveSource, Part, live_source
+from cdc_assets_tests.support.onboarding.drive import cdc, kill_at
+from cdc_assets_tests.support.onboarding.ground import Ground, Writers, ground
+from cdc_assets_tests.support.servers.binlog_server import BinlogServer
+from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
+from cdc_assets_tests.support.servers.mysql_server import mysql_server
 from spark.specs import Column
 
 NAME = "shop"

@@ -30,8 +30,8 @@ from pyspark.errors import PySparkException
 from benchmarks.reconcile_bank import ACCOUNTS_PER_SCALE, FIRST, Bank, bank
 from benchmarks.reconcile_damage import DAMAGES, accounts_of, planted
 from cdc_assets.volumetry.log_position import carry_to_lake
-from cdc_assets_tests.spark.jvm import spark_connect
-from cdc_assets_tests.spark.small_chain import SmallChain
+from cdc_assets_tests.support.lake.jvm import spark_connect
+from cdc_assets_tests.support.live.small_chain import SmallChain
 from spark.delta.commits import Committed, Folded
 from spark.delta.session import connect
 from spark.reconcile.at_cut import Base

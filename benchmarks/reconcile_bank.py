@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.stack.components.postgres import binary
-from cdc_assets_tests.live_mariadb import LiveMariaDb
-from cdc_assets_tests.live_source import NAME, LiveSource, live_source
-from cdc_assets_tests.mariadb_server import mariadb_server
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_source import NAME, LiveSource, live_source
+from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 
 FIRST, KEYS = 50_000_001, 2_000
 ACCOUNTS_PER_SCALE = 100_000

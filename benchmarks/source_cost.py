@@ -28,9 +28,9 @@ from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets_tests.live_source import NAME
-from cdc_assets_tests.mariadb_server import PASSWORD, mariadb_server
-from cdc_assets_tests.own_server import own_server
+from cdc_assets_tests.support.live.live_source import NAME
+from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, mariadb_server
+from cdc_assets_tests.support.servers.own_server import own_server
 from spark.reconcile.dialect import SHARES
 from spark.reconcile.key_order import Bound, KeyRange
 from spark.reconcile.row_text import RowText

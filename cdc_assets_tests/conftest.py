@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cdc_assets_tests.foreign_project import build_wheel, create_environment
-from cdc_assets_tests.live_mariadb import LiveMariaDb
-from cdc_assets_tests.live_mysql import LiveMySql
-from cdc_assets_tests.live_source import LiveSource, live_source
-from cdc_assets_tests.mariadb_server import mariadb_server
-from cdc_assets_tests.mysql_server import mysql_server
+from cdc_assets_tests.asked import is_asked_for
 from cdc_assets_tests.parts import PARTS, part_of
+from cdc_assets_tests.support.foreign_project import build_wheel, create_environment
+from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
+from cdc_assets_tests.support.live.live_source import LiveSource, live_source
+from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
+from cdc_assets_tests.support.servers.mysql_server import mysql_server
 
 # By default an example that takes 0.2 s fails, and one drawn slowly: a machine that does something else for so long is no fault.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +29,10 @@ _LOG_SHOWN = 30_000
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "only the tests of this part of the suite (cdc_assets_tests/parts.py); may be given more than once"
     parser.addoption("--part", choices=PARTS, action="append", help=text)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    return None if collection_path.is_dir() or is_asked_for(collection_path) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -65,6 +71,19 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSource]:
     """PostgreSQL with Debezium; a test takes a connector of its own: `replace(live, name=...)`."""
     with live_source(tmp_path_factory.mktemp("live")) as source:
         yield source
+
+
+@pytest.fixture(scope="session")
+def lake(live: LiveSource) -> Iterator[Lake]:
+    with live_lake(live) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def make_cdc(live: LiveSource, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Cdc]]:
+    """`cdc` on a registry folder of the module; called with the name of the test's own connector."""
+    with declared_in(tmp_path_factory.mktemp("sources"), live, lake) as make:
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ Usage: cdc test [PYTEST ARGUMENTS]...
   With pytest arguments: only what they select, one after the other.
 
   cdc test                                      everything
-  cdc test cdc_assets_tests/unit -q             one folder
+  cdc test cdc_assets_tests/registry -q         one folder
   cdc test -k mirror -x                         by name, until the first failure
 
   What the tests need of the system (MariaDB's server, Chromium, locales) is

@@ -16,7 +16,7 @@ from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.site import Site
-from cdc_assets_tests.spark.jvm import free_port, locked_jars, until
+from cdc_assets_tests.support.lake.jvm import free_port, locked_jars, until
 
 KINDS: dict[str, type[Component]] = {"s3": S3Endpoint, "gcs": GcsEndpoint}
 

@@ -22,8 +22,8 @@ import pytest
 
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.e2e.webserver import Graphql
-from cdc_assets_tests.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 from cdc_assets_tests.programs.wanted import CHROMIUM, command, find_library, is_loadable
+from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 
 ROOT = Path(__file__).parents[2]
 PAGE_TIMEOUT_MS = 60_000

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cdc_assets_tests.mariadb_server import MariaDbServer
+from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer
 
 Rows = Counter[tuple[Any, ...]]
 

@@ -17,7 +17,7 @@ import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 from cdc_assets_tests.e2e.source_rows import current_versions, mariadb_rows, silver_rows, source_rows
-from cdc_assets_tests.modes import open_to_others
+from cdc_assets_tests.support.modes import open_to_others
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets_tests.live_source import LiveSource
+from cdc_assets_tests.support.live.live_source import LiveSource
 
 SETTINGS = {"bytea_output": "escape", "IntervalStyle": "sql_standard", "extra_float_digits": "0", "DateStyle": "German"}
 DDL = """

@@ -16,7 +16,7 @@ from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states, refu
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets_tests.mirroring.clusters import Clusters, captured, source, two_clusters, until
+from cdc_assets_tests.support.live.clusters import Clusters, captured, source, two_clusters, until
 
 TOPICS = ("shrunk", "remade", "grown", "waits")
 MIRROR = "web-mirror"

@@ -21,10 +21,10 @@ from cdc_assets.onboarding.steps.snapshot import signal_snapshot
 from cdc_assets.onboarding.work import OnboardingWork, find_source
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.mirroring.clusters import until
-from cdc_assets_tests.onboarding.binlog_events import held, last_values, nothing_is_left
-from cdc_assets_tests.onboarding.drive import cdc, ended, kill_at
-from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
+from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.onboarding.binlog_events import held, last_values, nothing_is_left
+from cdc_assets_tests.support.onboarding.drive import cdc, ended, kill_at
+from cdc_assets_tests.support.onboarding.ground import Ground, Writers, ground
 
 ASKED = {"mariadb": "CDC_TEST_ONBOARDING_MARIADB", "mysql": "CDC_TEST_MYSQL"}
 

@@ -25,10 +25,10 @@ from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.live_source import LiveSource
-from cdc_assets_tests.mirroring.clusters import until
-from cdc_assets_tests.onboarding.drive import cdc, kill_at
-from cdc_assets_tests.onboarding.ground import Ground, Writers, ground
+from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.live_source import LiveSource
+from cdc_assets_tests.support.onboarding.drive import cdc, kill_at
+from cdc_assets_tests.support.onboarding.ground import Ground, Writers, ground
 
 SOURCE = "depot"
 

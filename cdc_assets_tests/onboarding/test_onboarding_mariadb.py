@@ -9,9 +9,9 @@ import pytest
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.state import Journal
-from cdc_assets_tests.live_mariadb import LiveMariaDb
-from cdc_assets_tests.onboarding.early_table import make_early, take_in_altered
-from cdc_assets_tests.onboarding.ground import Ground, ground
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.onboarding.early_table import make_early, take_in_altered
+from cdc_assets_tests.support.onboarding.ground import Ground, ground
 
 SOURCE = "mdepot"
 

@@ -14,9 +14,9 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.live_mysql import LiveMySql
-from cdc_assets_tests.onboarding.early_table import make_early, take_in_altered
-from cdc_assets_tests.onboarding.ground import Ground, ground
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
+from cdc_assets_tests.support.onboarding.early_table import make_early, take_in_altered
+from cdc_assets_tests.support.onboarding.ground import Ground, ground
 
 SOURCE = "mysqldepot"
 COLUMNS = {"id": "integer not null", "v": "text", "f": "real", "j": "jsonb"}

@@ -9,10 +9,10 @@ import pytest
 
 from cdc_assets.onboarding.work import find_source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
-from cdc_assets_tests.live_source import LiveSource
-from cdc_assets_tests.mirroring.clusters import until
-from cdc_assets_tests.onboarding.drive import cdc, ended
-from cdc_assets_tests.onboarding.ground import Ground, ground
+from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.live_source import LiveSource
+from cdc_assets_tests.support.onboarding.drive import cdc, ended
+from cdc_assets_tests.support.onboarding.ground import Ground, ground
 
 SOURCE = "twice"
 TABLE = "twice_old"

@@ -32,8 +32,8 @@ from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
-from cdc_assets_tests.live_source import Part
 from cdc_assets_tests.render.certificates import Authority
+from cdc_assets_tests.support.live.live_source import Part
 
 ADMIN = "admin"
 _KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactionalId": ResourceType.TRANSACTIONAL_ID}

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from cdc_assets.stack.java import java_command
-from cdc_assets_tests.spark.jvm import locked_jars
+from cdc_assets_tests.support.lake.jvm import locked_jars
 
 _MODEL = "io.strimzi.api.kafka.model"
 KINDS = {

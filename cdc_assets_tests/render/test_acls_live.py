@@ -23,12 +23,12 @@ from cdc_assets.errors import KafkaError
 from cdc_assets.registry.models import Database
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.render.guarded import COPY, TOPIC, Ground
 from cdc_assets_tests.render.guarded import ground as ground
 from cdc_assets_tests.render.secured import password
 from cdc_assets_tests.spark.conftest import remote as remote
 from cdc_assets_tests.spark.conftest import session as session
+from cdc_assets_tests.support.live.clusters import until
 from spark.bronze import job as bronze
 from spark.errors import KafkaLoginError
 from spark.specs import BronzeSpec, TopicRange

@@ -33,10 +33,10 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.backup.endpoints import Endpoint, running
-from cdc_assets_tests.live_source import Part
-from cdc_assets_tests.mirroring.clusters import until
 from cdc_assets_tests.render.registry import shop
-from cdc_assets_tests.spark.jvm import locked_jars
+from cdc_assets_tests.support.lake.jvm import locked_jars
+from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.live_source import Part
 
 
 class WorkerWithSink(ConnectWorker):

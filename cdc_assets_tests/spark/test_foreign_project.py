@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_assets_tests.foreign_project import ForeignProject, create_project
-from cdc_assets_tests.spark.topics import Broker
+from cdc_assets_tests.support.foreign_project import ForeignProject, create_project
+from cdc_assets_tests.support.lake.topics import Broker
 
 SOURCE = """\
 source: feeds

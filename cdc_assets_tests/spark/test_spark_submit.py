@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.spark.standalone import standalone
 from cdc_assets_tests.spark.test_foreign_project import SOURCE, send
-from cdc_assets_tests.spark.topics import Broker
+from cdc_assets_tests.support.lake.standalone import standalone
+from cdc_assets_tests.support.lake.topics import Broker
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "library.md").read_text()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cdc_assets_tests.stack_fixture import stack
+from cdc_assets_tests.support.stack_fixture import stack
 
 __all__ = ["stack"]

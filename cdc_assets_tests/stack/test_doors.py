@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from cdc_assets.stack.state import read_state
-from cdc_assets_tests.modes import open_to_others
-from cdc_assets_tests.stack_fixture import RunningStack
+from cdc_assets_tests.support.modes import open_to_others
+from cdc_assets_tests.support.stack_fixture import RunningStack
 
 pytestmark = pytest.mark.stack
 ROOT = Path(__file__).parents[2]

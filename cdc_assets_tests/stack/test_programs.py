@@ -17,7 +17,7 @@ import pytest
 
 from cdc_assets.stack.identity import Identity, pick_identity, wrap
 from cdc_assets_tests.programs.wanted import MARIADB, ProgramMissingError
-from cdc_assets_tests.spark.jvm import free_port
+from cdc_assets_tests.support.lake.jvm import free_port
 
 ROOT = Path(__file__).parents[2]
 HIDDEN = ("mariadb-install-db", "chromium")
@@ -80,7 +80,7 @@ def test_the_plan_is_apt_for_root_unpacking_for_others_and_skipping_without_apt(
 def test_where_a_program_cannot_be_had_its_tests_are_skipped_and_counted_in_the_last_line(tmp_path: Path) -> None:
     test = tmp_path / "test_of_two.py"
     test.write_text(
-        "from cdc_assets_tests.mariadb_server import mariadb_server\n"
+        "from cdc_assets_tests.support.servers.mariadb_server import mariadb_server\n"
         "def test_a_server(tmp_path):\n    with mariadb_server(tmp_path):\n        pass\n"
         "def test_nothing():\n    pass\n"
     )

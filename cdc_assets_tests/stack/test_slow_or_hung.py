@@ -15,9 +15,9 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.lifecycle import Watched
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
-from cdc_assets_tests.spark.jvm import locked_jars
 from cdc_assets_tests.stack.probe_server import ProbeServer, busy_machine, watching
 from cdc_assets_tests.stack.test_supervisor import until
+from cdc_assets_tests.support.lake.jvm import locked_jars
 
 pytestmark = pytest.mark.stack
 

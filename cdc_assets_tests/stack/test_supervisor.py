@@ -22,7 +22,7 @@ from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.logs import rotate, tail
 from cdc_assets.stack.plan import load
 from cdc_assets.stack.state import ComponentState, StackState, read_state
-from cdc_assets_tests.stack_fixture import environment_of
+from cdc_assets_tests.support.stack_fixture import environment_of
 
 pytestmark = pytest.mark.stack
 # Addresses for all others: nothing of ours is started for these.

@@ -16,7 +16,7 @@ import pytest
 from cdc_assets.stack.examples import load_examples
 from cdc_assets.stack.plan import load
 from cdc_assets.stack.state import read_state
-from cdc_assets_tests.stack_fixture import RunningStack
+from cdc_assets_tests.support.stack_fixture import RunningStack
 
 pytestmark = pytest.mark.stack
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ HEAD = """\
 
 What each PostgreSQL type becomes in silver, and why. This page is generated from `spark/types/`,
 one module per family: run `python -m spark.types.document`. Every type was measured live by
-`cdc_assets_tests/spark/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18), in the snapshot
+`cdc_assets_tests/spark/types/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18), in the snapshot
 and as a change. PostgreSQL is the judge of whether silver's value is its own.
 
 * **exact**: silver has the database's value. A value that the lake type cannot hold makes its

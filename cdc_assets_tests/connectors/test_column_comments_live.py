@@ -1,0 +1,33 @@
+"""What a database says of its columns reaches the silver asset."""
+
+from __future__ import annotations
+
+from cdc_assets.defs.assets.silver import column_schema
+from cdc_assets.resources.databases import open_database
+from cdc_assets.tables.columns import source_columns
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_source import LiveSource
+
+
+def test_of_postgresql(live: LiveSource) -> None:
+    with live.connection() as connection:
+        connection.execute("CREATE TABLE public.told (id int PRIMARY KEY, v text)")
+        connection.execute("COMMENT ON COLUMN public.told.v IS 'Whom it is ''for''.'")
+    source = live.source(["public.told"])
+    (table,) = source.tables
+    with live.settings():
+        found = open_database(source.database).tables([table.id])[table.id]
+    schema = column_schema(source_columns(source, table, found), found)
+    assert {column.name: column.description for column in schema.columns} == {"id": None, "v": "Whom it is 'for'."}
+
+
+def test_of_mariadb(mariadb: LiveMariaDb) -> None:
+    own = mariadb.renamed("told")
+    own.server.execute(
+        "CREATE DATABASE told", "CREATE TABLE told.told (id int PRIMARY KEY, v text COMMENT 'Whom it is ''for''.')"
+    )
+    source = own.source(["told.told"])
+    (table,) = source.tables
+    with own.database(source) as database:
+        found = database.tables([table.id])[table.id]
+    assert {column.name: column.comment for column in found.columns} == {"id": "", "v": "Whom it is 'for'."}

@@ -1,0 +1,133 @@
+"""What `cdc status` and `cdc wait` learn from a real webserver: red checks, and why tables are behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from cdc_assets.cli import app
+from cdc_assets.cli.status import judge
+from cdc_assets.cli.status_answers import Answers, ask_checks
+from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
+from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
+
+ROOT = Path(__file__).parents[2]
+TABLE = "  - {name: %s, topic: %s, envelope: json, keys: [id], columns: {id: bigint not null}}\n"
+PRICES, PLAIN, LATER = (TABLE % (name, name) for name in ("prices", "plain", "later"))
+HEAD = "source: feeds\nkind: topics\ncluster: lake\ntables:\n"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
+    """Of a webserver that has loaded a source of two tables; no daemon runs."""
+    file = tmp_path / "sources" / "feeds.yaml"
+    file.parent.mkdir()
+    file.write_text(HEAD + PRICES + PLAIN)
+    (tmp_path / "dagster").mkdir()
+    (tmp_path / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home", "DAGSTER_HOME": "dagster"}.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    port = free_port()
+    monkeypatch.setenv("CDC_DAGSTER_URL", f"http://127.0.0.1:{port}")
+    command = [sys.executable, "-m", "dagster_webserver", "-m", "cdc_assets.definitions", "-h", "127.0.0.1", "-p", str(port)]
+    with (tmp_path / "log").open("w") as log, dg.DagsterInstance.get() as instance:
+        server = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, stdout=log, stderr=log)
+        try:
+            await_webserver(server, f"http://127.0.0.1:{port}/server_info", tmp_path / "log")
+            yield instance
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+def await_webserver(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    until = time.monotonic() + 300
+    while True:
+        assert server.poll() is None, log.read_text()
+        assert time.monotonic() < until, log.read_text()
+        try:
+            httpx.get(url, timeout=5, trust_env=False).raise_for_status()
+        except httpx.HTTPError:
+            time.sleep(0.5)
+        else:
+            return
+
+
+def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool, told: str) -> None:
+    evaluation = dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey([layer, "feeds", "prices"]), check_name=check, passed=passed, description=told, metadata={}
+    )
+    instance.report_runless_asset_event(evaluation)
+
+
+def status_of_tables() -> tuple[dict[str, str], list[str]]:
+    """As `cdc status` shows them, and what has failed."""
+    answer: dict[str, Any] = {"tables": [{"source": "feeds", "table": table} for table in ("prices", "plain")]}
+    said, unknown = ask_checks()
+    failed = [each.place for each in judge(answer, Answers(checks=said, checks_unknown=unknown)) if each.state == "failed"]
+    return {row["table"]: row["checks"] for row in answer["tables"]}, failed
+
+
+def fail_a_run(instance: dg.DagsterInstance) -> str:
+    @dg.op
+    def folding() -> None:
+        raise RuntimeError("no space left on device")
+
+    @dg.job(tags={"cdc/source": "feeds", "cdc/tables": "plain,prices"})
+    def carry() -> None:
+        folding()
+
+    return carry.execute_in_process(instance=instance, raise_on_error=False).run_id
+
+
+def test_status_and_wait_say_what_dagster_knows(
+    instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert status_of_tables() == ({"prices": "not run", "plain": "not run"}, [])
+
+    report(instance, "silver", "quarantine_empty", passed=False, told="1 record(s) in quarantine")
+    report(instance, "bronze", "record_parity", passed=True, told="3 records")
+    # Silver has been folded since: its newest state has no evaluation, and is not green for that.
+    instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "feeds", "prices"])))
+    shown, failed = status_of_tables()
+    assert shown["prices"].startswith("1 failed, ")
+    assert shown["plain"] == "not run"
+    assert failed == ["silver/feeds/prices quarantine_empty"]
+
+    # `cdc wait`: the run failed, the daemon is not there, a table is not loaded, and a check is red.
+    run = fail_a_run(instance)
+    (tmp_path / "sources" / "feeds.yaml").write_text(HEAD + PRICES + PLAIN + LATER)
+    entry = (b"k", b"{}")
+    kafka = FakeKafka({t: FakeTopic(f"id-{t}", {0: [entry] * 3}) for t in ("prices", "plain", "later")})
+    monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
+    append_bronze(tmp_path / "lake/bronze/feeds", "plain", "plain", "id-plain", 0, 3, version=0)
+    write_silver(tmp_path / "lake/silver/feeds/plain", "plain", "plain", "id-plain", 3)
+    told = CliRunner().invoke(app, ["wait", "feeds", "--timeout", "0.1"])
+    assert told.exit_code == 1
+    assert "not caught up within 0 s: bronze/feeds/prices, bronze/feeds/later" in told.stderr
+    # Of the run only the table that is behind: plain was carried since.
+    page = f"{os.environ['CDC_DAGSTER_URL']}/runs/{run}"
+    assert f"the last run of prices failed: folding: RuntimeError: no space left on device; {page}" in told.stderr
+    assert "dagster-daemon has no heartbeat" in told.stderr
+    assert "SENSOR" in told.stderr
+    assert "Dagster has no asset bronze/feeds/later loaded" in told.stderr
+    assert "has no asset bronze/feeds/prices" not in told.stderr
+    assert "silver/feeds/prices quarantine_empty is red: 1 record(s) in quarantine" in told.stderr

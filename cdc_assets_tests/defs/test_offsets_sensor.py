@@ -1,0 +1,146 @@
+"""The sensor against real Delta logs and a fake Kafka: what it asks for, and that nothing makes it lose a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
+from cdc_assets.defs.sensors.recent_runs import failure_pauses
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
+from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
+
+ORDERS, LINES = "core.shop.public.orders", "core.shop.public.lines"
+
+
+def tick(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, cursor: str | None = None
+) -> tuple[list[set[str]], str | None, str | None]:
+    """Tables of each run requested, the new cursor, and why there is none."""
+    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources={"platform": platform})
+    result = build_offsets_sensor(source).evaluate_tick(context)
+    runs = [set(request.tags["cdc/tables"].split(",")) for request in result.run_requests or ()]
+    return runs, result.cursor, result.skip_message
+
+
+def catch_up(platform: Platform, instance: dg.DagsterInstance) -> None:
+    """Bronze, silver and backup hold everything that the fake topics hold."""
+    lake = Path(platform.lake)
+    append_bronze(lake / "bronze/shop", ORDERS, "orders", "id-orders", 0, 3, version=0)
+    append_bronze(lake / "bronze/shop", LINES, "lines", "id-lines", 0, 5, version=1)
+    write_silver(lake / "silver/shop/orders", ORDERS, "orders", "id-orders", 3)
+    write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 5)
+    for layer in ("silver", "backup"):
+        for table, records in (("orders", 3), ("lines", 5)):
+            metadata = {"dagster/row_count": records}
+            instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey([layer, "shop", table]), metadata=metadata))
+
+
+def test_news_of_all_tables_is_one_run(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
+    runs, _, _ = tick(source, platform, instance)
+    assert runs == [{"orders", "lines"}]
+
+
+def test_caught_up_asks_for_nothing_and_says_so(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
+    catch_up(platform, instance)
+    runs, _, why = tick(source, platform, instance)
+    assert runs == []
+    assert why == "nothing new in 2 topics"
+
+
+def test_only_the_table_with_news_runs(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
+) -> None:
+    catch_up(platform, instance)
+    lake_kafka.topics[LINES].logs[0].append((b"k", b"{}"))
+    assert tick(source, platform, instance)[0] == [{"lines"}]
+
+
+def test_a_backlog_runs_by_itself(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
+) -> None:
+    lake_kafka.topics[LINES] = FakeTopic("id-lines", {0: [(b"k", b"{}")] * 101})
+    assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]
+
+
+def test_silver_that_stayed_behind_is_asked_for_without_new_records(
+    source: Source, platform: Platform, instance: dg.DagsterInstance
+) -> None:
+    catch_up(platform, instance)
+    append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-orders", 3, 4, version=2)
+    assert {"orders"} in tick(source, platform, instance)[0]
+
+
+def test_a_table_in_a_run_is_not_asked_for_again(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def job() -> None:
+        nothing()
+
+    tags = {"cdc/source": "shop", "cdc/tables": "lines"}
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
+    assert tick(source, platform, instance)[0] == [{"orders"}]
+
+
+@pytest.mark.parametrize("cursor", [None, "", "nonsense", "{}", '{"waiting_since": 3}'])
+def test_a_lost_or_broken_cursor_loses_nothing(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, cursor: str | None
+) -> None:
+    assert tick(source, platform, instance, cursor)[0] == [{"orders", "lines"}]
+
+
+def test_a_recreated_topic_asks_for_a_run_that_will_fail_by_name(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
+) -> None:
+    catch_up(platform, instance)
+    lake_kafka.topics[LINES] = FakeTopic("another-id", {0: [(b"k", b"{}")] * 5})
+    assert tick(source, platform, instance)[0] == [{"lines"}]
+
+
+def test_a_topic_that_is_not_there_yet_is_waited_for(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
+) -> None:
+    del lake_kafka.topics[LINES]
+    assert tick(source, platform, instance)[0] == [{"orders"}]
+
+
+def fail_a_run(instance: dg.DagsterInstance, tables: str, carried: tuple[str, ...] = ()) -> float:
+    """A run of these tables that fails after it has brought the carried ones to silver; when it ended."""
+
+    @dg.op
+    def fail(context) -> None:  # Dagster cannot read a postponed annotation of a context
+        for table in carried:
+            context.log_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", table])))
+        raise ValueError("planted")
+
+    @dg.job
+    def job() -> None:
+        fail()
+
+    job.execute_in_process(instance=instance, tags={"cdc/source": "shop", "cdc/tables": tables}, raise_on_error=False)
+    return instance.get_run_records(limit=1)[0].end_time or 0.0
+
+
+def test_after_failures_a_table_pauses_longer_each_time(source: Source, instance: dg.DagsterInstance) -> None:
+    pauses = []
+    for _ in range(3):
+        ended = fail_a_run(instance, "lines")
+        pauses.append({table: round(pause) for table, pause in failure_pauses(instance, source, now=ended).items()})
+    assert pauses == [{"lines": 5}, {"lines": 10}, {"lines": 20}]
+
+
+def test_a_table_that_fails_does_not_hold_the_others_up(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = fail_a_run(instance, "orders,lines", carried=("orders",))
+    assert set(failure_pauses(instance, source, now=ended)) == {"lines"}
+    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 4)
+    assert tick(source, platform, instance)[0] == [{"orders"}]
+    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)
+    assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]

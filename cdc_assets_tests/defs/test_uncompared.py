@@ -1,0 +1,80 @@
+"""What could not be compared: a warning that fails no run, red when it lasts or when a difference was found before."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import dagster as dg
+import pytest
+
+from cdc_assets.defs.checks import uncompared, volumetry
+from cdc_assets.reconcile.result import DIFFERENT, EQUAL, TableResult
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.defs.conftest import SOURCE
+
+WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
+
+
+def check(source: Source, platform: Platform, instance: dg.DagsterInstance) -> tuple[bool, dg.AssetCheckEvaluation]:
+    """One run of the check of one table, by Dagster; whether it went through, and what it said."""
+    key = volumetry.check_key("silver", source, source.tables[0])
+    job = dg.define_asset_job("counted", selection=dg.AssetSelection.checks(key))
+    checks = volumetry.build_volumetry_checks(source)
+    defs = dg.Definitions(asset_checks=checks, jobs=[job], resources={"platform": platform}, executor=dg.in_process_executor)
+    run = defs.resolve_job_def("counted").execute_in_process(instance=instance, raise_on_error=False)
+    (found,) = run.get_asset_check_evaluations()
+    return run.success, found
+
+
+def test_once_it_warns_and_lasting_it_is_red(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was as red as a difference, at once. Nobody answers at the database's address."""
+    went, first = check(source, platform, instance)
+    assert (went, first.passed, first.severity) == (True, False, WARN)
+    assert (first.description or "").startswith("could not be compared: ")
+    assert "No difference was found; it is tried again (since" in (first.description or "")
+    assert (first.description or "").endswith("red after 1h): cdc reconcile shop.orders")
+    later = datetime.now(timezone.utc) + timedelta(minutes=59)
+    monkeypatch.setattr(volumetry, "datetime", type("Clock", (), {"now": staticmethod(lambda _: later)}))
+    assert check(source, platform, instance)[1].severity == WARN
+    later += timedelta(minutes=2)
+    went, lasting = check(source, platform, instance)
+    assert (went, lasting.passed, lasting.severity) == (False, False, ERROR)
+    assert "but this lasts since" in (lasting.description or "")
+
+
+def test_how_long_it_may_last_is_declared(
+    platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the source, or of a table, whose own declaration stands in the source's place."""
+    orders = {"name": "public.orders", "reconciliation": {"red_after": "5m"}}
+    patient = Source.model_validate({**SOURCE, "reconciliation": {"red_after": "2d"}})
+    hasty = Source.model_validate({**SOURCE, "reconciliation": {"red_after": "2d"}, "tables": [orders]})
+    _, first = check(patient, platform, instance)
+    assert (first.severity, "red after 2d" in (first.description or "")) == (WARN, True)
+    later = datetime.now(timezone.utc) + timedelta(hours=47)
+    monkeypatch.setattr(volumetry, "datetime", type("Clock", (), {"now": staticmethod(lambda _: later)}))
+    assert [check(each, platform, instance)[1].severity for each in (patient, hasty)] == [WARN, ERROR]
+    later += timedelta(hours=2)
+    assert check(patient, platform, instance)[1].severity == ERROR
+
+
+def test_it_hides_no_difference_and_a_comparison_ends_it(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verdict(word: str) -> dg.AssetCheckSeverity:
+        with monkeypatch.context() as patch:
+            result = TableResult("shop/orders", word, source_rows=1, silver_rows=1, keys_differing=int(word == DIFFERENT))
+            patch.setattr(volumetry, "compare_as_declared", lambda *_, **__: {"orders": result})
+            return check(source, platform, instance)[1].severity
+
+    assert verdict(DIFFERENT) == ERROR
+    for _ in range(2):
+        _, hidden = check(source, platform, instance)
+        assert (hidden.severity, "found a difference" in (hidden.description or "")) == (ERROR, True)
+    verdict(EQUAL)
+    _, again = check(source, platform, instance)
+    assert again.severity == WARN
+    assert datetime.fromtimestamp(again.metadata[uncompared.SINCE_KEY].value, timezone.utc).year >= 2026  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""Keys asked for again from MySQL, SQL Server, Oracle, MongoDB: conditions run by SQLite, signals as they are sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from cdc_assets.connectors.capture import capture_config
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile import key_signals
+from cdc_assets.reconcile.result import DIFFERENT, RowDifference, TableResult
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.rows.mongodb import MongoDbReader
+from cdc_assets.resources.rows.sql import SqlReader, Statements
+from cdc_assets_tests.resources.test_row_readers import EVERY, InSqlite, source_of
+from spark.specs import Column
+
+KEY = (Column("code", "text", False), Column("line", "integer", False))
+ODD = ["c'1", 'c"1', "c\\1", "c\\'; --", "c%s", "ü€", ""]
+NAMES = {"mysql": "ours.signals", "sqlserver": "shop.ours.signals", "oracle": "ORCL.ours.signals", "mongodb": "ours.signals"}
+
+
+def in_sqlite(condition: str) -> str:
+    """SQLite has no N'…', and no character sets."""
+    translated = re.sub(r"_utf8mb4 (X'[0-9a-f]*')", r"CAST(\1 AS TEXT)", condition)
+    return re.sub(r"= N'", "= '", translated)
+
+
+@pytest.mark.parametrize("statements", EVERY, ids=lambda s: type(s).__name__)
+def test_a_condition_finds_its_keys_and_no_other(statements: Statements) -> None:
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE t (code TEXT, line INT)")
+    rows = [(code, line) for code in ODD for line in (-1, 2)]
+    database.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    wanted = [(code, 2) for code in ODD[::2]]
+    found = database.execute(f"SELECT * FROM t WHERE {in_sqlite(statements.condition(KEY, wanted))}").fetchall()
+    assert sorted(found) == sorted(wanted)
+    assert "12.50" in statements.condition(KEY[1:], [(Decimal("12.50"),)])
+    with pytest.raises(DatabaseError, match="a value of bytes cannot be asked for"):
+        statements.condition(KEY[1:], [(b"x",)])
+
+
+def test_a_document_is_asked_for_by_its_id() -> None:
+    database: Any = source_of("mongodb").database
+    plain = "a1b2c3d4e5f6a1b2c3d4e5f6"
+    asked = json.loads(MongoDbReader(database).condition(KEY[:1], [("x",), (7,), (plain,), (Decimal("1.5"),)]))
+    assert asked == {"_id": {"$in": ["x", 7, plain, {"$oid": plain}, {"$numberDecimal": "1.5"}]}}
+
+
+def test_signals_hold_what_fits_and_every_key_once() -> None:
+    reader = SqlReader(InSqlite(EVERY[1]))
+    rows = [(f"code {i}", i) for i in range(200)]
+    sent = list(key_signals.signals(reader, "shop.dbo.line item", KEY, rows))
+    assert len(sent) > 2
+    assert all(len(data) <= key_signals.DATA for data in sent)
+    told = [json.loads(data) for data in sent]
+    assert sorted(
+        int(n) for data in told for n in re.findall(r"\[line\] = (\d+)", data["additional-conditions"][0]["filter"])
+    ) == [i for _, i in rows]
+    assert {tuple(data["data-collections"]) for data in told} == {(r"shop\.dbo\.line\ item",)}
+    assert re.fullmatch(told[0]["data-collections"][0], "shop.dbo.line item")
+    assert {data["additional-conditions"][0]["data-collection"] for data in told} == {"shop.dbo.line item"}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_the_connector_listens_to_the_declared_table(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
+    assert "signal.data.collection" not in capture_config(source_of(kind))
+    config = capture_config(source_of(kind, reconciliation={"signals": "ours.signals", "marker": "ours.marker"}))
+    assert (config["signal.data.collection"], config["signal.enabled.channels"]) == (NAMES[kind], "source")
+    listed = config.get("table.include.list") or config["collection.include.list"]
+    assert listed.replace("(?-i:", "").replace(")", "").endswith(r",ours\.marker,ours\.signals")
+
+
+def test_heal_asks_the_connector_or_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cdc_assets.reconcile.heal import heal
+
+    server = InSqlite(EVERY[0])
+    server.database.execute("CREATE TABLE shop.signals (id TEXT PRIMARY KEY, type TEXT, data TEXT)")
+    monkeypatch.setattr(key_signals, "open_reader", lambda database: SqlReader(server))
+    differences = (
+        RowDifference("3:c'1;", "missing", {"id": "c'1"}, None, "bronze or before it"),
+        RowDifference("1:x;", "phantom", None, {"id": "x"}, "bronze or before it"),
+    )
+    result = TableResult("erp/shop__orders", DIFFERENT, keys_differing=2, differences=differences)
+    for declared, asked in (({}, None), ({"signals": "shop.signals"}, 1)):
+        source: UnaskedSource = source_of("mysql", reconciliation=declared)
+        if asked is None:
+            with pytest.raises(DatabaseError, match="declares no signal table.*id varchar"):
+                heal(Platform(lake_root="/none"), source, source.tables[0], result)
+            continue
+        assert heal(Platform(lake_root="/none"), source, source.tables[0], result) == (0, asked)
+    ((name, kind, data),) = server.database.execute("SELECT id, type, data FROM shop.signals").fetchall()
+    assert (name.startswith("heal-"), kind) == (True, "execute-snapshot")
+    condition = json.loads(data)["additional-conditions"][0]
+    assert condition == {"data-collection": "shop.orders", "filter": "(`id` = _utf8mb4 X'632731')"}
+    assert TableId("shop", "orders") == source.tables[0].id

@@ -1,0 +1,244 @@
+"""Bronze against a real broker: exactly the committed records, once, and no silence about what is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.resources.object_store import open_store
+from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.copies import plant_copies
+from cdc_assets_tests.support.lake.lake import Lake, rows
+from cdc_assets_tests.support.lake.topics import Broker
+from spark.bronze import job as bronze
+from spark.delta.commits import fold
+from spark.delta.log import fold_history
+from spark.delta.topic_commits import Past
+from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
+from spark.specs import BronzeSpec, JobResult, TopicRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def broker(kafka: str) -> Broker:
+    return Broker(kafka)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "bronze")
+
+
+def spec(broker: Broker, path: str, *ranges: TopicRange, **options: str) -> BronzeSpec:
+    return BronzeSpec(path, broker.bootstrap, ranges, uuid.uuid4().hex, options)
+
+
+def committed(path: str):
+    return fold((c["version"], c.get("userMetadata")) for c in DeltaTable(path).history())
+
+
+def test_only_committed_records_with_their_bytes(session: SparkSession, broker: Broker, path: str) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ['{"op":"c"}', "no json \N{SNOWMAN}"])
+    broker.transaction(topic, ["aborted"], end="abort")
+    broker.transaction(topic, ["second"])
+    result = bronze.run(session, spec(broker, path, broker.range(topic)))
+    found = rows(path)
+    assert [row["value"].decode() for row in found] == ['{"op":"c"}', "no json \N{SNOWMAN}", "second"]
+    assert [row["offset"] for row in found] == [0, 1, 5]
+    assert found[0]["headers"] == [{"key": "h", "value": b"\x00\xff"}]
+    assert result.by_op == {"c": 1, "unknown": 2}
+    assert result.rows_inserted == 3
+    assert committed(path).topics[topic].positions == {0: broker.last_stable(topic)}
+
+
+def test_the_same_range_twice_adds_nothing(session: SparkSession, broker: Broker, path: str) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["a", "b"])
+    asked = broker.range(topic)
+    bronze.run(session, spec(broker, path, asked))
+    again = bronze.run(session, spec(broker, path, asked))
+    assert (again.version, again.rows_inserted, len(rows(path))) == (None, 0, 2)
+    broker.transaction(topic, ["c"])
+    more = bronze.run(session, spec(broker, path, broker.range(topic)))
+    assert (more.rows_inserted, len(rows(path))) == (1, 3)
+
+
+def test_a_range_of_markers_only_moves_on(session: SparkSession, broker: Broker, path: str) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["a"])
+    bronze.run(session, spec(broker, path, broker.range(topic)))
+    before = broker.last_stable(topic)
+    broker.transaction(topic, ["never"], end="abort")
+    result = bronze.run(session, spec(broker, path, broker.range(topic, before)))
+    assert (result.rows_inserted, result.version) == (0, 1)
+    assert committed(path).topics[topic].positions == {0: broker.last_stable(topic)}
+
+
+def test_many_topics_in_one_commit(session: SparkSession, broker: Broker, path: str) -> None:
+    topics = [broker.topic() for _ in range(4)]
+    for number, topic in enumerate(topics[:3]):
+        broker.transaction(topic, ["x"] * (number + 1))
+    result = bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics]))
+    assert (result.version, result.rows_inserted) == (0, 6)
+    state = committed(path).topics
+    assert [state[topic].records for topic in topics] == [1, 2, 3, 0]
+
+
+def test_topics_compressed_by_every_codec(session: SparkSession, broker: Broker, path: str) -> None:
+    values = [f"the same words {n}" for n in range(50)]
+    topics = {codec: broker.topic() for codec in ("gzip", "snappy", "lz4", "zstd")}
+    for codec, topic in topics.items():
+        broker.send(topic, [(None, value) for value in values], codec=codec)
+    bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics.values()]))
+    found = rows(path)
+    assert {topic: [r["value"].decode() for r in found if r["topic"] == topic] for topic in topics.values()} == dict.fromkeys(
+        topics.values(), values
+    )
+
+
+def test_an_open_transaction_holds_the_range_end_back(session: SparkSession, broker: Broker, path: str) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["a"])
+    producer = broker.transaction(topic, ["undecided"], end="open")
+    bronze.run(session, spec(broker, path, broker.range(topic)))
+    assert [row["value"] for row in rows(path)] == [b"a"]
+    beyond = broker.range(topic, end=broker.last_stable(topic) + 1)
+    with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 2\.\.2.*last stable offset"):
+        bronze.run(session, spec(broker, path, beyond, **{"kafkaConsumer.pollTimeoutMs": "2000"}))
+    broker.commit(producer, topic)
+    bronze.run(session, spec(broker, path, broker.range(topic)))
+    assert sorted(row["value"] for row in rows(path)) == [b"a", b"undecided"]
+
+
+@pytest.mark.parametrize("kept_from", [3, 6])
+def test_records_that_are_gone_are_named(session: SparkSession, broker: Broker, path: str, kept_from: int) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["a", "b", "c", "d", "e"])
+    broker.delete_before(topic, kept_from)
+    with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 0\.\.5"):
+        bronze.run(session, spec(broker, path, broker.range(topic)))
+    assert not Path(path, "_delta_log").exists()
+
+
+def test_each_row_says_its_epoch_and_the_backup_follows(session: SparkSession, tmp_path: Path) -> None:
+    """A topic made again begins at offset 0 with the same records; tombstones have no position to tell them by."""
+    store = open_store(BackupStore(kind="local", bucket=str(tmp_path / "bucket")))
+    store.create_bucket()
+    lake = Lake(session, tmp_path)
+    lake.put("t", *[Record(n, f'{{"id":{n}}}', None if n % 2 else '{"op":"c"}') for n in range(6)])
+
+    def saved() -> int:
+        return backup_table(store, source="source", table="t", bronze_path=lake.bronze_path).records
+
+    lake.append(lake.ranges("t", {0: 4}))
+    assert saved() == 4
+    lake.append(lake.ranges("t", {0: 6}))
+    lake.epoch, lake.topic_id = 1, "made again"
+    lake.append(lake.ranges("t", {0: 5}))
+    assert saved() == 7
+    assert sorted((row["epoch"], row["offset"]) for row in rows(lake.bronze_path)) == [
+        *((0, n) for n in range(6)),
+        *((1, n) for n in range(5)),
+    ]
+    report = verify_backup(store, source="source", table="t", bronze_path=lake.bronze_path, deep=True)
+    assert (report.differences, report.records, report.behind) == ((), 11, 0)
+    assert committed(lake.bronze_path).topics["core.source.public.t"].before == (Past(0, {0: 6}, 6, "topic-id"),)
+
+
+def test_a_hole_another_topic_and_own_options_are_refused(session: SparkSession, broker: Broker, path: str) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["a", "b"])
+    bronze.run(session, spec(broker, path, broker.range(topic)))
+    with pytest.raises(RangeGapError, match=rf"{topic} partition 0.*offset 5.*up to 3.*offsets 3\.\.4 would be lost"):
+        bronze.run(session, spec(broker, path, broker.range(topic, 5, 9)))
+    other = TopicRange("t", topic, "id-2", 0, {0: (0, 3)})
+    with pytest.raises(TopicChangedError, match=r"recreated: its id is id-2, bronze has committed id-1"):
+        bronze.run(session, spec(broker, path, other))
+    with pytest.raises(SpecError, match="failOnDataLoss"):
+        bronze.run(session, spec(broker, path, broker.range(topic, 3, 9), failOnDataLoss="false"))
+
+
+def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["a", "b"])
+    asked = spec(broker, path, broker.range(topic))
+    (tmp_path / "spec.json").write_text(asked.to_json())
+    # The job's process dies when it looks for its commit, the first thing that it does once Delta has it.
+    code = (
+        "import os, signal, sys; from spark import __main__; from spark.bronze import job as bronze\n"
+        "bronze.commit_of = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.exit(__main__.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
+    killed = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(rows(path)) == 2
+    again = subprocess.run([sys.executable, "-m", "spark", *command[3:]], capture_output=True, timeout=120, check=True, text=True)
+    assert JobResult.from_json(again.stdout).version is None
+    assert len(rows(path)) == 2
+
+
+def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", *[Record(offset, None, f'{{"op":"c","n":{offset}}}') for offset in range(6)])
+    lake.put("other", Record(0, None, '{"op":"r"}'))
+    lake.append(lake.ranges("t", {0: 2}), lake.ranges("other", {0: 1}))
+    stale = committed(lake.bronze_path)
+    lake.append(lake.ranges("t", {0: 6}))
+    looks = [stale]
+    with pytest.MonkeyPatch.context() as patch:
+        # The killed job had looked before the other one committed, and its write comes last: Delta refuses it.
+        patch.setattr(bronze, "fold_history", lambda *a, **k: looks.pop() if looks else fold_history(*a, **k))
+        assert lake.append(lake.ranges("t", {0: 4})).version is None
+    assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 3, 4, 5]
+    # As an earlier version's was committed.
+    assert plant_copies(lake.bronze_path) == 4
+    assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    lake.append(lake.ranges("t", {0: 6}))
+    assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 3, 4, 5]
+    after = committed(lake.bronze_path)
+    assert (after.topics["core.source.public.t"].records, after.overlaps) == (6, ())
+    assert after.topics["core.source.public.t"].positions == {0: 6}
+
+
+def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path) -> None:
+    topic = broker.topic()
+    broker.transaction(topic, ["x" * 1000] * 2000)
+    asked = spec(broker, path, broker.range(topic))
+    (tmp_path / "spec.json").write_text(asked.to_json())
+    command = [sys.executable, "-m", "spark", "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
+    for seconds in (1.2, 1.8, 2.4):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)  # Anywhere in the job's life: the outcome must not depend on where.
+        process.kill()
+        process.wait()
+    # The server goes on with what the dead client had asked for. Where that is committed after this job's own append, the
+    # next job takes it out (bronze_overlap).
+    until = time.monotonic() + 120
+    bronze.run(session, asked)
+    while (found := len(rows(path))) != 2000:
+        assert time.monotonic() < until, f"{found} rows"
+        bronze.run(session, asked)
+
+
+def test_the_command_line_says_why_it_failed(remote: str, broker: Broker, path: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text('{"path": "x", "topicz": []}')
+    command = [sys.executable, "-m", "spark", "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
+    failed = subprocess.run(command, capture_output=True, timeout=60, text=True, check=False)
+    assert failed.returncode == 1
+    assert failed.stdout == ""
+    assert failed.stderr.splitlines()[-1].startswith("bronze: BronzeSpec has unknown keys ['topicz']")

@@ -1,0 +1,53 @@
+"""A source of topics as Dagster runs it, on a real broker and a real Spark: the topic, bronze, silver, and their check."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from confluent_kafka import Producer
+
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.reconcile.any_source import compare_rows
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.spark.envelopes.test_envelope_attunity import DELETED, INSERTED, JOMBANG, NAMES, TAIWAN, loaded, message
+from cdc_assets_tests.support.lake.lake import values
+from cdc_assets_tests.support.lake.topics import Broker
+
+COLUMNS = {**dict.fromkeys(NAMES, "text"), "ID": "integer not null", "Population": "integer"}
+
+
+@pytest.mark.spark
+def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    topic = Broker(kafka).topic()
+    producer = Producer({"bootstrap.servers": kafka})
+    for sent in (loaded(TAIWAN), message(INSERTED, JOMBANG), message(DELETED, TAIWAN)):
+        producer.produce(topic, json.dumps(sent).encode())
+    producer.flush(30)
+    table = {"name": "city", "topic": topic, "envelope": "attunity-json", "keys": ["ID"], "columns": COLUMNS}
+    source = TopicSource.model_validate({"source": "feeds", "kind": "topics", "cluster": "lake", "tables": [table]})
+    platform = Platform(lake_bootstrap=kafka, spark_remote=remote, lake_root=str(tmp_path / "lake"))
+    defs = dg.Definitions.merge(
+        build_source_defs(source), dg.Definitions(resources={"platform": platform}, executor=dg.in_process_executor)
+    )
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process()
+    checks = {(e.asset_key.to_user_string(), e.check_name): e.passed for e in result.get_asset_check_evaluations()}
+    assert checks[("bronze/feeds/city", "record_parity")]
+    assert all(checks.values())
+    (counted,) = result.asset_materializations_for_node("cdc_count_feeds")
+    picture = str(counted.metadata["cdc/plot"].value)
+    assert base64.b64decode(picture.partition("base64,")[2].rstrip(")"))[:8] == b"\x89PNG\r\n\x1a\n"
+    assert counted.metadata["cdc/events"].value == 3
+    silver = str(tmp_path / "lake" / "silver" / "feeds" / "city")
+    assert values(silver) == [JOMBANG]
+    found = compare_rows(platform, source, list(source.tables))["city"]
+    assert (found.verdict, found.source_rows, found.silver_rows, found.reason) == ("equal", 1, 1, "")
+    assert found.lsn == f"{topic} 0:3"
+    platform.spark().run(lambda session, path: session.sql(f"UPDATE delta.`{path}` SET Population = 1").collect(), silver)
+    (told,) = compare_rows(platform, source, list(source.tables))["city"].differences
+    assert (told.key, told.columns, told.where) == ("4097;", ("Population",), "silver")

@@ -1,0 +1,199 @@
+"""Silver against a live MariaDB at one place of its binlog: equal in every type and under load, and every damage found."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pymysql
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets.errors import DatabaseError
+from cdc_assets.reconcile.heal import heal
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.cuts import open_cut
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from cdc_assets_tests.support.live.writers import at_work
+from cdc_assets_tests.support.oracles.damage import PLANTED, plant
+from cdc_assets_tests.support.values.mariadb_values import EXACT, LENIENT
+from spark.reconcile.key_order import KeyRange
+from spark.reconcile.own_order import TwoRanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DDL = (
+    "CREATE DATABASE rec",
+    "CREATE TABLE rec.ledger (id int PRIMARY KEY, amount decimal(12,2), note varchar(60), at timestamp(3) NULL)",
+    "INSERT INTO rec.ledger SELECT seq, seq / 7, CONCAT('note ', seq), '2026-01-01 00:00:00.5' + INTERVAL seq SECOND "
+    "FROM rec.seq_1_to_3000",
+    "CREATE TABLE rec.person (country varchar(9) CHARACTER SET latin2, number bigint unsigned, mail text, height double, "
+    "PRIMARY KEY (country, number))",
+    "INSERT INTO rec.person SELECT CONCAT('ž', seq % 7), seq, IF(seq % 3, CONCAT('p', seq, '@ü'), NULL), seq / 3 "
+    "FROM rec.seq_1_to_500",
+    "INSERT INTO rec.person VALUES ('', 18446744073709551615, '', -0.0), ('a;', 1, ';', 5e-324)",
+    "INSERT INTO rec.person VALUES ('%', 2, '%s', 1.7976931348623157e308)",
+)
+TABLES = ["rec.ledger", "rec.person", "rec.kinds"]
+
+
+@pytest.fixture(scope="module")
+def chain(
+    mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SmallChain]:
+    own = mariadb.renamed("mariarec")
+    columns = "".join(f", c{i} {kind} NULL" for i, kind in enumerate(EXACT))
+    own.server.execute(*DDL, f"CREATE TABLE rec.kinds (id int PRIMARY KEY{columns})")
+    values = [(f"c{i}", sql) for i, sqls in enumerate(EXACT.values()) for sql in sqls]
+    inserts = [f"INSERT INTO rec.kinds (id, {c}) VALUES ({n}, {sql})" for n, (c, sql) in enumerate(values)]
+    own.server.execute(LENIENT, *inserts)
+    with small_chain(own, remote, session, tmp_path_factory.mktemp("mariarec"), TABLES) as made:
+        yield made
+
+
+# Both ranges of a key without a common order are everything.
+PERSON = {"rec__person": TwoRanges(KeyRange(("country", "number")), KeyRange(("country", "number")))}
+
+
+def not_equal(chain: SmallChain, *tables: str) -> dict[str, object]:
+    results = chain.compare(tables, slices=PERSON)
+    return {name: (r.sentence(), r.differences[:3]) for name, r in results.items() if not r.equal}
+
+
+def test_equal_in_every_type(chain: SmallChain) -> None:
+    chain.live.server.execute("INSERT INTO rec.person VALUES ('streamed', 1, 'ü', 0.1)")
+    results = chain.compare()
+    assert {name: (r.verdict, r.reason, r.differences[:2]) for name, r in results.items()} == dict.fromkeys(
+        ("rec__ledger", "rec__person", "rec__kinds"), ("equal", "", ())
+    )
+    assert [r.source_rows for r in results.values()] == [3000, 504, sum(map(len, EXACT.values()))]
+    assert not any(r.not_compared for r in results.values())
+
+
+def test_equal_under_live_writes(chain: SmallChain) -> None:
+    """Transactions open across the cut, rolled back and split by a rotation of the binlog."""
+    server = chain.live.server
+
+    def write(seed: int, stop: threading.Event) -> None:
+        with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+            # A scan meets the row of the transaction that is held open: no writer waits for that for 50 s.
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
+            number = seed * 100_000
+            while not stop.is_set():
+                number += 1
+                try:
+                    cursor.execute(f"UPDATE rec.ledger SET amount = amount + 1 WHERE id % 997 = {number % 997}")
+                    cursor.execute(f"DELETE FROM rec.ledger WHERE id = {number % 3000}")
+                    cursor.execute(f"INSERT INTO rec.ledger VALUES ({number}, 1.5, 'x', NOW(3))")
+                    cursor.execute(f"UPDATE rec.person SET number = {number} WHERE number = {number - 1}")
+                    if number % 20 == 0:
+                        cursor.execute("FLUSH BINARY LOGS")
+                    connection.rollback() if number % 5 == 0 else connection.commit()
+                except pymysql.err.MySQLError:
+                    connection.rollback()
+                time.sleep(0.05)
+
+    with server.connect(autocommit=False) as held, held.cursor() as cursor:
+        cursor.execute("INSERT INTO rec.ledger VALUES (9001, 1, 'open across the cut', NULL)")
+        with at_work(write):
+            chain.copier.during = held.commit  # type: ignore[union-attr]
+            found = not_equal(chain, "rec__ledger", "rec__person")
+    assert found == {}
+    chain.advance()
+    assert not_equal(chain, "rec__ledger", "rec__person") == {}
+
+
+def test_every_damage_is_found(chain: SmallChain) -> None:
+    chain.live.server.execute(
+        "DELETE FROM rec.ledger WHERE id BETWEEN 100 AND 108",
+        "INSERT INTO rec.ledger SELECT seq, seq, CONCAT('note ', seq), NOW(3) FROM rec.seq_100_to_108",
+        "UPDATE rec.ledger SET amount = NULL WHERE id = 104",
+    )
+    chain.advance()
+    plant(chain.silver("rec__ledger"))
+    result = chain.compare(["rec__ledger"])["rec__ledger"]
+    assert {d.key: (d.kind, d.where) for d in result.differences} == {key: (kind, "silver") for key, kind in PLANTED.items()}
+    by_key = {d.key: d for d in result.differences}
+    assert by_key["103;"].columns == ("amount",)
+    assert (by_key["104;"].source or {})["amount"] is None
+    assert heal(chain.platform, chain.source, chain.source.table("rec__ledger"), result) == (len(PLANTED), 0)
+    assert not_equal(chain, "rec__ledger") == {}
+
+
+def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
+    """An ALTER TABLE would otherwise wait for the snapshot's end, and all writers behind it; rows too long are refused."""
+    from cdc_assets.tables.fold_specs import silver_spec
+    from spark.reconcile.row_text import RowText
+
+    table, server = chain.source.table("rec__person"), chain.live.server
+    database = chain.platform.database(chain.source)
+    text = RowText(silver_spec(str(chain.root), chain.source, table, database.tables([table.id])[table.id]))
+
+    def alter_during_a_cut(seconds: int) -> None:
+        with open_cut(database, statement_timeout=60) as cut:
+            rows = sum(count for count, _ in cut.digest(table.id, text, (0, 1)).values())
+            assert sum(n for n, _ in cut.digest(table.id, text, (1, 3)).values()) < rows
+            server.execute(f"SET lock_wait_timeout = {seconds}", "ALTER TABLE rec.person COMMENT 'x'")
+
+    with pytest.raises(DatabaseError, match="Lock wait timeout"):
+        alter_during_a_cut(1)
+    server.execute("GRANT BINLOG ADMIN ON *.* TO cdc")
+    try:
+        alter_during_a_cut(60)
+    finally:
+        server.execute("REVOKE BINLOG ADMIN ON *.* FROM cdc")
+    wide = "CREATE TABLE rec.wide (country varchar(9), number bigint unsigned, mail longtext, height double)"
+    server.execute(wide, "INSERT INTO rec.wide VALUES ('x', 1, REPEAT('y', @@max_allowed_packet - 5), 1)")
+    with open_cut(database, statement_timeout=60) as cut, pytest.raises(DatabaseError, match="longer than max_allowed_packet"):
+        cut.digest(TableId("rec", "wide"), text, (0, 1))
+
+
+@pytest.mark.parametrize("change", ["TRUNCATE rec.other", "ALTER TABLE rec.other FORCE", "DROP TABLE rec.other"])
+def test_a_table_that_is_another_since_the_snapshot_is_not_read(chain: SmallChain, change: str) -> None:
+    """The server says so itself: the snapshot is older than the table."""
+    from spark.reconcile.row_text import RowText
+    from spark.specs import Column, SilverSpec
+
+    server, database = chain.live.server, chain.platform.database(chain.source)
+    text = RowText(SilverSpec("s", "other", "-", "-", (Column("id", "int(11)", False, dialect="mariadb"),), ("id",)))
+    server.execute("CREATE TABLE rec.other (id int PRIMARY KEY)", "INSERT INTO rec.other VALUES (1), (2)")
+    with open_cut(database, statement_timeout=60) as cut:
+        server.execute(change)
+        with pytest.raises(DatabaseError, match="Table definition has changed|doesn't exist"):
+            cut.digest(TableId("rec", "other"), text, (0, 1))
+    server.execute("DROP TABLE IF EXISTS rec.other")
+
+
+def rows_read(bronze: DeltaTable) -> int:
+    bronze.update_incremental()
+    return sum(row["op"] == "r" for row in bronze.to_pyarrow_table(columns=["op"]).to_pylist())
+
+
+def test_a_loss_in_bronze_is_read_again_through_the_log(chain: SmallChain) -> None:
+    """The connector's role may not make its signal table: the statements are named, and do."""
+    server, table = chain.live.server, chain.source.table("rec__person")
+    # By doubled quotes alone the lost key would end the condition, and ask for every row.
+    hostile = "CONCAT(CHAR(92), ''') OR 1#')"
+    server.execute(f"INSERT INTO rec.person VALUES ({hostile}, 7001, 'lost in bronze', 0.5), ('ž;', 7002, 'kept', 0.5)")
+    chain.advance(fold=False)
+    bronze = DeltaTable(str(chain.root / "bronze" / chain.source.name))
+    (lost,) = [r for r in bronze.to_pyarrow_table().to_pylist() if b"lost in bronze" in (r["value"] or b"")]
+    bronze.delete(f"table = 'rec__person' AND offset = {lost['offset']}")
+    chain.fold()
+    result = chain.compare(["rec__person"])["rec__person"]
+    assert [(d.kind, d.where) for d in result.differences] == [("missing", "bronze or before it")]
+    with pytest.raises(DatabaseError, match="CREATE TABLE IF NOT EXISTS `cdc_assets`") as refused:
+        heal(chain.platform, chain.source, table, result)
+    server.execute(*str(refused.value).split("while the connector runs: ")[1].split("; "))
+    server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 7001")
+    read = rows_read(bronze)
+    assert heal(chain.platform, chain.source, table, result) == (0, 1)
+    deadline = time.monotonic() + 180
+    while rows_read(bronze) == read or not_equal(chain, "rec__person"):
+        assert time.monotonic() < deadline
+        chain.advance()
+    assert rows_read(bronze) == read + 1

@@ -1,0 +1,48 @@
+"""Changes without a last commit that are delivered again behind a later snapshot stay below it, however the log is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_assets_tests.spark.bronze.test_bronze import committed
+from cdc_assets_tests.support.lake.capture import Connector, Database
+from cdc_assets_tests.support.lake.lake import Lake, values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_stretch_again_behind_the_next_snapshot(session: SparkSession, tmp_path: Path, cut: bool) -> None:
+    database = Database()
+    connector = Connector(database)
+    for key in (1, 2, 3):
+        database.write(0, "insert", key)
+    database.commit(0)
+    # Open at the snapshot, below its place in the log, and the first that is streamed behind it.
+    database.write(1, "update", 1)
+    database.write(1, "delete", 2)
+    database.write(1, "insert", 4)
+    connector.snapshot()
+    database.commit(1)
+    connector.stream()
+    for op, key in (("update", 1), ("insert", 2), ("delete", 4)):
+        database.write(0, op, key)
+    database.commit(0)
+    connector.snapshot()
+    first = connector.records[3:]
+    for record in first:
+        connector._append(record.key, record.value)
+    lake = Lake(session, tmp_path)
+    lake.put("t", *connector.records)
+    ends = [first[-1].offset + 1] if cut else []
+    for end in (*ends, connector.next_offset):
+        lake.append(lake.ranges("t", {0: end}))
+        lake.fold(lake.spec("t"))
+    found = sorted((row["id"], row["v"]) for row in values(lake.spec("t").path))
+    assert found == sorted((row["id"], row["v"]) for row in database.rows.values())
+    (state,) = committed(lake.bronze_path).topics.values()
+    assert len(state.openings[0]) == 2  # One before any snapshot, one behind the first.

@@ -1,0 +1,67 @@
+"""Deletes against older events that come after them: the row stays gone, and what is remembered of that is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_assets_tests.spark.history.test_scd2 import COLUMNS, sent
+from cdc_assets_tests.support.lake.lake import Lake, values
+from spark.delta.commits import CommittedTopic, Folded
+from spark.silver.late import grown, position_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_partition_more_may_hold_the_delete_of_what_an_old_one_has_still_to_bring(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Keys move when partitions are added: the new partition's delete is folded before the old partition's update."""
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t", COLUMNS)
+    lake.put("t", sent(0, 0, 1, "a", None, "c"), sent(1, 1, 2, "a", None, "c"), sent(2, 5, 1, "late", None, "u"))
+    lake.put("t", sent(3, 20, 2, "b", None, "u"), sent(4, 21, 2, "c", None, "u"))
+    lake.append(lake.ranges("t", {0: 2}))
+    assert lake.fold(spec).detail["positions_remembered"] == 1
+    lake.put("t", sent(0, 11, 1, None, None, "d"), partition=1)
+    lake.append(lake.ranges("t", {0: 2, 1: 1}))
+    assert lake.fold(spec).detail["positions_remembered"] == 3
+    lake.append(lake.ranges("t", {0: 3, 1: 1}))
+    result = lake.fold(spec)
+    assert (result.detail["late_events"], result.detail["refolded_keys"]) == (1, 1)
+    assert values(spec.path) == [{"id": 2, "v": "a", "note": None}]
+    lake.append(lake.ranges("t", {0: 4, 1: 1}))
+    # Both partitions are past it.
+    assert lake.fold(spec).detail["positions_remembered"] == 2
+    lake.append(lake.all_of("t"))
+    assert lake.fold(spec).detail["late_events"] == 0
+
+
+def test_what_an_epoch_took_away_stays_away_when_silver_is_made_anew(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", sent(0, 0, 1, "a", None, "c"), sent(1, 1, 2, "deleted in the hole", None, "c"))
+    lake.append(lake.all_of("t"))
+    lake.epoch, lake.topic_id, lake.log = 1, "another", {"t": {0: [sent(0, 9, 1, "b", None, "r")]}}
+    lake.append(lake.all_of("t"))
+    spec = replace(lake.spec("t", COLUMNS), truncate="ignore")
+    lake.fold(spec)
+    assert values(spec.path) == [{"id": 1, "v": "b", "note": None}]
+
+
+def test_what_is_remembered_does_not_grow_with_deletes() -> None:
+    def topics(**highest: str) -> dict[str, CommittedTopic]:
+        at = {int(p[1:]): position for p, position in highest.items()}
+        return {"t": CommittedTopic("t", "id", 0, dict.fromkeys(at, 9), max_position=at)}
+
+    def folded(grown: str | None, **highest: str) -> Folded:
+        return Folded(1, topics(**highest), grown=grown)
+
+    assert grown(None, topics(p0="5")) is None
+    assert grown(None, topics(p0="5", p1="7")) == "7"
+    assert grown(folded("7", p0="5", p1="7"), topics(p0="6", p1="9")) == "7"
+    assert grown(folded("7", p0="6", p1="9"), topics(p0="8", p1="9")) is None
+    assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99")) is None
+    assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99", p2="98")) == "99"
+    assert position_count(folded("7", p0="5", p1="7")) == 3

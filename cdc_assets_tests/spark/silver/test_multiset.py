@@ -1,0 +1,148 @@
+"""Tables without a key as multisets: deletes and updates take exactly one of equal rows, wherever and whenever they come.
+
+`CDC_MULTISET_SEEDS=20` tries more random histories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.lake import Lake, rows, values
+from spark.silver import quarantine
+from spark.silver.redrive import Choice, redrive
+from spark.specs import Column, SilverSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = (Column("a", "integer"), Column("v", "text"), Column("x", "double precision"))
+SEEDS = range(1, int(os.environ.get("CDC_MULTISET_SEEDS", "1")) + 1)
+EVENTS = 60
+Row = dict[str, Any]
+
+
+def change(offset: int, op: str, before: Row | None, after: Row | None) -> Record:
+    found = json.loads(event(offset, None, op=op).value or "") | {"before": before, "after": after}
+    return Record(offset, None, json.dumps(found))
+
+
+def multiset(lake: Lake) -> SilverSpec:
+    return replace(lake.spec("t", COLUMNS, keys=()), without_key="multiset")
+
+
+def held(spec: SilverSpec) -> Counter[str]:
+    return Counter(json.dumps(row) for row in values(spec.path))
+
+
+class Source:
+    """A list of rows, and the events of what is done to them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rows: list[Row] = []
+        self.records: list[Record] = []
+        self.random = random.Random(seed)
+
+    def row(self) -> Row:
+        pick = self.random.choice
+        return {"a": pick([1, 2, None]), "v": pick(["x", "", None]), "x": pick([0.0, -0.0, 1.5])}
+
+    def act(self) -> None:
+        op = self.random.choice("cccuudt" if self.random.random() < 0.1 else "cccuud")
+        if op in "ud" and not self.rows:
+            op = "c"
+        before = self.rows.pop(self.random.randrange(len(self.rows))) if op in "ud" else None
+        after = self.row() if op in "cu" else None
+        if op == "t":
+            self.rows.clear()
+        if after is not None:
+            self.rows.append(after)
+        self.records.append(change(len(self.records), op, before, after))
+
+    @property
+    def held(self) -> Counter[str]:
+        return Counter(json.dumps(row) for row in self.rows)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_history_in_any_cut_over_partitions(session: SparkSession, tmp_path: Path, seed: int) -> None:
+    source, lake, ends = Source(seed), Lake(session, tmp_path), {0: 0, 1: 0, 2: 0}
+    for _ in range(EVENTS):
+        source.act()
+    for record in source.records:
+        lake.put("t", record, partition=source.random.randrange(3))
+    spec = multiset(lake)
+    while any(end < EVENTS for end in ends.values()):
+        # Any partition may be ahead: deletes come before the rows that they take.
+        ends[source.random.choice([p for p, end in ends.items() if end < EVENTS])] += source.random.choice([25, 60])
+        lake.append(lake.ranges("t", {p: min(end, EVENTS) for p, end in ends.items()}))
+        lake.fold(spec)
+    assert held(spec) == source.held
+    assert not [r for r in rows(spec.quarantine) if not (r["redriven_at"] or r["superseded_by"])]
+
+
+def test_a_kill_between_quarantine_and_silver_pays_once(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"a": 1, "v": "x", "x": 0.5}
+    lake = Lake(session, tmp_path)
+    lake.put("t", change(0, "c", None, row), partition=0)
+    lake.put("t", change(1, "d", row, None), change(2, "d", row, None), partition=1)
+    spec = multiset(lake)
+    lake.append(lake.ranges("t", {1: 3}))
+    lake.fold(spec)
+    assert values(spec.path) == []
+    lake.put("t", change(3, "c", None, row), change(4, "c", None, row), change(5, "c", None, {**row, "a": 2}))
+    lake.append(lake.all_of("t"))
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr("spark.silver.keyless.write", killed)
+            patch.setattr("spark.silver.multiset._replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                lake.fold(spec)
+    lake.fold(spec)
+    assert held(spec) == Counter(json.dumps(r) for r in (row, {**row, "a": 2}))
+    assert all(r["redriven_at"] for r in rows(spec.quarantine))
+
+
+def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: SparkSession, tmp_path: Path) -> None:
+    row, bad = {"a": 1, "v": "x", "x": 0.5}, {"a": "one", "v": "x", "x": 0.5}
+    lake = Lake(session, tmp_path)
+    lake.put("t", change(0, "c", None, row), change(1, "u", row, bad), change(2, "d", {**row, "a": 9}, None))
+    lake.put("t", change(3, "u", None, row))
+    lake.append(lake.all_of("t"))
+    spec = multiset(lake)
+    lake.fold(spec)
+    assert values(spec.path) == [row]
+    said = {r["offset"]: r["error_class"] for r in rows(spec.quarantine)}
+    assert said == {1: "value", 2: "no_row", 3: "envelope"}
+    assert redrive(session, spec, Choice()).redriven == 0
+    # As if a fix had made it readable.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spark.silver.batch.decode_changes", _mended)
+        assert redrive(session, spec, Choice(offset=1)).redriven == 1
+    assert values(spec.path) == [{**row, "a": None}]
+    assert quarantine.table(session, spec).where(quarantine.OPEN).count() == 2
+
+
+def _mended(events: Any, spec: SilverSpec) -> Any:
+    from pyspark.sql import functions as sf
+
+    from spark.silver.changes import decode_changes
+    from spark.silver.problems import PROBLEM
+
+    fixed = sf.when(sf.col("problem.error_class") != "value", sf.col("problem")).otherwise(sf.lit(None).cast(PROBLEM))
+    return decode_changes(events, spec).withColumn("problem", fixed)

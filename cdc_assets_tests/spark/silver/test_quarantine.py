@@ -1,0 +1,114 @@
+"""Quarantine: what cannot be folded is kept once, blocks nothing, and takes its place in the order when it is mended."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_assets_tests.spark.silver.test_parts import by_id, held
+from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.lake import Lake, rows, values
+from spark.errors import QuarantineFullError
+from spark.silver import merge
+from spark.silver.redrive import Choice, drop, redrive
+from spark.specs import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NARROW = (Column("id", "integer", False), Column("n", "smallint"))
+WIDE = (Column("id", "integer", False), Column("n", "integer"))
+HISTORY = [
+    Record(0, None, "poison at the head"),
+    event(1, {"id": 1, "n": 1}),
+    event(2, {"id": 1, "n": 70000}, op="u"),  # Too large for smallint: mended by a wider column.
+    event(3, {"id": 2, "n": 70000}),
+    event(4, {"id": 2, "n": 2}, op="u"),  # Newer than the record that is mended later.
+    event(5, {"id": 3, "n": 70000}),
+]
+
+
+def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t", NARROW)
+    lake.put("t", *HISTORY)
+    lake.append(lake.ranges("t", {0: 2}))
+    lake.fold(spec)
+    assert by_id(spec.path) == [{"id": 1, "n": 1}]
+    lake.append(lake.all_of("t"))
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merge, "execute", killed)
+        with pytest.raises(KeyboardInterrupt):
+            lake.fold(spec)
+    kept = {0, 2, 3, 5}
+    assert {row["offset"] for row in rows(spec.quarantine)} == kept
+    first = {row["offset"]: row["first_seen"] for row in rows(spec.quarantine)}
+    lake.fold(spec)
+    again = rows(spec.quarantine)
+    assert sorted(row["offset"] for row in again) == sorted(kept)
+    assert {row["offset"]: row["first_seen"] for row in again} == first
+    assert by_id(spec.path) == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
+    (poison,) = [row for row in again if row["offset"] == 0]
+    assert (poison["value"], poison["row_key"], poison["error_class"]) == (b"poison at the head", None, "envelope")
+    # Mended: each takes its own place, below what is newer.
+    session.sql(f"ALTER TABLE delta.`{spec.path}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    session.sql(f"ALTER TABLE delta.`{spec.path}` ALTER COLUMN n TYPE int")
+    wide = replace(spec, columns=WIDE)
+    done = redrive(session, wide, Choice())
+    assert (done.chosen, done.redriven) == (4, 3)
+    assert session.read.format("delta").load(spec.path).select("id", "n").orderBy("id").collect() == [
+        (1, 70000),
+        (2, 2),
+        (3, 70000),
+    ]
+    assert redrive(session, wide, Choice()).redriven == 0
+    assert drop(session, wide, Choice(error_class="envelope")) == 1
+    assert redrive(session, wide, Choice()).chosen == 0
+
+
+def test_the_limit_stops_the_table(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", *HISTORY[:3])
+    lake.append(lake.all_of("t"))
+    spec = replace(lake.spec("t", NARROW), quarantine_limit=1)
+    with pytest.raises(QuarantineFullError, match=r"table t: 2 records in quarantine, its limit is 1; the first is .* offset 0"):
+        lake.fold(spec)
+    assert not Path(spec.path).exists()
+    lake.fold(replace(spec, quarantine_limit=2))
+    assert by_id(spec.path) == [{"id": 1, "n": 1}]
+    assert held(spec) == {(0, "envelope"), (2, "value")}
+
+
+def test_without_a_key(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    columns = (Column("id", "integer", False), Column("b", "bytea"))
+    good = base64.b64encode(b"x").decode()
+    lake.put("t", event(0, {"id": 1, "b": "!!"}), event(1, {"id": 2, "b": good}))
+    lake.append(lake.all_of("t"))
+    spec = lake.spec("t", columns, keys=())
+    lake.fold(spec)
+    assert values(spec.path) == [{"id": 2, "b": b"x"}]
+    assert redrive(session, spec, Choice(offset=0)).redriven == 0
+    assert drop(session, spec, Choice(offset=0)) == 1
+
+
+def test_null_in_a_key_is_a_key_or_that_row_s_problem_alone(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put("t", event(0, {"id": None, "n": 1}), event(1, {"id": 1, "n": 1}), event(2, {"id": None, "n": 2}, op="u"))
+    lake.append(lake.all_of("t"))
+    nullable = lake.spec("t", (Column("id", "integer"), Column("n", "smallint")))
+    lake.fold(nullable)
+    assert {(row["id"], row["n"]) for row in rows(nullable.path)} == {(None, 2), (1, 1)}
+    strict = replace(lake.spec("t", NARROW), path=str(tmp_path / "strict"))
+    lake.fold(strict)
+    assert by_id(strict.path) == [{"id": 1, "n": 1}]
+    assert {(row["offset"], row["error_class"]) for row in rows(strict.quarantine)} == {(0, "key"), (2, "key")}

@@ -1,0 +1,114 @@
+"""A small lake for tests: records given as lists instead of Kafka, real jobs, and delta-rs as the second reader."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
+from cdc_assets_tests.support.lake.capture import Record
+from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KAFKA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+KAFKA_DDL = (
+    "topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key: string, value: binary>>, key binary, value binary"
+)
+ID_V = (Column("id", "integer", False), Column("v", "text"))
+
+
+@dataclass
+class Lake:
+    """One source with tables of one topic each."""
+
+    session: SparkSession
+    root: Path
+    epoch: int = 0
+    topic_id: str = "topic-id"
+    log: dict[str, dict[int, list[Record]]] = field(default_factory=dict)
+    form: tuple[str, str] = ("debezium-json", "postgresql")
+
+    @property
+    def bronze_path(self) -> str:
+        return str(self.root / "bronze" / "source")
+
+    def put(self, table: str, *records: Record, partition: int = 0) -> None:
+        self.log.setdefault(table, {}).setdefault(partition, []).extend(records)
+
+    def ranges(self, table: str, ends: dict[int, int], *, start: int = 0) -> TopicRange:
+        topic = f"core.source.public.{table}"
+        return TopicRange(table, topic, self.topic_id, self.epoch, {p: (start, end) for p, end in ends.items()}, *self.form)
+
+    def append(self, *ranges: TopicRange, operation_id: str | None = None, session: SparkSession | None = None) -> JobResult:
+        """Bronze up to these offsets, through the job's own code from the point where Kafka has been read."""
+        from spark.bronze import job as bronze
+        from spark.delta.conflicts import run_again
+
+        own = session or self.session
+        spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
+        return run_again(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
+
+    def all_of(self, table: str) -> TopicRange:
+        return self.ranges(table, {p: rs[-1].offset + 1 for p, rs in self.log[table].items()})
+
+    def _read(self, session: SparkSession, topics: Sequence[TopicRange]) -> DataFrame:
+        rows: list[dict[str, Any]] = []
+        for topic in topics:
+            for partition, (start, end) in topic.ranges.items():
+                for record in self.log[topic.table].get(partition, []):
+                    if start <= record.offset < end:
+                        rows.append(_kafka_row(topic.topic, partition, record))
+        return session.createDataFrame(pa.Table.from_pylist(rows, schema=KAFKA), KAFKA_DDL)
+
+    def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
+        path = str(self.root / "silver" / "source" / table)
+        form = {"envelope": self.form[0], "connector": self.form[1], "unavailable": UNAVAILABLE_VALUE}
+        return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), **form)
+
+    def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
+        from spark.silver import job as silver
+
+        return silver.run(self.session, replace(spec, folded_limit=limit))
+
+
+def _kafka_row(topic: str, partition: int, record: Record) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=record.offset),
+        "headers": [{"key": name, "value": text.encode()} for name, text in record.headers.items()],
+        "key": None if record.key is None else record.key.encode(),
+        "value": None if record.value is None else record.value.encode(),
+    }
+
+
+def rows(path: str) -> list[dict[str, Any]]:
+    """The table as delta-rs reads it."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(path).to_pyarrow_table().to_pylist()
+
+
+def values(path: str) -> list[dict[str, Any]]:
+    """The source's own columns only."""
+    return [{k: v for k, v in row.items() if not k.startswith("_cdc_")} for row in rows(path)]

@@ -1,0 +1,51 @@
+"""Spark's own cluster manager on this machine: a master, a worker, and for each application an executor of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_assets.stack.java import java_command
+from cdc_assets.stack.spark_submit import java_home
+from cdc_assets_tests.support.lake.jvm import OPTIONS, free_port, running, spark_class_path, until
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """A master and a worker of Spark's own cluster manager: the master's address."""
+    import pyspark
+
+    folder.mkdir()
+    port, log = free_port(), folder / "cluster.log"
+    home = java_home(folder)
+
+    def command(main: str, *arguments: str) -> list[str]:
+        file = folder / f"{main}.args"
+        started = java_command(
+            f"org.apache.spark.deploy.{main}", class_path=spark_class_path(), heap_mb=256, arguments_file=file, options=OPTIONS
+        )
+        variables = {
+            "JAVA_HOME": str(home),
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SCALA_VERSION": "2.13",
+        }
+        return [
+            "env",
+            *(f"{n}={v}" for n, v in variables.items()),
+            *started,
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
+
+    master = f"spark://127.0.0.1:{port}"
+    worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"), master)
+    with running(command("master.Master", "--port", str(port)), log=log) as first:
+        until(lambda: "I have been elected leader" in log.read_text(), process=first, log=log)
+        with running(command("worker.Worker", *worker), log=log) as second:
+            until(lambda: "Successfully registered with master" in log.read_text(), process=second, log=log)
+            yield master

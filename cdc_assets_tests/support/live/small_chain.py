@@ -1,0 +1,186 @@
+"""The chain of one live source without Dagster and MirrorMaker 2: real topics, a copier of records, bronze and silver jobs.
+
+The copier stands where MirrorMaker 2 does: it copies committed records in order to `core.<topic>`, and answers the REST
+question that `log_position` asks. `during` runs once in the middle of a comparison: after the cut, before the carry ends.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from cdc_assets import names
+from cdc_assets.defs.checks.history import build_history_checks, history_key
+from cdc_assets.reconcile.compare import compare
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.record_form import catalogue_of, record_form
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_source import LiveSource
+from spark.bronze import job as bronze
+from spark.silver import job as silver
+from spark.specs import BronzeSpec, TopicRange
+
+if TYPE_CHECKING:
+    from spark.reconcile.own_order import TwoRanges
+    from spark.reconcile.row_text import Slice
+
+
+@dataclass
+class Copier:
+    """Answers as Kafka Connect does for the mirror connector, and copies when it is asked."""
+
+    chain: SmallChain
+    at: dict[str, dict[int, int]] = field(default_factory=dict)
+    during: Callable[[], None] | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        act, self.during = self.during, None
+        if act is not None:
+            act()
+        self.copy()
+        return [
+            {"partition": {"topic": t, "partition": p}, "offset": {"offset": end - 1}}
+            for t, ends in self.at.items()
+            for p, end in ends.items()
+        ]
+
+    def copy(self) -> None:
+        with self.lock:
+            self._copy()
+
+    def _copy(self) -> None:
+        cluster = KafkaCluster(self.chain.live.bootstrap)
+        producer = Producer({"bootstrap.servers": self.chain.live.bootstrap})
+        for topic, state in cluster.states(self.chain.topics).items():
+            done = self.at.setdefault(topic, {})
+            ranges = {p: (done.get(p, 0), end) for p, end in state.ends.items()}
+            for record in cluster.records(topic, ranges):
+                headers = list(record.headers)
+                producer.produce(f"core.{topic}", record.value, record.key, record.partition, headers=headers)
+                producer.poll(0)
+            done.update(state.ends)
+        producer.flush()
+
+
+@dataclass
+class SmallChain:
+    """One source's tables, captured; `live` is a LiveSource or a LiveMariaDb."""
+
+    live: Any
+    remote: str
+    root: Path
+    source: Source
+    session: Any
+    copier: Copier | None = None
+
+    def __post_init__(self) -> None:
+        if self.copier is not None:
+            return
+        self.copier = Copier(self)
+        admin = AdminClient({"bootstrap.servers": self.live.bootstrap})
+        for future in admin.create_topics([NewTopic(f"core.{t}", 1, 1) for t in self.topics]).values():
+            future.result(30)
+
+    @property
+    def _copier(self) -> Copier:
+        assert self.copier is not None
+        return self.copier
+
+    @property
+    def topics(self) -> list[str]:
+        return [names.topic(self.source, table) for table in self.source.tables]
+
+    @property
+    def platform(self) -> Platform:
+        copier = self._copier
+
+        class WithCopier(Platform):
+            def lake_connect(self) -> Any:
+                return copier
+
+        place = self.live.bootstrap
+        return WithCopier(
+            core_bootstrap=place,
+            lake_bootstrap=place,
+            core_connect_url=self.live.connect.url,
+            spark_remote=self.remote,
+            lake_root=str(self.root),
+        )
+
+    def advance(self, *, fold: bool = True, wait: bool = True) -> None:
+        """Everything committed until now into bronze, and into silver; without `wait`, what has been delivered."""
+        if wait:
+            self.live.delivered()
+        self._copier.copy()
+        cluster = KafkaCluster(self.live.bootstrap)
+        mirrored = {names.lake_topic(self.source, t): t for t in self.source.tables}
+        ranges = tuple(
+            TopicRange(
+                names.table_name(mirrored[topic]),
+                topic,
+                state.topic_id,
+                0,
+                {p: (0, end) for p, end in state.ends.items()},
+                **record_form(self.source, mirrored[topic]),
+            )
+            for topic, state in cluster.states([*mirrored]).items()
+        )
+        path = names.bronze_path(str(self.root), self.source)
+        bronze.run(self.session, BronzeSpec(path, self.live.bootstrap, ranges, uuid.uuid4().hex))
+        if fold:
+            self.fold()
+
+    def fold(self) -> None:
+        found = catalogue_of(self.platform, self.source, self.source.tables)
+        for table in self.source.tables:
+            silver.run(self.session, silver_spec(str(self.root), self.source, table, found[table.id]))
+
+    def silver(self, short: str) -> str:
+        return names.silver_path(str(self.root), self.source, self.source.table(short))
+
+    def history_told(self, short: str) -> tuple[bool, str, tuple[Any, Any]]:
+        """The check `history_reconciled` as Dagster runs it: whether it passed, what it says, versions and current ones."""
+        checks, key = build_history_checks(self.source), history_key(self.source, self.source.table(short))
+        chosen = dg.AssetSelection.checks(key)
+        result = dg.materialize([checks], selection=chosen, resources={"platform": self.platform})
+        (told,) = result.get_asset_check_evaluations()
+        counted = tuple(told.metadata[f"cdc/history_{what}"].value for what in ("versions", "current"))
+        return told.passed, told.description or "", (counted[0], counted[1])
+
+    def compare(
+        self,
+        tables: Sequence[str] = (),
+        *,
+        during: Callable[[], None] | None = None,
+        slices: Mapping[str, Slice | TwoRanges] | None = None,
+    ) -> dict[str, TableResult]:
+        self._copier.during = during
+        chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
+        return compare(self.platform, self.source, chosen, slices=slices)
+
+
+@contextmanager
+def small_chain(
+    live: LiveSource | LiveMariaDb, remote: str, session: Any, root: Path, tables: Sequence[Any]
+) -> Iterator[SmallChain]:
+    """The tables are there and filled; they are captured, and silver is up to date."""
+    live.capture(tables)
+    with live.settings():
+        live.delivered()
+        chain = SmallChain(live, remote, root, live.source(tables), session)
+        chain.advance()
+        yield chain

@@ -1,0 +1,52 @@
+"""A real MariaDB on a free port of 127.0.0.1, in a temporary folder: any mariadbd on the PATH, or Debian's."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_assets_tests.programs.wanted import MARIADB, command
+from cdc_assets_tests.support.lake.jvm import free_port
+from cdc_assets_tests.support.servers.binlog_server import PASSWORD, TIME_ZONE, BinlogServer, served
+
+
+class MariaDbServer(BinlogServer):
+    """A running MariaDB."""
+
+
+GRANTS = (
+    f"CREATE USER cdc IDENTIFIED BY '{PASSWORD}'",
+    "GRANT SELECT, RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO cdc",
+)
+
+
+@contextmanager
+def mariadb_server(folder: Path, *options: str) -> Iterator[MariaDbServer]:
+    """With a row binlog; `options` are mariadbd's."""
+    port, data, log, socket = free_port(), folder / "data", folder / "mariadb.log", folder / "s"
+    folder.chmod(0o755)
+    install = [command(MARIADB, "mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
+    made = subprocess.run(
+        [*install, "--auth-root-authentication-method=normal", "--skip-test-db"], capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, f"{made.args}: {made.stdout[-1000:]}{made.stderr[-1000:]}"
+    (folder / "init.sql").write_text(f"ALTER USER root@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n")
+    server_command = [
+        *(
+            command(MARIADB, "mariadbd"),
+            "--no-defaults",
+            f"--datadir={data}",
+            f"--user={getpass.getuser()}",
+            f"--socket={socket}",
+        ),
+        *("--bind-address=127.0.0.1", f"--port={port}", f"--init-file={folder / 'init.sql'}", f"--pid-file={folder / 'pid'}"),
+        *("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL"),
+        *("--character-set-server=utf8mb4", f"--default-time-zone={TIME_ZONE}", "--innodb-buffer-pool-size=32M"),
+        *("--innodb-flush-log-at-trx-commit=2", "--skip-name-resolve", *options),
+    ]
+    server = MariaDbServer(port, server_command, log)
+    with served(server, GRANTS):
+        yield server
