@@ -24,6 +24,7 @@ from spark.bronze import counts as bronze_counts
 from spark.bronze import drafts as bronze_drafts
 from spark.bronze import overlap as bronze_overlap
 from spark.bronze import reloads as bronze_reloads
+from spark.bronze.columns import NAMES, SCHEMA
 from spark.bronze.counts import count_groups
 from spark.delta import plans
 from spark.delta.commits import Committed, TopicCommit, bronze_metadata, fold
@@ -32,12 +33,6 @@ from spark.delta.log import commit_of, fold_history, refuse_foreign
 from spark.kafka import offset_ranges as kafka_ranges
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
-SCHEMA = (
-    "table string, topic string, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>, key binary, value binary, "
-    "op string, position string, tx_id string, source_ts timestamp, snapshot string, epoch int"
-)
-COLUMNS = tuple(part.split()[0] for part in SCHEMA.split(", ") if not part.startswith("value: "))
 TABLE_PROPERTIES = {
     "delta.dataSkippingStatsColumns": "table,topic,partition,offset,timestamp,position",
     "delta.checkpointInterval": "100",
@@ -136,7 +131,7 @@ def _write(
     session: SparkSession, spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]
 ) -> int:
     records = sum(share.records for share in shares.values())
-    rows = events.select(*COLUMNS)
+    rows = events.select(*NAMES)
     if records <= ONE_FILE_UP_TO:
         rows = rows.coalesce(1)
     writer = rows.sortWithinPartitions("table", "partition", "offset").write.format("delta").mode("append")

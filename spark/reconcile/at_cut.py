@@ -25,8 +25,8 @@ from pyspark.sql import functions as sf
 
 from spark.bronze import drafts as bronze_drafts
 from spark.bronze.anchors import assign_positions
+from spark.bronze.columns import NAMES
 from spark.bronze.counts import count_groups
-from spark.bronze.job import COLUMNS
 from spark.bronze.slice import by_partition, new_events, table_events
 from spark.delta.commits import Committed, Folded
 from spark.errors import NotComparableError
@@ -99,7 +99,7 @@ class AtCut:
     @cached_property
     def events(self) -> DataFrame:
         """What silver had not folded, up to the cut; held, since it is looked at more than once."""
-        fresh = new_events(self.session, self.spec, self.base.committed, self.base.folded).select(*COLUMNS)
+        fresh = new_events(self.session, self.spec, self.base.committed, self.base.folded).select(*NAMES)
         tail = self._tail()
         rows = fresh if tail is None else fresh.unionByName(tail)
         return self._mark_hidden(rows).localCheckpoint()
@@ -137,7 +137,7 @@ class AtCut:
         with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
             drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
         rows, _ = assign_positions(drafts, count_groups(drafts, (topic,)), self.base.committed)
-        rows = rows.select(*COLUMNS)
+        rows = rows.select(*NAMES)
         return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())
 
     @cached_property
@@ -198,7 +198,7 @@ class AtCut:
 
         `hides`: the key has events that the cut does not see.
         """
-        everything = table_events(self.session, self.spec, self.base.committed.version).select(*COLUMNS)
+        everything = table_events(self.session, self.spec, self.base.committed.version).select(*NAMES)
         everything = of_keys(everything, self.row_text, keys)
         tail = self._tail()
         rows = everything if tail is None else everything.unionByName(tail)

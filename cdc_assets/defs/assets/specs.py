@@ -10,6 +10,7 @@ import dagster as dg
 from cdc_assets import names, settings
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from spark.bronze.columns import COLUMNS
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
@@ -97,7 +98,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
             "dagster/table_name": f"lake.bronze.{source.name}",
             "dagster/uri": names.bronze_path(lake, source),
             "dagster/storage_kind": "delta",
-            "dagster/column_schema": _BRONZE_SCHEMA,
+            "dagster/column_schema": dg.TableSchema([dg.TableColumn(name, type_, said or None) for name, type_, said in COLUMNS]),
             "cdc/slice": f"table = '{names.table_name(table)}'",
         }
     if layer == "silver":
@@ -119,22 +120,3 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
         "dagster/uri": f"{scheme}://{store.bucket}/{store.prefix}/{source.name}/{names.table_name(table)}/",
         "dagster/storage_kind": store.kind,
     }
-
-
-_BRONZE_SCHEMA = dg.TableSchema(
-    [
-        dg.TableColumn("table", "string", "short name of the source table"),
-        dg.TableColumn("topic", "string"),
-        dg.TableColumn("partition", "int"),
-        dg.TableColumn("offset", "long"),
-        dg.TableColumn("timestamp", "timestamp", "Kafka's"),
-        dg.TableColumn("headers", "array<struct<key string, value binary>>"),
-        dg.TableColumn("key", "binary", "raw"),
-        dg.TableColumn("value", "binary", "raw; null is a tombstone"),
-        dg.TableColumn("op", "string", "c, u, d, r, t"),
-        dg.TableColumn("position", "string", "sortable: epoch, source position, offset"),
-        dg.TableColumn("tx_id", "long"),
-        dg.TableColumn("source_ts", "timestamp"),
-        dg.TableColumn("snapshot", "string"),
-    ]
-)

@@ -15,7 +15,9 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.object_store import open_store
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.copies import plant_copies
@@ -63,6 +65,15 @@ def test_only_committed_records_with_their_bytes(session: SparkSession, broker: 
     assert result.by_op == {"c": 1, "unknown": 2}
     assert result.rows_inserted == 3
     assert committed(path).topics[topic].positions == {0: broker.last_stable(topic)}
+    written = session.read.format("delta").load(path).schema
+    assert columns_that_dagster_shows() == [(field.name, field.dataType.simpleString()) for field in written]
+
+
+def columns_that_dagster_shows() -> list[tuple[str, str]]:
+    table = {"name": "t", "topic": "t", "envelope": "json", "columns": {"sensor": "text"}}
+    source = TopicSource.model_validate({"source": "feeds", "kind": "topics", "tables": [table]})
+    found = table_spec("bronze", source, source.tables[0]).metadata["dagster/column_schema"].columns
+    return [(column.name, column.type) for column in found]
 
 
 def test_the_same_range_twice_adds_nothing(session: SparkSession, broker: Broker, path: str) -> None:
