@@ -7,40 +7,24 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 from typing_extensions import override
 
-from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.object_endpoint import PROBE_BUCKET, ObjectEndpoint
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.packages import GCS, package_folder
 
-if TYPE_CHECKING:
-    import httpx
-
-_PROBE_BUCKET = "cdc-probe"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-class GcsEndpoint(Component):
+class GcsEndpoint(ObjectEndpoint):
     """Google Cloud Storage on 127.0.0.1."""
 
     @property
     @override
     def name(self) -> str:
         return "gcs"
-
-    @property
-    def url(self) -> str:
-        """The endpoint that clients of GCS are given."""
-        return f"http://{self.address}"
-
-    @override
-    def prepare(self) -> None:
-        private_folder(self.run)
-        private_folder(self.data)
 
     @override
     def command(self) -> list[str]:
@@ -50,19 +34,8 @@ class GcsEndpoint(Component):
         server += ["-port", str(self.site.ports[self.name]), "-backend", "filesystem", "-filesystem-root", str(self.data)]
         return [*server, "-external-url", self.url, "-public-host", self.address, "-log-level", "warn"]
 
-    @cached_property
-    def _http(self) -> httpx.Client:
-        import httpx
-
-        return httpx.Client(base_url=self.url, timeout=self.answer_within, trust_env=False)
-
-    def _request(self, method: str, path: str, **arguments: object) -> int:
-        import httpx
-
-        try:
-            return self._http.request(method, path, timeout=self.answer_within, **arguments).status_code  # type: ignore[arg-type]
-        except httpx.HTTPError as error:
-            raise NotReadyError(f"{self.url}: {error}") from error
+    def _request(self, method: str, path: str, **arguments: Any) -> int:
+        return self._status(method, f"{self.url}{path}", **arguments)
 
     @override
     def probe(self) -> None:
@@ -71,7 +44,7 @@ class GcsEndpoint(Component):
 
     @override
     def settle(self) -> None:
-        for bucket in (*self.site.buckets_to_make("gcs"), _PROBE_BUCKET):
+        for bucket in (*self.site.buckets_to_make("gcs"), PROBE_BUCKET):
             if self._request("GET", f"/storage/v1/b/{bucket}") == 404:
                 self._request("POST", "/storage/v1/b?project=cdc", json={"name": bucket})
         self._upload_if_absent()
@@ -80,7 +53,7 @@ class GcsEndpoint(Component):
 
     def _upload_if_absent(self) -> int:
         # Multipart, as Google's own client uploads: for plain media uploads this server ignores the condition.
-        path = f"/upload/storage/v1/b/{_PROBE_BUCKET}/o?uploadType=multipart&ifGenerationMatch=0"
+        path = f"/upload/storage/v1/b/{PROBE_BUCKET}/o?uploadType=multipart&ifGenerationMatch=0"
         part = "--probe\r\nContent-Type: {}\r\n\r\n{}\r\n"
         body = part.format("application/json", '{"name": "conditional"}') + part.format("text/plain", "x") + "--probe--\r\n"
         headers = {"Content-Type": "multipart/related; boundary=probe"}

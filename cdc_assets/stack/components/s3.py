@@ -6,21 +6,15 @@ Before it counts as healthy it must refuse a second conditional PUT with 412: ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_properties
+from cdc_assets.stack.components.object_endpoint import PROBE_BUCKET, ObjectEndpoint
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.home import write_private
 from cdc_assets.stack.java import java_command
 
-if TYPE_CHECKING:
-    import httpx
-
-_PROBE_BUCKET = "cdc-probe"
 _REGION = "us-east-1"
 _ACCESS_KEY = "cdc-assets"
 _LOGBACK = """\
@@ -33,7 +27,7 @@ _LOGBACK = """\
 """
 
 
-class S3Endpoint(Component):
+class S3Endpoint(ObjectEndpoint):
     """S3 on 127.0.0.1."""
 
     @property
@@ -41,15 +35,9 @@ class S3Endpoint(Component):
     def name(self) -> str:
         return "s3"
 
-    @property
-    def url(self) -> str:
-        """The endpoint that clients of S3 are given."""
-        return f"http://{self.address}"
-
     @override
     def prepare(self) -> None:
-        private_folder(self.run)
-        private_folder(self.data)
+        super().prepare()
         (self.run / "logback.xml").write_text(_LOGBACK, encoding="utf-8")
         configuration = self.run / "s3proxy.properties"
         write_private(configuration, "")
@@ -79,15 +67,8 @@ class S3Endpoint(Component):
         )
         return [*java, "--properties", str(self.run / "s3proxy.properties")]
 
-    @cached_property
-    def _http(self) -> httpx.Client:
-        import httpx
-
-        return httpx.Client(timeout=self.answer_within, trust_env=False)
-
     def _request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> int:
         """A signed request's status. By hand: a boto3 client would load 30 MB of service models into the supervisor."""
-        import httpx
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials
@@ -95,13 +76,7 @@ class S3Endpoint(Component):
         request = AWSRequest(method, f"{self.url}/{path}", data=body, headers=dict(headers or {}))
         credentials = Credentials(_ACCESS_KEY, self.site.home.private("s3_secret_key"))
         S3SigV4Auth(credentials, "s3", _REGION).add_auth(request)
-        try:
-            response = self._http.request(
-                method, request.url, content=body, headers=dict(request.headers.items()), timeout=self.answer_within
-            )
-        except httpx.HTTPError as error:
-            raise NotReadyError(f"{self.url}: {error}") from error
-        return response.status_code
+        return self._status(method, request.url, content=body, headers=dict(request.headers.items()))
 
     @override
     def probe(self) -> None:
@@ -110,10 +85,10 @@ class S3Endpoint(Component):
 
     @override
     def settle(self) -> None:
-        for bucket in (*self.site.buckets_to_make("s3"), _PROBE_BUCKET):
+        for bucket in (*self.site.buckets_to_make("s3"), PROBE_BUCKET):
             if self._request("HEAD", bucket) == 404 and (status := self._request("PUT", bucket)) not in (200, 409):
                 raise NotReadyError(f"creating the bucket {bucket} is answered with {status}")
-        key, condition = f"{_PROBE_BUCKET}/conditional", {"If-None-Match": "*"}
+        key, condition = f"{PROBE_BUCKET}/conditional", {"If-None-Match": "*"}
         self._request("PUT", key, body=b"x", headers=condition)
         if (status := self._request("PUT", key, body=b"x", headers=condition)) != 412:
             raise NotReadyError(f"a second PUT with If-None-Match: * is answered with {status} instead of 412")
