@@ -253,7 +253,7 @@ def _epochs(newest: CommittedTopic) -> list[CommittedTopic]:
     for past in (*newest.before, *first, *newest.earlier[1:]):
         topic_id = past.topic_id or found[-1].topic_id
         earlier = () if past.topic_id else (*found[-1].earlier, past)
-        found.append(CommittedTopic(newest.table, topic_id, past.epoch, past.positions, past.records, earlier=earlier))
+        found.append(CommittedTopic(newest.table, topic_id, past.epoch, past.positions, records=past.records, earlier=earlier))
     return [*found, newest]
 
 

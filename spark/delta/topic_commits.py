@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 SchemaIds = dict[str, list[int]]
@@ -41,13 +41,13 @@ class Past:
 
 
 @dataclass(frozen=True)
-class CommittedTopic:
-    """What a log has committed of one incarnation of one topic."""
+class TopicFacts:
+    """What both say of one incarnation of one topic."""
 
     table: str
     topic_id: str
     epoch: int
-    positions: dict[int, int]
+    _: KW_ONLY
     records: int = 0
     by_op: dict[str, int] = field(default_factory=dict)
     max_position: dict[int, str] = field(default_factory=dict)
@@ -58,7 +58,42 @@ class CommittedTopic:
     openings: dict[int, dict[str, int]] = field(default_factory=dict)
     """Per partition, the newest transactions without a last commit and the snapshot before each (spark.bronze.anchors)."""
     schema_ids: SchemaIds | None = None
-    """All that occur, in earlier incarnations too; None where that is not known."""
+    """All that occur; None where that is not known, or where records are not framed."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "table": self.table,
+            "topic_id": self.topic_id,
+            "epoch": self.epoch,
+            "records": self.records,
+            "by_op": dict(self.by_op),
+            "max_position": _text_keys(self.max_position),
+            "last_position": _text_keys(self.last_position),
+            "snapshots": _text_keys(self.snapshots),
+            **({"openings": _text_keys(self.openings)} if self.openings else {}),
+            **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
+        }
+
+
+def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same from a JSON object, as arguments."""
+    by_partition = ("max_position", "last_position", "snapshots", "openings")
+    return {
+        **{name: data[name] for name in ("table", "topic_id", "epoch")},
+        "records": data.get("records", 0),
+        "by_op": dict(data.get("by_op", {})),
+        **{name: _int_keys(data.get(name, {})) for name in by_partition},
+        "schema_ids": data.get("schema_ids"),
+    }
+
+
+@dataclass(frozen=True)
+class CommittedTopic(TopicFacts):
+    """What a log has committed of one incarnation of one topic; the schemas are those of earlier incarnations too."""
+
+    positions: dict[int, int]
+    _: KW_ONLY
     earlier: tuple[Past, ...] = ()
     """The epochs before this one that ended in the same topic where the next began, oldest first: its source became
     another one. Empty where the epoch began with another topic, or behind a hole."""
@@ -83,17 +118,8 @@ class CommittedTopic:
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
         return {
-            "table": self.table,
-            "topic_id": self.topic_id,
-            "epoch": self.epoch,
+            **super().to_dict(),
             "positions": _text_keys(self.positions),
-            "records": self.records,
-            "by_op": dict(self.by_op),
-            "max_position": _text_keys(self.max_position),
-            "last_position": _text_keys(self.last_position),
-            "snapshots": _text_keys(self.snapshots),
-            **({"openings": _text_keys(self.openings)} if self.openings else {}),
-            **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
             **({"earlier": [past.to_dict() for past in self.earlier]} if self.earlier else {}),
             **({"before": [past.to_dict() for past in self.before]} if self.before else {}),
         }
@@ -101,76 +127,29 @@ class CommittedTopic:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CommittedTopic:
         """From its JSON object."""
-        return cls(
-            table=data["table"],
-            topic_id=data["topic_id"],
-            epoch=data["epoch"],
-            positions=_int_keys(data["positions"]),
-            records=data.get("records", 0),
-            by_op=dict(data.get("by_op", {})),
-            max_position=_int_keys(data.get("max_position", {})),
-            last_position=_int_keys(data.get("last_position", {})),
-            snapshots=_int_keys(data.get("snapshots", {})),
-            openings=_int_keys(data.get("openings", {})),
-            schema_ids=data.get("schema_ids"),
-            earlier=tuple(Past.from_dict(past) for past in data.get("earlier", ())),
-            before=tuple(Past.from_dict(past) for past in data.get("before", ())),
-        )
+        earlier, before = (tuple(Past.from_dict(past) for past in data.get(name, ())) for name in ("earlier", "before"))
+        return cls(positions=_int_keys(data["positions"]), **_facts(data), earlier=earlier, before=before)
 
 
 @dataclass(frozen=True)
-class TopicCommit:
+class TopicCommit(TopicFacts):
     """One append's share of one topic: ranges `[from, to)` per partition and what they held."""
 
-    table: str
-    topic_id: str
-    epoch: int
     ranges: dict[int, tuple[int, int]]
-    records: int = 0
-    by_op: dict[str, int] = field(default_factory=dict)
-    max_position: dict[int, str] = field(default_factory=dict)
-    last_position: dict[int, str] = field(default_factory=dict)
-    snapshots: dict[int, int] = field(default_factory=dict)
-    openings: dict[int, dict[str, int]] = field(default_factory=dict)
+    _: KW_ONLY
     min_timestamp: int | None = None
     """Lowest Kafka timestamp (microseconds) among the records: lets a reader skip files by their statistics."""
-    schema_ids: SchemaIds | None = None
-    """Those of these records, where they are framed."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
-        return {
-            "table": self.table,
-            "topic_id": self.topic_id,
-            "epoch": self.epoch,
-            "ranges": {str(p): list(r) for p, r in sorted(self.ranges.items())},
-            "records": self.records,
-            "by_op": dict(self.by_op),
-            "max_position": _text_keys(self.max_position),
-            "last_position": _text_keys(self.last_position),
-            "snapshots": _text_keys(self.snapshots),
-            **({"openings": _text_keys(self.openings)} if self.openings else {}),
-            "min_timestamp": self.min_timestamp,
-            **({} if self.schema_ids is None else {"schema_ids": self.schema_ids}),
-        }
+        ranges = {str(p): list(r) for p, r in sorted(self.ranges.items())}
+        return {**super().to_dict(), "ranges": ranges, "min_timestamp": self.min_timestamp}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TopicCommit:
         """From its JSON object."""
-        return cls(
-            table=data["table"],
-            topic_id=data["topic_id"],
-            epoch=data["epoch"],
-            ranges={int(p): (r[0], r[1]) for p, r in data["ranges"].items()},
-            records=data.get("records", 0),
-            by_op=dict(data.get("by_op", {})),
-            max_position=_int_keys(data.get("max_position", {})),
-            last_position=_int_keys(data.get("last_position", {})),
-            snapshots=_int_keys(data.get("snapshots", {})),
-            openings=_int_keys(data.get("openings", {})),
-            min_timestamp=data.get("min_timestamp"),
-            schema_ids=data.get("schema_ids"),
-        )
+        ranges = {int(p): (r[0], r[1]) for p, r in data["ranges"].items()}
+        return cls(ranges=ranges, min_timestamp=data.get("min_timestamp"), **_facts(data))
 
     def after(self, state: CommittedTopic | None) -> CommittedTopic:
         """The topic's state once this append is added to it."""

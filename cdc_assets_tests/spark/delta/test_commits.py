@@ -27,7 +27,7 @@ TOPICS = ("a", "b", "c")
 
 
 def share(topic: str, start: int, end: int, *, epoch: int = 0) -> TopicCommit:
-    return TopicCommit(f"t_{topic}", f"id-{epoch}", epoch, {0: (start, end)}, end - start, {"c": end - start})
+    return TopicCommit(f"t_{topic}", f"id-{epoch}", epoch, {0: (start, end)}, records=end - start, by_op={"c": end - start})
 
 
 def interleaved(moves: list[tuple[int, int, bool]]) -> tuple[list[tuple[int, str | None]], dict[str, int]]:
