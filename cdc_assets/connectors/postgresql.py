@@ -13,6 +13,7 @@ from cdc_assets.connectors.tls import postgresql_tls
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from cdc_assets.registry.value_forms import ValueForms
+from spark.delta.identifiers import double_quote, text_literal
 from spark.specs import ANCHOR_HEADER
 
 _ON_CONNECT = "database.initial.statements"
@@ -93,7 +94,7 @@ def _value_modes(values: ValueForms) -> dict[str, str]:
 def _own_rows(source: CapturedSource) -> dict[str, str]:
     """The snapshot's SELECT for tables from which others inherit."""
     key, tables = "snapshot.select.statement.overrides", [table.id for table in source.tables if table.only]
-    each = {f"{key}.{'.'.join(table)}": f'SELECT * FROM ONLY "{table.schema}"."{table.table}"' for table in tables}
+    each = {f"{key}.{'.'.join(table)}": f"SELECT * FROM ONLY {double_quote(*table)}" for table in tables}
     return {key: ",".join(".".join(table) for table in tables), **each} if tables else {}
 
 
@@ -102,10 +103,10 @@ def _note_slot(source: CapturedSource) -> str:
 
     Debezium splits the text at semicolons, and takes two for one.
     """
-    table, slot = names.starts_table(source), names.slot_name(source).replace("'", "''")
+    table, slot = names.starts_table(source), text_literal(names.slot_name(source))
     statement = (
-        f'DO $cdc$BEGIN INSERT INTO "{table.schema}"."{table.table}" SELECT confirmed_flush_lsn, clock_timestamp() '
-        f"FROM pg_replication_slots WHERE slot_name = '{slot}' AND confirmed_flush_lsn IS NOT NULL ON CONFLICT DO NOTHING; "
+        f"DO $cdc$BEGIN INSERT INTO {double_quote(*table)} SELECT confirmed_flush_lsn, clock_timestamp() "
+        f"FROM pg_replication_slots WHERE slot_name = {slot} AND confirmed_flush_lsn IS NOT NULL ON CONFLICT DO NOTHING; "
         "EXCEPTION WHEN OTHERS THEN NULL; END$cdc$"
     )
     return statement.replace(";", ";;")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cdc_assets.registry.identifiers import TableId
+from spark.delta.identifiers import double_quote, text_literal
 
 _UNPARSED = re.compile(r"""[\s.'"`]""")
 
@@ -16,7 +17,7 @@ def collection(table: TableId) -> str:
 
 def own_rows_condition(table: TableId) -> str:
     """A condition of PostgreSQL's that leaves out the rows of tables that inherit from this one."""
-    return f"""tableoid = '"{table.schema}"."{table.table}"'::regclass"""
+    return f"tableoid = {text_literal(double_quote(*table))}::regclass"
 
 
 def is_unsignallable(table: TableId) -> bool:

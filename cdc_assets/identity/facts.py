@@ -15,6 +15,7 @@ from typing import Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from spark.delta.identifiers import double_quote
 
 _SLOT = """
 SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s AND slot_type = 'logical'
@@ -110,7 +111,7 @@ class IncarnationDatabase(PostgresDatabase):
 def _token(connection: Any, table: TableId) -> str | None:
     from psycopg import sql
 
-    if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is None:
+    if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
         return None
     row = connection.execute(sql.SQL("SELECT token FROM {} WHERE id = 1").format(sql.Identifier(*table))).fetchone()
     return row[0] if row else None

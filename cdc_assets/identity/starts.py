@@ -23,6 +23,7 @@ from cdc_assets.identity.memory import Bounds
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.kafka import KafkaCluster
+from spark.delta.identifiers import double_quote
 
 _OPERATIONS = ("c", "u", "d", "t", "m")
 
@@ -43,7 +44,7 @@ class StartsTable(PostgresDatabase):
         from psycopg import sql
 
         with self.connection() as connection:
-            if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is None:
+            if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
                 return ()
             query = sql.SQL("SELECT slot_at::text, to_char(seen, 'YYYY-MM-DD HH24:MI:SSOF') FROM {} ORDER BY slot_at")
             rows = connection.execute(query.format(sql.Identifier(*table))).fetchall()

@@ -13,11 +13,11 @@ from cdc_assets.preflight import by_driver, topics
 from cdc_assets.preflight.capturable import inexact_columns
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.signal_table import signal_finding
-from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.models import CapturedSource, Database, Source
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from spark.delta.identifiers import double_quote
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -141,7 +141,7 @@ def _witness_finding(source: Source, found: IdentityLook) -> Finding:
     if not found.witnessed:
         message = "takes no witness from us: once restored and written to for long enough, it cannot be told from what it was"
         database = source.database.dbname if isinstance(source.database, Database) else ""
-        mend = f"GRANT CREATE ON DATABASE {identifier(database)} TO the role of the connector"
+        mend = f"GRANT CREATE ON DATABASE {double_quote(database)} TO the role of the connector"
         return Finding("incarnation", "warn", "server", message, mend)
     said = found.verdict.reason or f"is the one that was read: {found.facts.system}, timeline {found.facts.timeline}"
     return Finding("incarnation", "ok", "server", said)

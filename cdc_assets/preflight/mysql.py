@@ -11,8 +11,8 @@ from typing import Any
 
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.preflight.mysql_grants import account, may, parse_grants
-from cdc_assets.preflight.sql_text import table_name
 from cdc_assets.registry.identifiers import TableId
+from spark.delta.identifiers import quote
 
 Rows = Sequence[Sequence[Any]]
 
@@ -86,7 +86,7 @@ def findings(
 
 def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, has_key: bool) -> Finding:
     """`lacking`: the rights that the role does not have on it."""
-    named = table_name(table, "`")
+    named = quote(*table)
     if not is_seen:
         mend = f"correct its name in the registry, create it, or GRANT SELECT ON {named} TO {role}"
         return Finding("table", "fail", str(table), NOT_SEEN, mend)
@@ -166,9 +166,9 @@ def _cascades(tables: Sequence[TableId], answers: Mapping[str, Rows], variables:
             message = (
                 f"foreign key {name} ({rules}) changes its rows without a word in the binlog: silver would keep the old ones"
             )
-            key = "`" + str(name).replace("`", "``") + "`"
+            key = quote(str(name))
             mend = (
-                f"ALTER TABLE {table_name(changed, '`')} DROP FOREIGN KEY {key}; then add it again with ON DELETE RESTRICT "
+                f"ALTER TABLE {quote(*changed)} DROP FOREIGN KEY {key}; then add it again with ON DELETE RESTRICT "
                 "ON UPDATE RESTRICT, and let the application change these rows"
             )
             yield Finding("cascades", "fail", str(changed), message, mend)

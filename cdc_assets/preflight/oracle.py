@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
-from cdc_assets.preflight.sql_text import table_name
 from cdc_assets.registry.identifiers import TableId
+from spark.delta.identifiers import double_quote
 
 Rows = Sequence[Sequence[Any]]
 
@@ -81,7 +81,7 @@ def _table(table: TableId, key: bool | None, *, everything: bool | None) -> Iter
         )
         return
     if everything is False:
-        mend = f"ALTER TABLE {table_name(table)} ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
+        mend = f"ALTER TABLE {double_quote(*table)} ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
         yield Finding("supplemental_table", "fail", name, "logs only what changes: an update's other columns would be NULL", mend)
     elif not key:
         yield Finding(
@@ -89,7 +89,7 @@ def _table(table: TableId, key: bool | None, *, everything: bool | None) -> Iter
             "warn",
             name,
             "has no primary key: its rows are appended",
-            f"ALTER TABLE {table_name(table)} ADD PRIMARY KEY (…), or declare keys in the registry",
+            f"ALTER TABLE {double_quote(*table)} ADD PRIMARY KEY (…), or declare keys in the registry",
         )
     else:
         yield Finding("table", "ok", name, "logs all columns and has a key" if everything else "exists and has a key")

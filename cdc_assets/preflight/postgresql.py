@@ -9,8 +9,8 @@ from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.postgresql_publication import publication_findings
 from cdc_assets.preflight.postgresql_slot import slot_findings
 from cdc_assets.preflight.postgresql_tables import table_findings
-from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.registry.models import Source
+from spark.delta.identifiers import double_quote
 
 
 def findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def _server(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     else:
         yield Finding("wal_level", "ok", "server", "wal_level is logical")
     if not (server["replication"] or server["superuser"]):
-        mend = f"ALTER ROLE {identifier(server['user'])} REPLICATION"
+        mend = f"ALTER ROLE {double_quote(server['user'])} REPLICATION"
         yield Finding("role", "fail", "server", f"role {server['user']} may not open a replication connection", mend)
     else:
         yield Finding("role", "ok", "server", f"role {server['user']} may replicate")

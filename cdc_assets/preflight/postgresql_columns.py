@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdc_assets.preflight.finding import Finding
-from cdc_assets.preflight.sql_text import identifier, table_name
 from cdc_assets.registry.identifiers import case_twins
 from cdc_assets.registry.models import Table
+from spark.delta.identifiers import double_quote
 from spark.specs import OWN_COLUMNS
 
 
@@ -24,7 +24,7 @@ def column_findings(declared: Table, found: Mapping[str, Any], user: str) -> Ite
     yield from _keys(declared, found)
     if found["hidden"]:
         message = f"row level security hides rows from role {user}: a snapshot would not read them, changes of them would come"
-        yield Finding("row_security", "fail", name, message, f"ALTER ROLE {identifier(user)} BYPASSRLS")
+        yield Finding("row_security", "fail", name, message, f"ALTER ROLE {double_quote(user)} BYPASSRLS")
 
 
 def _keys(declared: Table, found: Mapping[str, Any]) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ def _keys(declared: Table, found: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("keys", "fail", name, message)
     elif not any(set(index) <= set(declared.keys) for index in found["unique"]):
         message = f"no unique index holds its keys ({listed}) apart, NULLs too: rows that share them would be one row in silver"
-        table, keys = table_name(declared.id), [identifier(key) for key in declared.keys]
+        table, keys = double_quote(*declared.id), [double_quote(key) for key in declared.keys]
         # PostgreSQL 14 has no NULLS NOT DISTINCT.
         filled = ", ".join(f"ALTER COLUMN {key} SET NOT NULL" for key in keys)
         mend = f"ALTER TABLE {table} {filled}; CREATE UNIQUE INDEX ON {table} ({', '.join(keys)})"

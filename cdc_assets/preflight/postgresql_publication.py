@@ -9,10 +9,10 @@ from cdc_assets import names
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.postgresql_tables import is_identified
-from cdc_assets.preflight.sql_text import identifier, table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
+from spark.delta.identifiers import double_quote
 
 
 def publication_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
@@ -38,18 +38,18 @@ def publication_findings(source: Source, facts: PostgresFacts) -> Iterator[Findi
     extra = published - set(wanted) - within - {names.signal_table(source)}
     if extra:
         shown = ", ".join(sorted(map(str, extra))[:10])
-        drop = f"ALTER PUBLICATION {identifier(name)} DROP TABLE {', '.join(map(table_name, extra))}"
+        drop = f"ALTER PUBLICATION {double_quote(name)} DROP TABLE {', '.join(double_quote(*t) for t in extra)}"
         mend = None if found["puballtables"] else drop
         yield Finding("publication_extra", "warn", name, f"has tables that the registry does not: {shown}", mend)
     yield from _publication_gaps(source, name, found["narrowed"], {*wanted}.union(*leaves.values()))
     lost = [op for op in ("insert", "update", "delete", "truncate") if not found[f"pub{op}"]]
     if lost:
-        mend = f"ALTER PUBLICATION {identifier(name)} SET (publish = 'insert, update, delete, truncate')"
+        mend = f"ALTER PUBLICATION {double_quote(name)} SET (publish = 'insert, update, delete, truncate')"
         yield Finding("publication_operations", "fail", name, f"leaves out {', '.join(lost)}", mend, safe=found["owned"])
 
 
 def _no_publication(name: str, wanted: Sequence[TableId], facts: PostgresFacts) -> Iterator[Finding]:
-    listed = ", ".join(table_name(table) for table in wanted)
+    listed = ", ".join(double_quote(*table) for table in wanted)
     unowned = [str(t) for t in wanted if not facts.tables[t]["owned"]]
     if facts.server["create"] and not unowned:
         yield Finding("publication", "ok", name, "does not exist yet; the connector makes it at its first start")
@@ -57,7 +57,7 @@ def _no_publication(name: str, wanted: Sequence[TableId], facts: PostgresFacts) 
         by_root = " WITH (publish_via_partition_root = true)" if _partition_parents(wanted, facts) else ""
         why = f"does not own {', '.join(unowned)}" if unowned else f"may not create in database {facts.server['database']}"
         message = f"does not exist, and role {facts.server['user']} cannot make it: it {why}"
-        mend = f"CREATE PUBLICATION {identifier(name)} FOR TABLE {listed}{by_root}"
+        mend = f"CREATE PUBLICATION {double_quote(name)} FOR TABLE {listed}{by_root}"
         yield Finding("publication", "fail", name, message, mend)
 
 
@@ -67,7 +67,7 @@ def _missing_tables(source: Source, missing: Sequence[TableId], *, safe: bool) -
         f"lacks {', '.join(map(str, missing))}: their changes are not decoded, and are in no event later; once it has them: "
         f"cdc onboard {source.name} {' '.join(map(str, missing))} --again"
     )
-    mend = f"ALTER PUBLICATION {identifier(name)} ADD TABLE {', '.join(map(table_name, missing))}"
+    mend = f"ALTER PUBLICATION {double_quote(name)} ADD TABLE {', '.join(double_quote(*t) for t in missing)}"
     return Finding("publication", "fail", name, message, mend, safe=safe)
 
 
@@ -78,7 +78,7 @@ def _partition_names(source: Source, roots: Sequence[TableId], *, safe: bool) ->
         f"lost; once that is mended: cdc reconcile {source.name} --heal, or cdc onboard {source.name} "
         f"{' '.join(map(str, roots))} --again"
     )
-    mend = f"ALTER PUBLICATION {identifier(name)} SET (publish_via_partition_root = true)"
+    mend = f"ALTER PUBLICATION {double_quote(name)} SET (publish_via_partition_root = true)"
     return Finding("publication_root", "fail", name, message, mend, safe=safe)
 
 
@@ -94,7 +94,7 @@ def _publication_gaps(
             continue
         told = ["rows, by a filter"] if found["filtered"] else []
         told += [f"columns ({', '.join(absent)})"] if absent else []
-        alter, of = f"ALTER PUBLICATION {identifier(name)}", table_name(table)
+        alter, of = f"ALTER PUBLICATION {double_quote(name)}", double_quote(*table)
         message = f"leaves out {' and '.join(told)} of {table}: their changes are lost"
         yield Finding("publication_filter", "fail", name, message, f"{alter} DROP TABLE {of}; {alter} ADD TABLE {of}")
 

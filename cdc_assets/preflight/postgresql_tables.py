@@ -8,9 +8,9 @@ from typing import Any
 from cdc_assets.preflight.finding import Finding, Level
 from cdc_assets.preflight.postgresql_columns import column_findings
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
-from cdc_assets.preflight.sql_text import identifier, table_name
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Table
+from spark.delta.identifiers import double_quote
 
 
 def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
@@ -21,15 +21,15 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("table", "fail", name, "does not exist, or is no table", "correct its name in the registry, or create it")
         return
     if not found["usage"]:
-        mend = f"GRANT USAGE ON SCHEMA {identifier(table.schema)} TO {identifier(user)}"
+        mend = f"GRANT USAGE ON SCHEMA {double_quote(table.schema)} TO {double_quote(user)}"
         yield Finding("privileges", "fail", name, f"role {user} may not look into schema {table.schema}", mend)
     if not found["select"]:
-        mend = f"GRANT SELECT ON {table_name(table)} TO {identifier(user)}"
+        mend = f"GRANT SELECT ON {double_quote(*table)} TO {double_quote(user)}"
         yield Finding("privileges", "fail", name, f"role {user} may not read it, so there is no snapshot", mend)
     if found["persistence"] != "p":
         kind = "unlogged" if found["persistence"] == "u" else "temporary"
         yield Finding(
-            "logged", "fail", name, f"is {kind}: its changes are not in the log", f"ALTER TABLE {table_name(table)} SET LOGGED"
+            "logged", "fail", name, f"is {kind}: its changes are not in the log", f"ALTER TABLE {double_quote(*table)} SET LOGGED"
         )
     yield from _partitions(name, found)
     yield from column_findings(declared, found, user)
@@ -48,7 +48,7 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("inheritance", "ok", name, held) if declared.only else Finding("inheritance", "fail", name, message)
     if declared.without_key == "multiset" and any(leaf["identity"] != "f" for leaf in found["leaves"]):
         message = "is applied as a multiset, and its updates and deletes do not say by the whole row which one they take away"
-        mend = f"ALTER TABLE {table_name(table)} REPLICA IDENTITY FULL"
+        mend = f"ALTER TABLE {double_quote(*table)} REPLICA IDENTITY FULL"
         yield Finding("whole_rows", "fail", name, message, mend, safe=bool(found["owned"]))
 
 
@@ -60,7 +60,7 @@ def _partitions(name: str, found: Mapping[str, Any]) -> Iterator[Finding]:
         if leaf["persistence"] != "p":
             place = TableId(*leaf["table"])
             message = f"partition {place} is unlogged: its changes are not in the log"
-            yield Finding("logged", "fail", name, message, f"ALTER TABLE {table_name(place)} SET LOGGED")
+            yield Finding("logged", "fail", name, message, f"ALTER TABLE {double_quote(*place)} SET LOGGED")
     for parts in found["foreign"]:
         message = f"partition {TableId(*parts)} is a foreign table: a snapshot reads its rows, and no change of them comes"
         yield Finding("logged", "fail", name, message, "declare the partitions that lie here, or detach that one")
@@ -78,12 +78,12 @@ def _identity(table: TableId, found: Mapping[str, Any], *, published: bool) -> F
     place = TableId(*worst["table"])
     of = "" if place == table else f"{'partition' if found['partitioned'] else 'its child'} {place} "
     if worst["identity"] == "n" and found["key"] and worst in found["leaves"]:
-        mend = f"ALTER TABLE {table_name(place)} REPLICA IDENTITY DEFAULT"
+        mend = f"ALTER TABLE {double_quote(*place)} REPLICA IDENTITY DEFAULT"
         message = f"{of}has REPLICA IDENTITY NOTHING: once published, the application's UPDATE and DELETE on it fail"
         return Finding("replica_identity", "fail", name, message, mend, safe=bool(found["owned"]))
     changes = int(str(found["changed"]))
     message = f"{of}has no key and no replica identity: once published, the application's UPDATE and DELETE on it fail"
-    mend = f"ALTER TABLE {table_name(place)} REPLICA IDENTITY FULL"
+    mend = f"ALTER TABLE {double_quote(*place)} REPLICA IDENTITY FULL"
     if changes:
         seen = f"; it had {changes} of them since the statistics began"
         return Finding("replica_identity", "fail", name, message + seen, mend, safe=bool(found["owned"]))
@@ -107,7 +107,7 @@ def _other_identity(declared: Table, found: Mapping[str, Any]) -> Iterator[Findi
             f"replica identity is {what} ({by}), and a DELETE does not tell the key ({', '.join(key)}): deleted rows would "
             f"stay in silver; or declare keys: [{by}] for the table, before it is captured"
         )
-        mend = f"ALTER TABLE {table_name(place)} REPLICA IDENTITY {'DEFAULT' if default else 'FULL'}"
+        mend = f"ALTER TABLE {double_quote(*place)} REPLICA IDENTITY {'DEFAULT' if default else 'FULL'}"
         yield Finding("identity_columns", "fail", str(declared.id), message, mend, safe=bool(found["owned"]))
         return
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
-from cdc_assets.preflight.sql_text import identifier
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
+from spark.delta.identifiers import quote
 
 Rows = Sequence[Sequence[Any]]
 
@@ -41,7 +41,7 @@ def is_answerable(name: str, answers: Mapping[str, Rows]) -> bool:
 
 def allowing(name: str, user: str) -> str:
     """What lets the role ask the query."""
-    role = identifier(user, "[")
+    role = quote(user, sign="[")
     if name == "agent":
         return f"USE master; GRANT VIEW SERVER STATE TO {role}"
     if name == "jobs":
@@ -59,7 +59,7 @@ def findings(
     else:
         yield Finding("database_cdc", "ok", name, "has change data capture")
     if snapshot_isolation and isolation != 1:
-        mend = f"ALTER DATABASE {identifier(name, '[')} SET ALLOW_SNAPSHOT_ISOLATION ON"
+        mend = f"ALTER DATABASE {quote(name, sign='[')} SET ALLOW_SNAPSHOT_ISOLATION ON"
         yield Finding("snapshot_isolation", "fail", name, "does not allow snapshot isolation, which the snapshot uses", mend)
     running = [row[0] for row in answers.get("agent", ())]
     if running and running != ["Running"]:
@@ -94,7 +94,7 @@ def _table(table: TableId, found: tuple[bool, int] | None, instances: list[tuple
         return
     if not instances:
         message = "is tracked, but its capture instance is not to be seen: the role may not read cdc.change_tables"
-        yield Finding("capture_instance", "warn", name, message, f"GRANT SELECT ON SCHEMA::cdc TO {identifier(user, '[')}")
+        yield Finding("capture_instance", "warn", name, message, f"GRANT SELECT ON SCHEMA::cdc TO {quote(user, sign='[')}")
     elif len(instances) > 1:
         old = instances[0][0].replace("'", "''")
         mend = (

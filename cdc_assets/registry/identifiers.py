@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cdc_assets.quantity import quantity
+from spark.delta.identifiers import double_quote
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s][^".]*)')
 
@@ -65,4 +66,4 @@ def case_twins(names: Iterable[str]) -> Iterator[str]:
 
 
 def _quote_if_needed(part: str) -> str:
-    return '"' + part.replace('"', '""') + '"' if re.search(r'[".\s]', part) else part
+    return double_quote(part) if re.search(r'[".\s]', part) else part

@@ -10,6 +10,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.removal.trace import Trace
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from spark.delta.identifiers import double_quote
 
 _SLOTS = "SELECT slot_name FROM pg_replication_slots WHERE slot_name = ANY(%s) AND database = current_database() ORDER BY 1"
 _PUBLICATIONS = "SELECT pubname FROM pg_publication WHERE pubname = ANY(%s) ORDER BY 1"
@@ -45,15 +46,17 @@ class PostgresTraces:
         # One that is declared by name may be somebody else's too.
         own = source.capture.publication is None
         found += [
-            Trace("publication", f"publication {name}", f'DROP PUBLICATION "{name}"', ours=own or name != publication)
+            Trace("publication", f"publication {name}", f"DROP PUBLICATION {double_quote(name)}", ours=own or name != publication)
             for name in publications
         ]
         schema = names.SIGNAL_SCHEMA
         found += [
-            Trace("tables", f"table {schema}.{name}", f'DROP TABLE "{schema}"."{name}"') for name in tables if name in within
+            Trace("tables", f"table {schema}.{name}", f"DROP TABLE {double_quote(schema, name)}")
+            for name in tables
+            if name in within
         ]
         if within and set(within) <= {*tables, None}:
-            found.append(Trace("tables", f"schema {schema}", f'DROP SCHEMA "{schema}"'))
+            found.append(Trace("tables", f"schema {schema}", f"DROP SCHEMA {double_quote(schema)}"))
         return found
 
     def drop(self, trace: Trace) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.read_logs import unless_changed
 from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
+from spark.delta.identifiers import double_quote
 from spark.errors import HistoryTooShortError
 from spark.ledger.ledger_commits import Counted, fold_ledger
 
@@ -154,7 +155,7 @@ def _rows(table: Any) -> int:
     """
     marks = delta_rows.has_column(table, "_cdc_deleted")
     if marks or delta_rows.has_deletion_vectors(table):
-        found = delta_rows.count_where(table, f"NOT coalesce({delta_rows.name('_cdc_deleted')}, false)" if marks else "true")
+        found = delta_rows.count_where(table, f"NOT coalesce({double_quote('_cdc_deleted')}, false)" if marks else "true")
         if found is not None:
             return found
     # Read as delta-rs gives it: pyarrow.table() loads pandas, 0.4 s of every `cdc status`.

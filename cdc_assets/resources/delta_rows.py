@@ -22,16 +22,6 @@ def count_where(table: Any, condition: str) -> int | None:
     return int(count)
 
 
-def name(column: str) -> str:
-    """A column's name in such a condition."""
-    return '"' + column.replace('"', '""') + '"'
-
-
-def text(value: str) -> str:
-    """A text in such a condition."""
-    return "'" + value.replace("'", "''") + "'"
-
-
 def has_deletion_vectors(table: Any) -> bool:
     """Whether its files may hold rows that are gone; delta-rs no longer tells how many, file by file."""
     return "deletionVectors" in (table.protocol().reader_features or ())

@@ -18,7 +18,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.resources.schema_history import quote_id
+from spark.delta.identifiers import double_quote
 
 NEVER = "0"
 """The generation of a table that was not dropped since its connector looks at it."""
@@ -51,4 +51,4 @@ def drops(records: Iterable[Mapping[str, Any]], tables: Sequence[TableId]) -> di
 
 
 def _drops(record: Mapping[str, Any], table: TableId) -> bool:
-    return any(change["type"] in _ANOTHER and change["id"] == quote_id(table) for change in record.get("tableChanges") or ())
+    return any(change["type"] in _ANOTHER and change["id"] == double_quote(*table) for change in record.get("tableChanges") or ())

@@ -17,14 +17,10 @@ from cdc_assets.errors import KafkaError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.kafka import KafkaCluster
+from spark.delta.identifiers import double_quote
 
 # The rest of an offset is not about a place: what is skipped of a transaction, an incremental snapshot's state.
 _PLACE = ("ts_sec", "file", "pos", "gtids", "server_id")
-
-
-def quote_id(table: TableId) -> str:
-    """As Debezium writes it: each part in double quotes."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in table)
 
 
 def definitions(cluster: KafkaCluster, topic: str, tables: Sequence[TableId]) -> dict[TableId, dict[str, Any]]:
@@ -32,7 +28,7 @@ def definitions(cluster: KafkaCluster, topic: str, tables: Sequence[TableId]) ->
     state = cluster.states([topic]).get(topic)
     if state is None:
         return {}
-    ids, found = {quote_id(table): table for table in tables}, {}
+    ids, found = {double_quote(*table): table for table in tables}, {}
     for read in cluster.records(topic, state.ranges):
         record = json.loads(read.value or b"{}")
         for change in record.get("tableChanges") or ():

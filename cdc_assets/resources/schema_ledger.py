@@ -6,6 +6,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.delta_log import open_table
+from spark.delta.identifiers import double_quote, text_literal
 from spark.schema.column_ledger import PROPERTY, ColumnLedger
 
 
@@ -39,8 +40,8 @@ def rows_without_value(path: str, column: str, after: str) -> int | None:
     table = open_table(path)
     if table is None or not delta_rows.has_column(table, column):
         return 0
-    return delta_rows.count_where(table, f"{_up_to(after)} AND {delta_rows.name(column)} IS NULL")
+    return delta_rows.count_where(table, f"{_up_to(after)} AND {double_quote(column)} IS NULL")
 
 
 def _up_to(position: str) -> str:
-    return f"{delta_rows.name('_cdc_position')} <= {delta_rows.text(position)}"
+    return f"{double_quote('_cdc_position')} <= {text_literal(position)}"

@@ -14,9 +14,9 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.databases.binlog_database import quote
 from cdc_assets.resources.databases.binlog_signals import _create_statements
 from cdc_assets.stack import plan
+from spark.delta.identifiers import quote
 from spark.types.mariadb.columns import parse
 
 CANARY = "canary-8c1f"

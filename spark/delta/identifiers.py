@@ -1,4 +1,4 @@
-"""Quoting for Spark SQL and Delta: any identifier of a source database must survive, and none may break out."""
+"""Quoting in SQL, Spark's and the databases': any identifier of a source must survive, and none may break out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
 """Parquet names that Delta refuses without column mapping."""
 
 
-def quote(name: str) -> str:
-    """A column as one part, dots and backticks in it included."""
-    return "`" + name.replace("`", "``") + "`"
+def quote(*parts: str, sign: str = "`") -> str:
+    """`` `schema`.`table` `` for Spark, MariaDB and MySQL, whatever is in the names; in brackets for a `sign` of `[`."""
+    closing = "]" if sign == "[" else sign
+    return ".".join(f"{sign}{part.replace(closing, closing * 2)}{closing}" for part in parts)
+
+
+def double_quote(*parts: str) -> str:
+    """`"schema"."table"`, as standard SQL has it."""
+    return quote(*parts, sign='"')
 
 
 def table_at(path: str) -> str:
@@ -20,8 +26,13 @@ def table_at(path: str) -> str:
     return f"delta.{quote(path)}"
 
 
+def text_literal(text: str) -> str:
+    """A text in standard SQL, where a backslash is one."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def literal(text: str) -> str:
-    """A SQL string literal."""
+    """A text in Spark's SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

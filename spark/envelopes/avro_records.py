@@ -15,6 +15,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from spark.delta.identifiers import quote
 from spark.delta.topic_commits import SchemaIds
 from spark.envelopes.avro_schema import AvroSchema, Wanted, field_of
 from spark.envelopes.envelope import Envelope
@@ -101,7 +102,7 @@ def _text(leaf: Expression, kind: str) -> Expression:
 def any_row(schemas: Schemas, row: Callable[[int, AvroSchema], Expression | None], columns: Sequence[Column]) -> Expression:
     """The row by whichever schema; null where by none."""
     rows = [found for i, schema in schemas.items() if (found := row(i, schema)) is not None]
-    fields = ", ".join(f"`{c.name.replace('`', '``')}`: string" for c in columns) or "_: int"
+    fields = ", ".join(f"{quote(c.name)}: string" for c in columns) or "_: int"
     return sf.coalesce(*rows, sf.lit(None).cast(f"struct<{fields}>"))
 
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from spark.canonical import mariadb
+from spark.delta.identifiers import double_quote, quote, text_literal
 from spark.specs import Column
 from spark.types.rule import SourceType
 
@@ -76,7 +77,7 @@ class PostgreSqlDialect:
 
     def quote(self, name: str) -> str:
         """The name in double quotes; those within it are doubled."""
-        return '"' + name.replace('"', '""') + '"'
+        return double_quote(name)
 
     def text(self, pieces: Sequence[Piece]) -> str:
         """The forms, each ended by `;`."""
@@ -115,7 +116,7 @@ class PostgreSqlDialect:
         """
         if isinstance(value, int):
             return f"'{value}'::bigint"
-        text = "'" + value.replace("'", "''") + "'"
+        text = text_literal(value)
         return f"{text}::uuid" if column.source_type == "uuid" else text
 
     def between(self, values: Sequence[str], after: Sequence[str] | None, to: Sequence[str] | None) -> str:
@@ -135,7 +136,7 @@ class PostgreSqlDialect:
 
     def literal(self, column: Column, text: str) -> str:
         """Of no type, so that it becomes the column's, with the column's collation."""
-        return "'" + text.replace("'", "''") + "'"
+        return text_literal(text)
 
     def text_constant(self, text: str) -> str:
         """By its bytes: standard_conforming_strings is the session's."""
@@ -151,7 +152,7 @@ class MariaDbDialect:
 
     def quote(self, name: str) -> str:
         """The name in backticks; those within it are doubled."""
-        return "`" + name.replace("`", "``") + "`"
+        return quote(name)
 
     def text(self, pieces: Sequence[Piece]) -> str:
         """The forms, each ended by `;`."""

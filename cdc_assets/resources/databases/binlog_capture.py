@@ -12,10 +12,10 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog_database import quote
 from cdc_assets.resources.databases.binlog_events import pages
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.binlog_signals import BinlogSignals
+from spark.delta.identifiers import quote
 
 _USE = re.compile(r"^use `(?:[^`]|``)*`; ", re.IGNORECASE)
 _NO_DEFINITION = re.compile(r"^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|XA|FLUSH)\b", re.IGNORECASE)

@@ -14,6 +14,7 @@ from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
+from spark.delta.identifiers import quote
 
 _COLUMNS = """
 SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES',
@@ -166,8 +167,3 @@ class BinlogDatabase(ABC):
         if row is None:
             raise DatabaseError(f"{self.NAME} at {self.place}: it writes no binlog; start it with --log-bin --binlog-format=ROW")
         return BinlogPosition.of(row[0], row[1])
-
-
-def quote(*parts: str) -> str:
-    """`` `schema`.`table` ``, whatever is in the names."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -12,7 +12,8 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
+from spark.delta.identifiers import quote
 
 _COLUMNS = "id varchar(100) PRIMARY KEY, type varchar(100) NOT NULL, data longtext"
 
@@ -42,7 +43,7 @@ class BinlogSignals(BinlogDatabase):
             DatabaseError: as `ensure_signal_table`.
         """
         with self.connection() as cursor, self._explain_refusal(table):
-            cursor.execute(f"INSERT IGNORE INTO {_quote_table(table)} VALUES (%s, %s, %s)", [signal, kind, data])
+            cursor.execute(f"INSERT IGNORE INTO {quote(*table)} VALUES (%s, %s, %s)", [signal, kind, data])
 
     @contextmanager
     def _explain_refusal(self, table: TableId) -> Iterator[Any]:
@@ -51,7 +52,7 @@ class BinlogSignals(BinlogDatabase):
         try:
             yield
         except pymysql.err.MySQLError as error:
-            granted = f"GRANT SELECT, INSERT, DELETE ON {_quote_table(table)} TO '{self.user}'@'%'"
+            granted = f"GRANT SELECT, INSERT, DELETE ON {quote(*table)} TO '{self.user}'@'%'"
             raise DatabaseError(
                 f"{self.NAME} at {self.place}: {error.args[-1]}; let somebody who may run, while the connector runs: "
                 f"{'; '.join((*_create_statements(table), granted))}"
@@ -59,9 +60,4 @@ class BinlogSignals(BinlogDatabase):
 
 
 def _create_statements(table: TableId) -> tuple[str, ...]:
-    database = quote(table.schema)
-    return f"CREATE DATABASE IF NOT EXISTS {database}", f"CREATE TABLE IF NOT EXISTS {_quote_table(table)} ({_COLUMNS})"
-
-
-def _quote_table(table: TableId) -> str:
-    return quote(table.schema, table.table)
+    return f"CREATE DATABASE IF NOT EXISTS {quote(table.schema)}", f"CREATE TABLE IF NOT EXISTS {quote(*table)} ({_COLUMNS})"

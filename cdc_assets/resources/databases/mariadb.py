@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from cdc_assets import settings
-from cdc_assets.errors import DatabaseError, DriverMissingError
+from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.tls import pymysql_options
+from cdc_assets.resources.drivers import pymysql_cursor
+from spark.delta.identifiers import quote
 
 # Debezium 3.5's grammar lacks them: "no viable alternative" when it reads the table's definition.
 _UNKNOWN = ("inet4", "inet6")
@@ -86,31 +86,9 @@ class MariaDbDatabase(BinlogDatabase):
         """Of a table that is not there."""
         return f"FLUSH TABLES {quote('cdc_assets', marker)}"
 
-    @contextmanager
-    def connection(self) -> Iterator[Any]:
+    def connection(self) -> AbstractContextManager[Any]:
         """A cursor, each statement committed by itself."""
-        try:
-            import pymysql
-        except ImportError as error:
-            raise DriverMissingError("MariaDB", "PyMySQL", "uv sync --inexact --extra mariadb") from error
-        database, host = self._database, settings.resolve(self._database.host)
-        try:
-            connection = pymysql.connect(
-                host=host,
-                port=int(settings.resolve(database.port)),
-                user=settings.resolve(database.user),
-                password=settings.secret(database.password),
-                **pymysql_options(database, host),
-                connect_timeout=10,
-                charset="utf8mb4",
-                autocommit=True,
-                program_name="cdc_assets",
-            )
-            with connection, connection.cursor() as cursor:
-                yield cursor
-        except (pymysql.err.MySQLError, OSError) as error:
-            reason = error.args[-1] if error.args else type(error).__name__
-            raise DatabaseError(f"MariaDB at {self.place}: {database.explain(str(reason), host)}") from error
+        return pymysql_cursor(self.NAME, self._database)
 
 
 def _begins_file(cursor: Any, at: BinlogPosition) -> bool:

@@ -17,10 +17,10 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
-from cdc_assets.resources.databases.binlog_database import quote
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.rows.mysql import MySqlConnection
+from spark.delta.identifiers import quote
 
 _LOCKED_AT_MOST_SECONDS = 2
 _TRIES, _PAUSE_SECONDS = 10, 3.0

@@ -20,6 +20,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
 from cdc_assets.resources.databases.tls import libpq_options
+from spark.delta.identifiers import double_quote
 
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
@@ -196,8 +197,7 @@ class PostgresDatabase:
 
 def own_rows(connection: Any, table: TableId) -> str:
     """What to select a table's own rows from: not those of tables that inherit from it, but those of its partitions."""
-    schema, name = (part.replace('"', '""') for part in table)
-    place = f'"{schema}"."{name}"'
+    place = double_quote(*table)
     found = connection.execute("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)", [place]).fetchone()
     return place if found is not None and found[0] else f"ONLY {place}"
 

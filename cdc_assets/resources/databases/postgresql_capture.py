@@ -13,6 +13,7 @@ from typing import Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from spark.delta.identifiers import double_quote
 
 _MISSING_RIGHTS = """
 SELECT wanted.s, wanted.t, pg_get_userbyid(c.relowner)
@@ -113,7 +114,7 @@ class PostgresCapture(PostgresDatabase):
         from psycopg import errors
 
         with self.connection() as connection:
-            if connection.execute("SELECT to_regclass(%s)", [f'"{table.schema}"."{table.table}"']).fetchone()[0] is not None:
+            if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is not None:
                 return
             make, grant = _signal_statements(table, connection.info.user)
             try:

@@ -18,6 +18,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
 from cdc_assets.resources.databases.postgresql import TEXT_SETTINGS, PostgresDatabase, Snapshot, own_rows
+from spark.delta.identifiers import double_quote
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import Cut
@@ -133,7 +134,7 @@ class PostgresRows:
 
     def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
         """The rows of these keys (texts), as they are shown."""
-        values = ", ".join(form.sql(_quote(name)) for name, form in row_text.forms.items())
+        values = ", ".join(form.sql(double_quote(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
         query = f"SELECT {key}, {values} FROM {self._rows_of(table)} WHERE {key} = ANY(%s)"
         with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
@@ -149,7 +150,7 @@ class PostgresRows:
 
     def bytewise(self, table: TableId) -> frozenset[str]:
         """The columns whose texts the database itself orders by their bytes: a range of them is one of their index."""
-        with self._scan(table, _BYTEWISE.replace("%", "%%").replace("$1", "%s"), [_quote_table(table)]) as cursor:
+        with self._scan(table, _BYTEWISE.replace("%", "%%").replace("$1", "%s"), [double_quote(*table)]) as cursor:
             return frozenset(row[0] for row in cursor)
 
     def range_end(self, table: TableId, row_text: RowText, after: Bound | None, count: int) -> Bound | None:
@@ -182,7 +183,7 @@ class PostgresRows:
         # Of the column's type and the default collation, which gives way to the column's own; names that no column has.
         lists = ", ".join(f"%s::text[]::{c.source_type.replace('%', '%%')}[]" for c in columns)
         asked = ", ".join(f'" {i}"' for i in range(len(columns)))
-        same = " AND ".join(f'{_quote(c.name)} = " {i}"' for i, c in enumerate(columns)).replace("%", "%%")
+        same = " AND ".join(f'{double_quote(c.name)} = " {i}"' for i, c in enumerate(columns)).replace("%", "%%")
         try:
             values = [list(column) for column in zip(*keys.values(), strict=True)]
             query = f"SELECT {key} FROM {place} JOIN unnest({lists}) AS asked({asked}) ON {same}"
@@ -217,7 +218,7 @@ class PostgresRows:
                     self.connection.execute("ROLLBACK TO SAVEPOINT scan")
 
     def _same(self, table: TableId) -> None:
-        asked = [_quote_table(table), _quote(table.schema), table.table]
+        asked = [double_quote(*table), double_quote(table.schema), table.table]
         if self.connection.execute(_ANOTHER, asked).fetchone()[0]:
             raise DatabaseError(
                 f"{table.schema}.{table.table}: truncated, rewritten, renamed or made anew since the snapshot was taken; "
@@ -244,11 +245,3 @@ class PostgresCut(PostgresRows):
         from spark.reconcile.cut import Cut
 
         return Cut(self.snapshot.xmax, self.snapshot.xip, self.lsn_before, self.running)
-
-
-def _quote_table(table: TableId) -> str:
-    return f"{_quote(table.schema)}.{_quote(table.table)}"
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

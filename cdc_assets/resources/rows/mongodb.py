@@ -16,9 +16,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError, DriverMissingError
+from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mongodb import MongoDb
+from cdc_assets.resources.drivers import import_driver
 from cdc_assets.resources.rows.paged import PAGE, Values
 
 if TYPE_CHECKING:
@@ -94,10 +95,7 @@ def open_client(database: MongoDb) -> Iterator[Any]:
     Raises:
         DatabaseError: the driver is missing, no server answers within 10 s, or what a server says.
     """
-    try:
-        import pymongo
-    except ImportError as error:
-        raise DriverMissingError("MongoDB", "pymongo") from error
+    pymongo = import_driver("MongoDB", "pymongo", "pymongo")
     hosts = settings.resolve(database.hosts)
     try:
         with pymongo.MongoClient(

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets import settings
-from cdc_assets.errors import DatabaseError, DriverMissingError
 from cdc_assets.registry.mysql import MySql
-from cdc_assets.resources.databases.tls import pymysql_options
+from cdc_assets.resources.drivers import pymysql_cursor
 from cdc_assets.resources.rows.sql import Connection, Statements
+from spark.delta.identifiers import quote
 
 if TYPE_CHECKING:
     from spark.specs import Column
@@ -24,7 +23,7 @@ class MySqlStatements(Statements):
 
     def quote(self, name: str) -> str:
         """The driver takes `%` for a place of a value."""
-        return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+        return quote(name).replace("%", "%%")
 
     def value(self, column: Column) -> str:
         """A FLOAT is written with six digits unless it is calculated with."""
@@ -41,7 +40,7 @@ class MySqlStatements(Statements):
 
     def plain(self, name: str) -> str:
         """A percent sign as it is."""
-        return "`" + name.replace("`", "``") + "`"
+        return quote(name)
 
     def text_literal(self, text: str) -> str:
         """By its bytes: whether a backslash is one depends on the session that reads it."""
@@ -75,27 +74,6 @@ class MySqlConnection(Connection):
         Raises:
             DatabaseError: the driver is missing, or what the server says.
         """
-        try:
-            import pymysql
-        except ImportError as error:
-            raise DriverMissingError("MySQL", "PyMySQL", "uv sync --inexact --extra mariadb") from error
-        database, host = self._database, settings.resolve(self._database.host)
-        place = f"{host}:{settings.resolve(database.port)}"
-        try:
-            connection = pymysql.connect(
-                host=host,
-                port=int(settings.resolve(database.port)),
-                user=settings.resolve(database.user),
-                password=settings.secret(database.password),
-                **pymysql_options(database, host),
-                connect_timeout=10,
-                charset="utf8mb4",
-                autocommit=True,
-                program_name="cdc_assets",
-            )
-            with connection, connection.cursor() as cursor:
-                cursor.execute(_SETTINGS)
-                yield cursor
-        except (pymysql.err.MySQLError, OSError) as error:
-            reason = error.args[-1] if error.args else type(error).__name__
-            raise DatabaseError(f"MySQL at {place}: {database.explain(str(reason), host)}") from error
+        with pymysql_cursor("MySQL", self._database) as cursor:
+            cursor.execute(_SETTINGS)
+            yield cursor

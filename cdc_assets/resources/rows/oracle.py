@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError, DriverMissingError
+from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.oracle import Oracle
-from cdc_assets.resources.rows.sql import Connection, Statements
+from cdc_assets.resources.rows.driver_connection import DriverConnection
+from cdc_assets.resources.rows.sql import Statements
 
 if TYPE_CHECKING:
     from spark.specs import Column
@@ -39,52 +40,47 @@ class OracleStatements(Statements):
         return f"SYS_EXTRACT_UTC({name})" if column.source_type.endswith("with time zone") else name
 
 
-class OracleConnection(Connection):
+class OracleConnection(DriverConnection):
     """One database, or one pluggable database of it."""
 
+    NAME, DRIVER = "Oracle", ("oracledb", "oracledb")
     statements = OracleStatements()
-
-    def __init__(self, database: Oracle) -> None:
-        self._database = database
+    _database: Oracle
 
     @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        """A cursor whose statements are committed one by one.
-
-        Raises:
-            DatabaseError: the driver is missing, or what the server says.
-        """
-        try:
-            import oracledb
-        except ImportError as error:
-            raise DriverMissingError("Oracle", "oracledb") from error
+    def _connect(self, driver: Any, host: str, port: int) -> Iterator[Any]:
         database = self._database
-        host, port = settings.resolve(database.host), int(settings.resolve(database.port))
-        whole = {
-            oracledb.DB_TYPE_CLOB: oracledb.DB_TYPE_LONG,
-            oracledb.DB_TYPE_NCLOB: oracledb.DB_TYPE_LONG_NVARCHAR,
-            oracledb.DB_TYPE_BLOB: oracledb.DB_TYPE_LONG_RAW,
-        }
+        with driver.connect(
+            host=host,
+            port=port,
+            service_name=database.pdb or database.dbname,
+            user=settings.resolve(database.user),
+            password=settings.secret(database.password),
+            tcp_connect_timeout=10,
+        ) as connection:
+            connection.autocommit = True
+            connection.outputtypehandler = _fetch_type(driver)
+            yield connection
 
-        def fetch_type(cursor: Any, metadata: Any) -> Any:
-            """Numbers with all their digits, and values where the driver would give locators."""
-            if metadata.type_code == oracledb.DB_TYPE_NUMBER:
-                return cursor.var(str, 255, cursor.arraysize, outconverter=Decimal)
-            found = whole.get(metadata.type_code)
-            return cursor.var(found, arraysize=cursor.arraysize) if found else None
+    def _errors(self, driver: Any) -> tuple[type[Exception], ...]:
+        return (driver.Error,)
 
-        try:
-            with oracledb.connect(
-                host=host,
-                port=port,
-                service_name=database.pdb or database.dbname,
-                user=settings.resolve(database.user),
-                password=settings.secret(database.password),
-                tcp_connect_timeout=10,
-            ) as connection:
-                connection.autocommit = True
-                connection.outputtypehandler = fetch_type
-                with connection.cursor() as cursor:
-                    yield cursor
-        except (oracledb.Error, OSError) as error:
-            raise DatabaseError(f"Oracle at {host}:{port}: {' '.join(str(error).split())}") from error
+    def _reason(self, error: Exception) -> str:
+        return " ".join(str(error).split())
+
+
+def _fetch_type(driver: Any) -> Callable[[Any, Any], Any]:
+    """Numbers with all their digits, and values where the driver would give locators."""
+    whole = {
+        driver.DB_TYPE_CLOB: driver.DB_TYPE_LONG,
+        driver.DB_TYPE_NCLOB: driver.DB_TYPE_LONG_NVARCHAR,
+        driver.DB_TYPE_BLOB: driver.DB_TYPE_LONG_RAW,
+    }
+
+    def fetch_type(cursor: Any, metadata: Any) -> Any:
+        if metadata.type_code == driver.DB_TYPE_NUMBER:
+            return cursor.var(str, 255, cursor.arraysize, outconverter=Decimal)
+        found = whole.get(metadata.type_code)
+        return cursor.var(found, arraysize=cursor.arraysize) if found else None
+
+    return fetch_type

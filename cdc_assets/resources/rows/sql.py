@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.rows.paged import PAGE, Values
+from spark.delta.identifiers import text_literal
 
 if TYPE_CHECKING:
     from spark.specs import Column
@@ -102,7 +103,7 @@ class Statements(ABC):
 
     def text_literal(self, text: str) -> str:
         """The text as a literal, its quotes doubled."""
-        return "'" + text.replace("'", "''") + "'"
+        return text_literal(text)
 
     def _select(self, table: TableId, columns: Sequence[Column]) -> str:
         return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.quote_table(table)}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError, DriverMissingError
+from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.sqlserver import SqlServer
-from cdc_assets.resources.rows.sql import Connection, Statements
+from cdc_assets.resources.rows.driver_connection import DriverConnection
+from cdc_assets.resources.rows.sql import Statements
+from spark.delta.identifiers import quote
 
 
 class SqlServerStatements(Statements):
@@ -20,7 +21,7 @@ class SqlServerStatements(Statements):
         """The driver takes `%` for a place of a value, but only in a statement with values."""
         if "%" in name:
             raise DatabaseError(f"{name}: a name with a percent sign cannot be asked for by python-tds")
-        return "[" + name.replace("]", "]]") + "]"
+        return quote(name, sign="[")
 
     def placeholder(self, number: int) -> str:
         """python-tds's sign for a parameter, which are bound by order."""
@@ -35,49 +36,34 @@ class SqlServerStatements(Statements):
         return "N" + super().text_literal(text)
 
 
-class SqlServerConnection(Connection):
+class SqlServerConnection(DriverConnection):
     """One database of a server."""
 
+    NAME, DRIVER = "SQL Server", ("pytds", "python-tds")
     statements = SqlServerStatements()
+    _database: SqlServer
 
-    def __init__(self, database: SqlServer) -> None:
-        self._database = database
-
-    @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        """A cursor whose statements are committed one by one.
-
-        Raises:
-            DatabaseError: the driver is missing, or what the server says.
-        """
-        try:
-            import pytds
-        except ImportError as error:
-            raise DriverMissingError("SQL Server", "python-tds") from error
+    def _connect(self, driver: Any, host: str, port: int) -> AbstractContextManager[Any]:
         database = self._database
-        host, port = settings.resolve(database.host), int(settings.resolve(database.port))
-        try:
-            with (
-                pytds.connect(
-                    dsn=f"{host}\\{database.instance}" if database.instance else host,
-                    port=None if database.instance else port,
-                    database=database.dbname,
-                    user=settings.resolve(database.user),
-                    password=settings.secret(database.password),
-                    readonly=database.read_only_replica,
-                    login_timeout=10,
-                    autocommit=True,
-                    appname="cdc_assets",
-                    **_tls(encrypt=database.encrypt, trusting=database.trust_server_certificate),
-                ) as connection,
-                connection.cursor() as cursor,
-            ):
-                yield cursor
-        except (pytds.tds_base.Error, OSError, ValueError) as error:
-            # The driver tries again until its time is over, and then says nothing of why.
-            nothing = "no answer within 10 s" if isinstance(error, TimeoutError) else type(error).__name__
-            reason = str(error) or nothing
-            raise DatabaseError(f"SQL Server at {host}:{port}: {reason}") from error
+        return driver.connect(
+            dsn=f"{host}\\{database.instance}" if database.instance else host,
+            port=None if database.instance else port,
+            database=database.dbname,
+            user=settings.resolve(database.user),
+            password=settings.secret(database.password),
+            readonly=database.read_only_replica,
+            login_timeout=10,
+            autocommit=True,
+            appname="cdc_assets",
+            **_tls(encrypt=database.encrypt, trusting=database.trust_server_certificate),
+        )
+
+    def _errors(self, driver: Any) -> tuple[type[Exception], ...]:
+        return driver.tds_base.Error, ValueError
+
+    def _reason(self, error: Exception) -> str:
+        # The driver tries again until its time is over, and then says nothing of why.
+        return str(error) or ("no answer within 10 s" if isinstance(error, TimeoutError) else type(error).__name__)
 
     def normalize(self, value: Any) -> Any:
         """Debezium's driver writes a uniqueidentifier in capitals."""
