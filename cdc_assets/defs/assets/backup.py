@@ -1,14 +1,13 @@
 """The backup assets: what is new in bronze, copied to the source's object store with a manifest per batch."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
-from cdc_assets.defs.assets.each_table import each_table, selected_tables
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.each_table import each_table
+from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -23,12 +22,8 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
         raise ValueError(f"source {source.name} declares no backup")
     config = source.backup.store
 
-    @dg.multi_asset(
-        specs=[table_spec("backup", source, table) for table in source.tables],
-        name=names.op_name("backup", source),
-        can_subset=True,
-    )
-    def backup(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+    @table_step("backup", source)
+    def backup(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         from cdc_assets.backup import backup_table
 
         store = platform.store(config)
@@ -43,10 +38,10 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
                     bronze_path=names.bronze_path(platform.lake, source),
                 )
 
-        for table, result in each_table("backup", selected_tables(context, "backup", source), copy, workers=2):
-            yield dg.MaterializeResult(
-                asset_key=dg.AssetKey(names.asset_key("backup", source, table)),
-                metadata={
+        for table, result in each_table("backup", tables, copy, workers=2):
+            yield (
+                table,
+                {
                     "dagster/row_count": result.records_total,
                     "cdc/records_copied": result.records,
                     "cdc/objects_written": result.objects,

@@ -5,7 +5,6 @@ topics as they are now, never from what a sensor saw. A table whose topic contra
 again (`topics: {on_gap: resnapshot}`).
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import dagster as dg
@@ -13,8 +12,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.bronze.append import AppendPlan, TopicSlice, append, look, reload_table
 from cdc_assets.bronze.ranges import width
-from cdc_assets.defs.assets.each_table import selected_tables
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import CdcAssetsError, TableFailuresError, TopicGapError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
@@ -25,13 +23,9 @@ from cdc_assets.resources.table_lock import table_lock
 def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
-    @dg.multi_asset(
-        specs=[table_spec("bronze", source, table) for table in source.tables],
-        name=names.op_name("bronze", source),
-        can_subset=True,
-    )
-    def bronze(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        tables = sorted(selected_tables(context, "bronze", source), key=lambda table: table.name)
+    @table_step("bronze", source)
+    def bronze(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
+        tables = sorted(tables, key=lambda table: table.name)
         with ExitStack() as locks:
             for table in tables:  # in one order, so that two runs cannot wait for each other
                 locks.enter_context(table_lock("bronze", source.name, names.table_name(table)))
@@ -40,9 +34,7 @@ def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
     return bronze
 
 
-def append_news(
-    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table]
-) -> Iterator[dg.MaterializeResult]:
+def append_news(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table]) -> TableMetadata:
     """Append what the tables' topics hold beyond bronze, up to the last stable offsets of this moment."""
     found = look(platform, source, tables)
     failures = {_short(source, tables, topic): text for topic, text in found.missing.items()}
@@ -56,9 +48,9 @@ def append_news(
     for topic, each in found.slices.items():
         now, was = after.topics.get(topic) if after else None, found.before.get(topic)
         added = (now.records if now else 0) - (was.records if was and was.epoch == each.epoch else 0)
-        yield dg.MaterializeResult(
-            asset_key=dg.AssetKey(names.asset_key("bronze", source, each.table)),
-            metadata={
+        yield (
+            each.table,
+            {
                 "dagster/row_count": now.records if now else 0,
                 "cdc/records_appended": added,
                 "cdc/offset_ranges": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(each.ranges.items())}),

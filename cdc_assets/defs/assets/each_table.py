@@ -6,18 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
-import dagster as dg
-
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, TableFailuresError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import Table
 
 Result = TypeVar("Result")
-
-
-def selected_tables(context: dg.AssetExecutionContext, layer: str, source: BaseSource) -> list[Table]:
-    """The tables of this step that the run has selected."""
-    return [t for t in source.tables if dg.AssetKey(names.asset_key(layer, source, t)) in context.selected_asset_keys]
 
 
 def each_table(

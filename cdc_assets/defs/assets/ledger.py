@@ -4,15 +4,13 @@ One Spark job and one Delta commit for all tables of the step; what it found is 
 """
 
 import base64
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.defs.assets.each_table import selected_tables
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.ledger.count import count_events
 from cdc_assets.ledger.plot import can_plot, png
 from cdc_assets.ledger.read import WindowCount, places, read_windows, total
@@ -27,21 +25,13 @@ _SHOWN = 48
 def build_ledger_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
-    @dg.multi_asset(
-        specs=[table_spec("ledger", source, table) for table in source.tables],
-        name=names.op_name("count", source),
-        can_subset=True,
-    )
-    def ledger(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        tables = selected_tables(context, "ledger", source)
+    @table_step("ledger", source, work="count")
+    def ledger(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         result = count_events(platform, source, tables)
         context.log.info("%d events booked in %.2f s", result.rows_read, result.seconds)
         found = places(platform.lake, source)
         for table in tables:
-            yield dg.MaterializeResult(
-                asset_key=dg.AssetKey(names.asset_key("ledger", source, table)),
-                metadata=metadata_of(platform.lake, source, table, found.get(names.table_name(table))),
-            )
+            yield table, metadata_of(platform.lake, source, table, found.get(names.table_name(table)))
 
     return ledger
 

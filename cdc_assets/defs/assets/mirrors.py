@@ -6,7 +6,7 @@ complete without sensor or daemon.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 
@@ -15,8 +15,8 @@ from cdc_assets.apply.whole_source import refuse_source
 from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.defs.assets.connector_metadata import of_applied, of_status
-from cdc_assets.defs.assets.each_table import each_table, selected_tables
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.each_table import each_table
+from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.assets.topics import topic_metadata
 from cdc_assets.errors import MirrorError
 from cdc_assets.registry.models import BaseSource, Table
@@ -32,14 +32,9 @@ _CARRY_DEADLINE_SECONDS = 3600.0
 def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source: they share one MirrorSourceConnector."""
 
-    @dg.multi_asset(
-        specs=[table_spec("mirror", source, table) for table in source.tables],
-        name=names.op_name("mirror", source),
-        can_subset=True,
-    )
-    def mirror(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+    @table_step("mirror", source)
+    def mirror(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         lake, connect = platform.lake_kafka(), platform.lake_connect()
-        tables = selected_tables(context, "mirror", source)
         _refuse_absent(platform, source, tables)
         refuse_source(platform, source)
         applied = bring_connector(connect, source, mirror_config(source))
@@ -62,10 +57,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         for table, state in each_table("mirror", tables, appear):
             origin = names.topic(source, table)
             copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
-            yield dg.MaterializeResult(
-                asset_key=dg.AssetKey(names.asset_key("mirror", source, table)),
-                metadata=topic_metadata(state) | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)},
-            )
+            yield table, topic_metadata(state) | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)}
 
     return mirror
 

@@ -5,7 +5,7 @@ come from the source's catalogue, one query for all tables; when the source cann
 a guess about types would be a guess about data. A source of topics declares them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,9 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
-from cdc_assets.defs.assets.each_table import each_table, selected_tables
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.each_table import each_table
+from cdc_assets.defs.assets.table_step import TableMetadata, table_step
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
@@ -32,13 +33,8 @@ from spark.specs import Column, JobResult
 def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
-    @dg.multi_asset(
-        specs=[table_spec("silver", source, table) for table in source.tables],
-        name=names.op_name("silver", source),
-        can_subset=True,
-    )
-    def silver(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
-        tables = selected_tables(context, "silver", source)
+    @table_step("silver", source)
+    def silver(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
@@ -55,10 +51,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
                 continue
             result, versions = results
             metadata = _metadata(platform.lake, source, table, catalogue[table.id], result)
-            yield dg.MaterializeResult(
-                asset_key=dg.AssetKey(names.asset_key("silver", source, table)),
-                metadata=metadata | (_of_history(platform.lake, source, table, versions) if versions else {}),
-            )
+            yield table, metadata | (_of_history(platform.lake, source, table, versions) if versions else {})
 
     return silver
 
@@ -121,7 +114,7 @@ def column_schema(columns: Sequence[Column], found: CatalogueTable) -> dg.TableS
 
 
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
-    bronze = dg.AssetKey(names.asset_key("bronze", source, table))
+    bronze = asset_key("bronze", source, table)
     path = names.silver_path(lake, source, table)
     ledger = ledger_of(path)
     # As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out.

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names, settings
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from spark.bronze.columns import COLUMNS
@@ -41,7 +42,7 @@ _OF_TOPICS: Mapping[str, str] = {
 def connector_spec(source: CapturedSource) -> dg.AssetSpec:
     """The asset of the source's connector: `connector/<source>`."""
     return dg.AssetSpec(
-        dg.AssetKey(names.asset_key("connector", source)),
+        asset_key("connector", source),
         description=source.description or f"Captures {quantity(len(source.tables), 'table')} of {source.name}.",
         group_name=source.name,
         kinds={*KINDS["connector"], source.database.kind},
@@ -59,7 +60,7 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
     if layer == "silver" and table.description:
         description = f"{table.description} {description}"
     return dg.AssetSpec(
-        dg.AssetKey(names.asset_key(layer, source, table)),
+        asset_key(layer, source, table),
         deps=[dg.AssetKey(key) for key in upstream],
         description=description,
         group_name=source.name,

@@ -3,7 +3,6 @@
 Of a source that git deploys (KafkaTopic) it is looked at only: absent fails, what differs is told.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -11,8 +10,8 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.connectors.debezium_common import retention_ms
 from cdc_assets.connectors.owner import COMMIT
-from cdc_assets.defs.assets.each_table import each_table, selected_tables
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.defs.assets.each_table import each_table
+from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import OwnerError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import format_duration
@@ -26,12 +25,8 @@ _TOPIC_DEADLINE_SECONDS = 30.0
 def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
-    @dg.multi_asset(
-        specs=[table_spec("topic", source, table) for table in source.tables],
-        name=names.op_name("topic", source),
-        can_subset=True,
-    )
-    def topic(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+    @table_step("topic", source)
+    def topic(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
 
         def ensure(table: Table) -> tuple[TopicState, str]:
@@ -47,13 +42,10 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
                 )
             return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS), ""
 
-        for table, (state, differs) in each_table("topic", selected_tables(context, "topic", source), ensure):
+        for table, (state, differs) in each_table("topic", tables, ensure):
             if differs:
                 context.log.warning("topic %s: %s; managed_by: gitops, nothing was written; %s", state.name, differs, COMMIT)
-            yield dg.MaterializeResult(
-                asset_key=dg.AssetKey(names.asset_key("topic", source, table)),
-                metadata={**topic_metadata(state), **_retention(source), **({"cdc/differs": differs} if differs else {})},
-            )
+            yield table, {**topic_metadata(state), **_retention(source), **({"cdc/differs": differs} if differs else {})}
 
     return topic
 

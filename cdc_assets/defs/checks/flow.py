@@ -5,9 +5,9 @@ from typing import Any, TypeGuard
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from cdc_assets import names
 from cdc_assets.defs.checks.evidence import of_error
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.mariadb import MariaDb
@@ -30,7 +30,7 @@ def has_flow_check(source: BaseSource) -> TypeGuard[CapturedSource]:
 
 def flow_key(source: CapturedSource) -> dg.AssetCheckKey:
     """The check's key, on the asset of the source's connector."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
+    return key_of_check(NAME, "connector", source)
 
 
 def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:

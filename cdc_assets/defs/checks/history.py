@@ -11,6 +11,8 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks.evidence import Evidence, shorten
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.table_checks import Checks, table_checks
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.reconcile import histories, open_differences
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
 from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED
@@ -29,17 +31,15 @@ def tables_with_history(source: BaseSource) -> list[Table]:
 
 def history_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     """The key of the check of one table."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME)
+    return key_of_check(NAME, "silver", source, table)
 
 
 def build_history_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all histories of the source; they are proven one after the other."""
-    by_key = {history_key(source, table): table for table in tables_with_history(source)}
-    specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTION, blocking=False) for key in by_key]
+    checks = {history_key(source, table): table for table in tables_with_history(source)}
 
-    @dg.multi_asset_check(name=names.op_name("histories", source), specs=specs, can_subset=True)
-    def proofs(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
-        wanted = {key: table for key, table in by_key.items() if key in context.selected_asset_check_keys}
+    @table_checks("histories", source, checks, _DESCRIPTION, blocking=lambda _: False)
+    def proofs(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
         found = _prove(platform, source, list(wanted.values()))
         for key, table in wanted.items():
             result = found[names.table_name(table)]

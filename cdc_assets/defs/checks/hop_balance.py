@@ -15,6 +15,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.assets.ledger import markdown
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
 from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.quantity import quantity
@@ -35,9 +36,8 @@ WARN = dg.AssetCheckSeverity.WARN
 
 def ledger_keys(source: BaseSource, table: Table) -> list[dg.AssetCheckKey]:
     """The keys of a table's checks."""
-    asset = dg.AssetKey(names.asset_key("ledger", source, table))
     kept = HOPS if names.is_mirrored(source) else HOPS[1:]
-    return [dg.AssetCheckKey(asset, name) for name in (*kept, LATE)]
+    return [key_of_check(name, "ledger", source, table) for name in (*kept, LATE)]
 
 
 def keys_without_ledger(lake: str, source: BaseSource) -> set[dg.AssetCheckKey]:

@@ -10,6 +10,8 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.table_checks import Checks, table_checks
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states
 from cdc_assets.mirroring.repair import plan, repair
@@ -21,28 +23,19 @@ NAME = "nothing_lost"
 
 def mirror_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     """The key of the table's check."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("mirror", source, table)), NAME)
+    return key_of_check(NAME, "mirror", source, table)
 
 
 def build_mirror_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all tables of the source."""
-    specs = [
-        dg.AssetCheckSpec(
-            NAME,
-            asset=mirror_key(source, table).asset_key,
-            description="No record, and no whole topic, was removed before MirrorMaker had copied it.",
-            blocking=True,
-        )
-        for table in source.tables
-    ]
+    checks = {mirror_key(source, table): table for table in source.tables}
+    description = "No record, and no whole topic, was removed before MirrorMaker had copied it."
 
-    @dg.multi_asset_check(name=names.op_name("mirrors", source), specs=specs, can_subset=True)
-    def mirrors(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+    @table_checks("mirrors", source, checks, description)
+    def mirrors(context: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
         states = {state.table: state for state in mirror_states(platform, source)}
-        for table in source.tables:
-            key, state = mirror_key(source, table), states[names.table_name(table)]
-            if key not in context.selected_asset_check_keys:
-                continue
+        for key, table in wanted.items():
+            state = states[names.table_name(table)]
             if state.repair and source.topics.on_gap == "resnapshot":
                 yield _repair(key, platform, source, state, context.log.info)
             else:

@@ -7,6 +7,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.preflight import Report, preflight
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import CapturedSource
@@ -17,7 +18,7 @@ NAME = "preflight"
 
 def preflight_key(source: CapturedSource) -> dg.AssetCheckKey:
     """The key of the source's check."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("connector", source)), NAME)
+    return key_of_check(NAME, "connector", source)
 
 
 def build_preflight_check(source: CapturedSource) -> dg.AssetChecksDefinition:

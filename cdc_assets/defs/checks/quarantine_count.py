@@ -12,6 +12,8 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.table_checks import Checks, table_checks
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
 from cdc_assets.quarantine.held import QuarantinedRecord, quarantine_records
 from cdc_assets.registry.models import BaseSource, Table
@@ -22,27 +24,16 @@ NAME = "quarantine_empty"
 
 def quarantine_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     """The key of the table's check."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME)
+    return key_of_check(NAME, "silver", source, table)
 
 
 def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all tables of the source."""
-    specs = [
-        dg.AssetCheckSpec(
-            NAME,
-            asset=quarantine_key(source, table).asset_key,
-            description="No record of the table is in quarantine.",
-            blocking=True,
-        )
-        for table in source.tables
-    ]
+    checks = {quarantine_key(source, table): table for table in source.tables}
 
-    @dg.multi_asset_check(name=names.op_name("quarantine", source), specs=specs, can_subset=True)
-    def quarantine(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
-        for table in source.tables:
-            key = quarantine_key(source, table)
-            if key not in context.selected_asset_check_keys:
-                continue
+    @table_checks("quarantine", source, checks, "No record of the table is in quarantine.")
+    def quarantine(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
+        for key, table in wanted.items():
             yield check_result(key, *evidence(source, table, quarantine_records(platform.lake, source, table)))
 
     return quarantine

@@ -8,6 +8,8 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks import evidence
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.table_checks import Checks, table_checks
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.reconcile import open_differences
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.slices import Share, share_at
@@ -25,20 +27,15 @@ def has_rows_check(source: BaseSource) -> bool:
 
 def rows_keys(source: BaseSource) -> list[dg.AssetCheckKey]:
     """The check's keys, one per table, on silver's assets."""
-    return [dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME) for table in source.tables]
+    return [key_of_check(NAME, "silver", source, table) for table in source.tables]
 
 
 def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all tables of the source."""
-    by_key = dict(zip(rows_keys(source), source.tables, strict=True))
-    specs = [
-        dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTION, blocking=_fails(source, table))
-        for key, table in by_key.items()
-    ]
+    checks = dict(zip(rows_keys(source), source.tables, strict=True))
 
-    @dg.multi_asset_check(name=names.op_name("rows", source), specs=specs, can_subset=True)
-    def rows(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
-        wanted = {key: table for key, table in by_key.items() if key in context.selected_asset_check_keys}
+    @table_checks("rows", source, checks, _DESCRIPTION, blocking=lambda table: _fails(source, table))
+    def rows(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
         shares = _shares(source, list(wanted.values()))
         found = compare_rows(platform, source, list(wanted.values()), slices=shares)
         by_name = {names.table_name(table): table for table in wanted.values()}

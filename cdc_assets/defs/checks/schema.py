@@ -11,6 +11,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
@@ -23,7 +24,7 @@ DESCRIPTION = "The table's schema and when it changed; warns while older rows la
 
 def schema_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     """The check's key for one table."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key("silver", source, table)), NAME)
+    return key_of_check(NAME, "silver", source, table)
 
 
 def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckResult:

@@ -31,6 +31,7 @@ from cdc_assets.defs.checks.previous_tallies import previous_tallies
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.defs.checks.uncompared import standstill
+from cdc_assets.defs.keys import key_of_check
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import open_differences, slices
 from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
@@ -58,7 +59,7 @@ def check_name(layer: str) -> str:
 
 def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
     """The key of the volumetry check of one asset."""
-    return dg.AssetCheckKey(dg.AssetKey(names.asset_key(layer, source, table)), check_name(layer))
+    return key_of_check(check_name(layer), layer, source, table)
 
 
 def build_volumetry_checks(source: BaseSource) -> list[dg.AssetChecksDefinition]:

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.news import TableNews
 from cdc_assets.defs.sensors.recent_runs import last_materializations
 from cdc_assets.registry.models import BaseSource, Table
@@ -39,7 +40,7 @@ def confirmations(
 ) -> list[dg.AssetMaterialization]:
     """One for each silver table that holds all there is, once half of its freshness window has passed since the last."""
     idle = {n.table for n in news if not n.waiting and not n.silver_behind} - set(busy)
-    keys = {dg.AssetKey(names.asset_key("silver", source, t)): t for t in source.tables if names.table_name(t) in idle}
+    keys = {asset_key("silver", source, t): t for t in source.tables if names.table_name(t) in idle}
     last = last_materializations(instance, [*keys])
     events = (_confirmation(platform, source, table, key, last.get(key), now) for key, table in keys.items())
     return [event for event in events if event is not None]

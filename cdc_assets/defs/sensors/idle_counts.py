@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckExecutionRecordStatus
 
-from cdc_assets import names
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.recent_runs import last_materializations
 from cdc_assets.registry.models import BaseSource
 
@@ -36,7 +36,7 @@ def why_idle(
     filters = dg.RunsFilter(tags={"cdc/source": source.name}, updated_after=since)
     if instance.get_run_records(filters, limit=1):
         return None
-    bronze = [dg.AssetKey(names.asset_key("bronze", source, table)) for table in source.tables]
+    bronze = [asset_key("bronze", source, table) for table in source.tables]
     if any(event.timestamp > counted for event in last_materializations(instance, bronze).values()):
         return None
     minutes = round((now - counted) / 60)

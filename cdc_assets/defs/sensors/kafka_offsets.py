@@ -14,6 +14,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.bronze.ranges import pending_ranges, width
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.confirmations import confirmations
 from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
 from cdc_assets.defs.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
@@ -89,7 +90,7 @@ def _look(
 def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey]:
     layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
     tables = list(tables)
-    return [dg.AssetKey(names.asset_key(layer, source, table)) for layer in layers for table in tables]
+    return [asset_key(layer, source, table) for layer in layers for table in tables]
 
 
 def _run_request(source: BaseSource, request: Request) -> dg.RunRequest:
@@ -165,7 +166,7 @@ def _silver_behind(platform: Platform, source: BaseSource, table: Table, records
 
 
 def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:
-    return dg.AssetKey(names.asset_key("backup", source, table))
+    return asset_key("backup", source, table)
 
 
 def _backup_behind(source: BaseSource, last: dg.EventLogEntry | None, records: int) -> bool:

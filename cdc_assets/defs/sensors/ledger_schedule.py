@@ -4,6 +4,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets import names, settings
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.rhythm import rhythmic
 from cdc_assets.ledger.count import behind
 from cdc_assets.ledger.read import places
@@ -12,7 +13,7 @@ from cdc_assets.registry.models import BaseSource
 
 def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
     """The ledger assets of a source with their checks."""
-    keys = [dg.AssetKey(names.asset_key("ledger", source, table)) for table in source.tables]
+    keys = [asset_key("ledger", source, table) for table in source.tables]
     return dg.define_asset_job(
         f"ledger_{source.name}",
         selection=dg.AssetSelection.assets(*keys),

@@ -6,7 +6,7 @@ from datetime import timedelta
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from cdc_assets import names
+from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.dropped_ticks import why_dropped
 from cdc_assets.defs.sensors.recent_runs import last_materializations
 from cdc_assets.registry.models import BaseSource
@@ -46,7 +46,7 @@ def rhythmic(
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        silver = [dg.AssetKey(names.asset_key("silver", source, table)) for table in source.tables]
+        silver = [asset_key("silver", source, table) for table in source.tables]
         if not last_materializations(context.instance, silver):
             return dg.SkipReason(f"nothing of {source.name} is in silver yet")
         if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
