@@ -24,9 +24,9 @@ from spark.bronze import counts as bronze_counts
 from spark.bronze import drafts as bronze_drafts
 from spark.bronze import overlap as bronze_overlap
 from spark.bronze import reloads as bronze_reloads
-from spark.bronze.columns import NAMES, SCHEMA
 from spark.bronze.counts import count_groups
 from spark.delta import plans
+from spark.delta.bronze_columns import NAMES, SCHEMA
 from spark.delta.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.delta.conflicts import MAY_PASS, is_conflict, run_again
 from spark.delta.log import commit_of, fold_history, refuse_foreign

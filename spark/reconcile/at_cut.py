@@ -25,9 +25,9 @@ from pyspark.sql import functions as sf
 
 from spark.bronze import drafts as bronze_drafts
 from spark.bronze.anchors import assign_positions
-from spark.bronze.columns import NAMES
 from spark.bronze.counts import count_groups
 from spark.bronze.slice import by_partition, new_events, table_events
+from spark.delta.bronze_columns import NAMES
 from spark.delta.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.kafka import offset_ranges as kafka_ranges

@@ -11,7 +11,7 @@ from cdc_assets import names, settings
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
-from spark.bronze.columns import COLUMNS
+from spark.delta.bronze_columns import COLUMNS
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
