@@ -6,9 +6,9 @@ Options: https://debezium.io/documentation/reference/3.6/connectors/mysql.html
 from __future__ import annotations
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.certificates import binlog_tls
 from cdc_assets.connectors.debezium_common import exact_pattern, heartbeat_ms, password_placeholder, record_settings, server_id
 from cdc_assets.connectors.schema_history import schema_history
-from cdc_assets.connectors.tls import binlog_tls
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 

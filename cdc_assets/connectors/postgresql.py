@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.certificates import postgresql_tls
 from cdc_assets.connectors.debezium_common import exact_pattern, heartbeat_ms, password_placeholder, record_settings
-from cdc_assets.connectors.tls import postgresql_tls
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from cdc_assets.registry.value_forms import ValueForms

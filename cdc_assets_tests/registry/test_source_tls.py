@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets.connectors.tls import binlog_tls, postgresql_tls
+from cdc_assets.connectors.certificates import binlog_tls, postgresql_tls
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import Database

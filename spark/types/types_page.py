@@ -1,4 +1,4 @@
-"""docs/reference/types.md, written from the rules: `python -m spark.types.document > docs/reference/types.md`."""
+"""docs/reference/types.md, written from the rules: `python -m spark.types.types_page > docs/reference/types.md`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ HEAD = """\
 # Column types
 
 What each PostgreSQL type becomes in silver, and why. This page is generated from `spark/types/`,
-one module per family: run `python -m spark.types.document`. Every type was measured live by
-`cdc_assets_tests/spark/types/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18), in the snapshot
-and as a change. PostgreSQL is the judge of whether silver's value is its own.
+one module per family: run `python -m spark.types.types_page`. Every type was measured live by
+`cdc_assets_tests/spark/types/test_types_live.py` (Debezium 3.7.0.Final, PostgreSQL 18), in the
+snapshot and as a change. PostgreSQL is the judge of whether silver's value is its own.
 
 * **exact**: silver has the database's value. A value that the lake type cannot hold makes its
   record *unfit*. It is reported with topic, partition, offset, column and value. It never becomes

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md, written from the commands: `python -m cdc_assets.cli.document > docs/reference/cli.md`."""
+"""docs/reference/cli.md, written from the commands: `python -m cdc_assets.cli.cli_page > docs/reference/cli.md`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD = """\
 ./cdc onboard --help   # one command
 ```
 
-This page is generated from the commands: run `python -m cdc_assets.cli.document`. What each command
+This page is generated from the commands: run `python -m cdc_assets.cli.cli_page`. What each command
 leaves when it is killed: [operations.md](operations.md).
 
 Messages for people go to stderr, data to stdout. The exit code is 0 when all is well. It is 1 when

@@ -1,4 +1,4 @@
-"""docs/reference/registry.md, written from the models: `python -m cdc_assets.registry.document > docs/reference/registry.md`.
+"""docs/reference/registry.md, from the models: `python -m cdc_assets.registry.registry_page > docs/reference/registry.md`.
 
 A model's section is its docstring, and a row per key with its type and default. A test compares the page with the models.
 """
@@ -40,7 +40,8 @@ tables:
 ```
 
 Each source is one YAML file. This page is generated from the models that read it: run
-`python -m cdc_assets.registry.document`. `cdc validate` refuses an unknown key by file and line.
+`python -m cdc_assets.registry.registry_page`. `cdc validate` refuses an unknown key by file
+and line.
 
 A *duration* is a number and a unit: `500ms`, `30s`, `5m`, `1h30m` or `7d`. A *variable* is
 `{env: NAME}`: its value comes from the environment when it is needed. `{env: NAME, default: …}` has
