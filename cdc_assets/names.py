@@ -28,8 +28,16 @@ DIGEST_TAG = "cdc/registry"
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
-    """`(layer, source, table)`, or `(connector, source)`: a layer and a source can each be selected."""
-    return (layer, source.name) if table is None else (layer, source.name, table_name(table))
+    """Of a link of a table's chain, or of the source's connector."""
+    return asset_path(layer, source.name, None if table is None else table_name(table))
+
+
+def asset_path(layer: str, source: str, table: str | None = None) -> tuple[str, ...]:
+    """`(silver, world, silver_city)`, `(connector, world, connector_world)`: a layer and a source can each be selected.
+
+    Dagster's graph shows the last part only, so that says the layer and the table (docs/adr/0066).
+    """
+    return (layer, source, f"{layer}_{source if table is None else table}")
 
 
 def op_name(work: str, source: BaseSource) -> str:

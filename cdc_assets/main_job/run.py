@@ -21,7 +21,7 @@ from cdc_assets.main_job.dagster_runs import Outcomes, all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
 from cdc_assets.main_job.verdict_lines import is_red
-from cdc_assets.names import silver_path, table_name
+from cdc_assets.names import asset_key, silver_path, table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
@@ -124,7 +124,7 @@ def _print_links(
     """A table per source; True when every check passed."""
     passed = True
     for source in sources:
-        own = [each for each in counted.verdicts if each.asset[1:] == (source.name,)]
+        own = [each for each in counted.verdicts if each.asset == asset_key("connector", source)]
         lines = [
             line_of(
                 source,

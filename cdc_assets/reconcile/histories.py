@@ -87,7 +87,8 @@ def _state(platform: Platform, source: BaseSource, table: Table) -> SilverState:
     state = silver_state(names.history_path(platform.lake, source, table))
     if state is None or state.folded is None:
         raise DatabaseError(
-            f"the history of {_name(source, table)} does not exist yet; materialize silver/{_name(source, table)}"
+            f"the history of {_name(source, table)} does not exist yet; materialize "
+            f"{'/'.join(names.asset_key('silver', source, table))}"
         )
     return state
 

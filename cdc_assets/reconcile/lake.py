@@ -59,7 +59,7 @@ def existing(source: BaseSource, table: Table, read: Read) -> tuple[SilverState,
     """Both, or an error that says what to do."""
     state, committed = read
     if state is None or state.folded is None or committed is None:
-        raise DatabaseError(f"silver/{source.name}/{names.table_name(table)} does not exist yet; materialize it first")
+        raise DatabaseError(f"{'/'.join(names.asset_key('silver', source, table))} does not exist yet; materialize it first")
     return state, committed
 
 
@@ -75,7 +75,7 @@ def task(compared: ComparedTable, read: Read, position: LogPosition, cut: AnyCut
     topic = names.lake_topic(source, table)
     held = committed.topics.get(topic)
     if held is None:
-        raise DatabaseError(f"bronze/{source.name}/{names.table_name(table)} holds nothing yet; materialize it first")
+        raise DatabaseError(f"{'/'.join(names.asset_key('bronze', source, table))} holds nothing yet; materialize it first")
     ends = position.offsets.get(topic, {})
     ranges = {p: (held.positions.get(p, 0), max(end, held.positions.get(p, 0))) for p, end in ends.items()}
     spec = text.spec

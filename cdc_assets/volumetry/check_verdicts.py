@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cdc_assets.names import LAYERS
+from cdc_assets.names import LAYERS, asset_path
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 
 PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
@@ -34,7 +34,7 @@ class CheckVerdict:
 
     @property
     def place(self) -> str:
-        """The asset and its check, as `silver/bank/accounts reconciled`."""
+        """The asset and its check, as `silver/bank/silver_accounts reconciled`."""
         return f"{'/'.join(self.asset)} {self.name}"
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def check_verdicts(dagster: DagsterAnswers) -> list[CheckVerdict]:
     latest: dict[tuple[tuple[str, ...], str], Mapping[str, Any] | None] = {}
     for node in dagster.ask(_LATEST)["assetNodes"]:
         asset = tuple(node["assetKey"]["path"])
-        if asset[0] in LAYERS and len(asset) in (2, 3):
+        if asset[0] in LAYERS and len(asset) == 3:
             for check in node["assetChecksOrError"].get("checks", ()):
                 latest[asset, check["name"]] = check["executionForLatestMaterialization"]
     # An asset that was materialized since has no evaluation of its newest state: the one before still says what was found.
@@ -100,7 +100,7 @@ def _verdict(key: tuple[tuple[str, ...], str], found: Mapping[str, Any] | None) 
 
 def of_table(verdicts: Iterable[CheckVerdict], source: str, table: str) -> list[CheckVerdict]:
     """Those of the table's own assets."""
-    return [each for each in verdicts if each.asset[1:] == (source, table)]
+    return [each for each in verdicts if each.asset[0] != "connector" and each.asset == asset_path(each.asset[0], source, table)]
 
 
 def summary(verdicts: Iterable[CheckVerdict]) -> str:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cdc_assets.names import LAYERS, asset_path
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.volumetry.caught_up import Behind
 from cdc_assets.volumetry.check_verdicts import FAILED, check_verdicts
@@ -46,7 +47,7 @@ def wait_reasons(dagster: DagsterAnswers, behind: Sequence[Behind]) -> list[str]
 
 
 def _asset(late: Behind) -> list[str]:
-    return ["silver" if late.layer == "history" else late.layer, late.source, late.table]
+    return [*asset_path("silver" if late.layer == "history" else late.layer, late.source, late.table)]
 
 
 def _question(sources: Sequence[str], behind: Sequence[Behind]) -> str:
@@ -114,7 +115,8 @@ def _failure(dagster: DagsterAnswers, run_id: str) -> str:
 
 def _of_checks(dagster: DagsterAnswers, behind: Sequence[Behind]) -> Iterable[str]:
     """A red check of a layer before blocks the layer that is behind."""
-    late = {(each.source, each.table) for each in behind}
+    links = [layer for layer in LAYERS if layer not in ("connector", "ledger")]
+    late = {asset_path(layer, each.source, each.table) for each in behind for layer in links}
     for found in check_verdicts(dagster):
-        if found.state == FAILED and found.asset[1:] in late and found.asset[0] != "ledger":
+        if found.state == FAILED and found.asset in late:
             yield f"{found.place} is red: {found.description}"

@@ -60,7 +60,7 @@ def test_a_gap_fails_its_table_alone_and_names_the_command(
     assert "was recreated" in told
     assert "cdc repair bronze shop orders" in told
     assert spark.read == {LINES: (0, {0: (0, 5)})}
-    assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("cdc_bronze_shop")] == ["lines"]
+    assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("cdc_bronze_shop")] == ["bronze_lines"]
 
 
 @pytest.mark.parametrize("end", [5, 2])
@@ -92,8 +92,8 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     assert run.success
     assert spark.read == {ORDERS: (1, {0: (0, 9)}), LINES: (0, {0: (0, 5)})}
     told = {m.asset_key.path[-1]: m.metadata for m in run.asset_materializations_for_node("cdc_bronze_shop")}
-    assert told["orders"]["cdc/epoch"].value == 1
-    assert "was recreated" in str(told["orders"]["cdc/read_again_after"].value)
+    assert told["bronze_orders"]["cdc/epoch"].value == 1
+    assert "was recreated" in str(told["bronze_orders"]["cdc/read_again_after"].value)
 
 
 def test_an_epoch_that_opens_ends_the_old_one_at_its_bound(

@@ -31,7 +31,7 @@ _CODE = "dagster-code"
 _GOLD = """
 import dagster as dg
 
-@dg.asset(key=["gold", "{name}"], deps=[dg.AssetKey(["silver", "world", "city"])])
+@dg.asset(key=["gold", "{name}"], deps=[dg.AssetKey(["silver", "world", "silver_city"])])
 def gold(): ...
 """
 
@@ -69,14 +69,14 @@ def assets(home: Home) -> set[str]:
 
 
 def test_a_broken_file_and_another_folder(home: Home, folder: Path) -> None:
-    assert {"silver/world/city", "silver/bank/pgbench_tellers"} <= assets(home)
+    assert {"silver/world/silver_city", "silver/bank/silver_pgbench_tellers"} <= assets(home)
     proxy = state_of(home, _CODE).pid
     assert proxy
     (folder / "sources" / "bank.yaml").write_text("source: bank\ntabels: []\n")
     (server,) = (child for child in psutil.Process(proxy).children() if "grpc" in child.cmdline())
     server.send_signal(signal.SIGKILL)
     until(lambda: state_of(home, _CODE).restarts == 1 and state_of(home, _CODE).health == "healthy")
-    until(lambda: {"silver/world/city", "silver/bank/pgbench_tellers"} <= assets(home))
+    until(lambda: {"silver/world/silver_city", "silver/bank/silver_pgbench_tellers"} <= assets(home))
     assert "bank.yaml:2: tabels: unknown key" in (home.root / "logs" / f"{_CODE}.log").read_text()
 
     others = folder / "others"
@@ -84,7 +84,7 @@ def test_a_broken_file_and_another_folder(home: Home, folder: Path) -> None:
     (others / "world.yaml").write_text((folder / "sources" / "world.yaml").read_text())
     done = cdc(folder, "up", "--no-main-job", "--no-examples", CDC_SOURCES="others")
     assert f"Dagster takes in bank, of {others}" in done.stderr
-    assert "silver/world/city" in assets(home)
+    assert "silver/world/silver_city" in assets(home)
     assert not [key for key in assets(home) if "/bank/" in key]
     # Without the variable, in another folder: it is remembered.
     assert cdc(ROOT, "reload", "--dry-run").stdout.strip() == f"Dagster has all that {others} declares"
@@ -102,7 +102,7 @@ def test_definitions_of_ones_own_come_change_and_go_while_it_runs(home: Home, fo
     assert "gold/cities" not in assets(home)
     taken = json.loads(cdc(folder, "reload", "-o", "json", **given).stdout)
     assert taken["definitions"] == {"named": str(gold), "assets": ["gold/cities"]}
-    assert {"gold/cities", "silver/world/city"} <= assets(home)
+    assert {"gold/cities", "silver/world/silver_city"} <= assets(home)
 
     # From here in a shell that knows nothing of it.
     gold.write_text(_GOLD.format(name="towns"))
@@ -113,11 +113,11 @@ def test_definitions_of_ones_own_come_change_and_go_while_it_runs(home: Home, fo
     gold.write_text("1 / 0\n")
     broken = cdc(ROOT, "reload", code=1)
     assert f"CDC_DEFINITIONS={gold} is not loaded: ZeroDivisionError: division by zero" in broken.stderr
-    assert {"gold/towns", "silver/world/city"} <= assets(home)
+    assert {"gold/towns", "silver/world/silver_city"} <= assets(home)
 
     cdc(ROOT, "up", "--no-main-job", "--no-examples", CDC_DEFINITIONS="")
     assert not [key for key in assets(home) if key.startswith("gold/")]
-    assert "silver/world/city" in assets(home)
+    assert "silver/world/silver_city" in assets(home)
 
 
 def cdc(place: Path, *arguments: str, code: int | None = 0, **variables: str) -> subprocess.CompletedProcess[str]:

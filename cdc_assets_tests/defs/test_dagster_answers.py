@@ -73,7 +73,7 @@ def await_webserver(server: subprocess.Popen[bytes], url: str, log: Path) -> Non
 
 def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool, told: str) -> None:
     evaluation = dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey([layer, "feeds", "prices"]), check_name=check, passed=passed, description=told, metadata={}
+        asset_key=dg.AssetKey([layer, "feeds", f"{layer}_prices"]), check_name=check, passed=passed, description=told, metadata={}
     )
     instance.report_runless_asset_event(evaluation)
 
@@ -106,11 +106,11 @@ def test_status_and_wait_say_what_dagster_knows(
     report(instance, "silver", "quarantine_empty", passed=False, told="1 record(s) in quarantine")
     report(instance, "bronze", "record_parity", passed=True, told="3 records")
     # Silver has been folded since: its newest state has no evaluation, and is not green for that.
-    instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "feeds", "prices"])))
+    instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "feeds", "silver_prices"])))
     shown, failed = status_of_tables()
     assert shown["prices"].startswith("1 failed, ")
     assert shown["plain"] == "not run"
-    assert failed == ["silver/feeds/prices quarantine_empty"]
+    assert failed == ["silver/feeds/silver_prices quarantine_empty"]
 
     # `cdc wait`: the run failed, the daemon is not there, a table is not loaded, and a check is red.
     run = fail_a_run(instance)
@@ -128,6 +128,6 @@ def test_status_and_wait_say_what_dagster_knows(
     assert f"the last run of prices failed: folding: RuntimeError: no space left on device; {page}" in told.stderr
     assert "dagster-daemon has no heartbeat" in told.stderr
     assert "SENSOR" in told.stderr
-    assert "Dagster has no asset bronze/feeds/later loaded" in told.stderr
-    assert "has no asset bronze/feeds/prices" not in told.stderr
-    assert "silver/feeds/prices quarantine_empty is red: 1 record(s) in quarantine" in told.stderr
+    assert "Dagster has no asset bronze/feeds/bronze_later loaded" in told.stderr
+    assert "has no asset bronze/feeds/bronze_prices" not in told.stderr
+    assert "silver/feeds/silver_prices quarantine_empty is red: 1 record(s) in quarantine" in told.stderr

@@ -18,19 +18,32 @@ from cdc_assets.resources.platform import Platform
 ROOT = Path(__file__).parents[2]
 
 CHAIN = """\
-connector/shop <- nothing [debezium,kafkaconnect,postgresql] checks: connector_running, events_flow, preflight
-topic/shop/lines <- connector/shop [kafka] checks: none
-topic/shop/orders <- connector/shop [kafka] checks: none
-mirror/shop/lines <- topic/shop/lines [kafka,mirrormaker] checks: nothing_lost
-mirror/shop/orders <- topic/shop/orders [kafka,mirrormaker] checks: nothing_lost
-bronze/shop/lines <- mirror/shop/lines [bronze,delta,spark] checks: record_parity
-bronze/shop/orders <- mirror/shop/orders [bronze,delta,spark] checks: record_parity
-silver/shop/lines <- bronze/shop/lines [delta,silver,spark] checks: quarantine_empty, reconciled, schema
-silver/shop/orders <- bronze/shop/orders [delta,silver,spark] checks: quarantine_empty, reconciled, schema
-backup/shop/lines <- bronze/shop/lines [s3] checks: manifest_parity
-backup/shop/orders <- bronze/shop/orders [s3] checks: manifest_parity
-ledger/shop/lines <- silver/shop/lines [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror
-ledger/shop/orders <- silver/shop/orders [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror
+connector/shop/connector_shop <- nothing [debezium,kafkaconnect,postgresql]
+  checks: connector_running, events_flow, preflight
+topic/shop/topic_lines <- connector/shop/connector_shop [kafka]
+  checks: none
+topic/shop/topic_orders <- connector/shop/connector_shop [kafka]
+  checks: none
+mirror/shop/mirror_lines <- topic/shop/topic_lines [kafka,mirrormaker]
+  checks: nothing_lost
+mirror/shop/mirror_orders <- topic/shop/topic_orders [kafka,mirrormaker]
+  checks: nothing_lost
+bronze/shop/bronze_lines <- mirror/shop/mirror_lines [bronze,delta,spark]
+  checks: record_parity
+bronze/shop/bronze_orders <- mirror/shop/mirror_orders [bronze,delta,spark]
+  checks: record_parity
+silver/shop/silver_lines <- bronze/shop/bronze_lines [delta,silver,spark]
+  checks: quarantine_empty, reconciled, schema
+silver/shop/silver_orders <- bronze/shop/bronze_orders [delta,silver,spark]
+  checks: quarantine_empty, reconciled, schema
+backup/shop/backup_lines <- bronze/shop/bronze_lines [s3]
+  checks: manifest_parity
+backup/shop/backup_orders <- bronze/shop/bronze_orders [s3]
+  checks: manifest_parity
+ledger/shop/ledger_lines <- silver/shop/silver_lines [delta,ledger,spark]
+  checks: bronze_fates, late_events, mirror_bronze, topic_mirror
+ledger/shop/ledger_orders <- silver/shop/silver_orders [delta,ledger,spark]
+  checks: bronze_fates, late_events, mirror_bronze, topic_mirror
 """
 
 
@@ -46,7 +59,7 @@ def test_the_chain_is_as_drawn(source: Source) -> None:
         node = graph.get(key)
         parents = ", ".join(parent.to_user_string() for parent in node.parent_keys) or "nothing"
         checks = ", ".join(sorted(check.name for check in node.check_keys)) or "none"
-        lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}] checks: {checks}\n")
+        lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}]\n  checks: {checks}\n")
         assert node.group_name == "shop"
         assert list(node.owners) == ["team:data"]
     assert "".join(lines) == CHAIN
@@ -87,7 +100,7 @@ def test_assets_and_ops_of_a_project_may_have_the_names_that_ours_suggest(source
 
 def test_silver_has_a_freshness_policy_and_says_where_it_lies(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    node = graph.get(dg.AssetKey(["silver", "shop", "orders"]))
+    node = graph.get(dg.AssetKey(["silver", "shop", "silver_orders"]))
     assert node.freshness_policy_or_from_metadata is not None
     assert node.metadata["dagster/table_name"] == "lake.shop.orders"
     assert str(node.metadata["dagster/uri"]).endswith("/silver/shop/orders")

@@ -110,5 +110,5 @@ def test_dg_lists_scaffolds_and_loads_sources(project: ForeignProject) -> None:
     written = {str(f.relative_to(project.folder / "lakehouse" / "defs")) for f in project.folder.glob("lakehouse/defs/*/*.*")}
     assert written == {"shop/defs.yaml", "shop/shop.yaml", "2nd-shop/component.py", "2nd-shop/s2nd_shop.yaml"}
     listed = dg("list", "defs", "--json")
-    assert '"silver/shop/orders"' in listed
-    assert '"silver/s2nd_shop/orders"' in listed
+    assert '"silver/shop/silver_orders"' in listed
+    assert '"silver/s2nd_shop/silver_orders"' in listed

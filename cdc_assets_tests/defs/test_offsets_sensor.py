@@ -37,7 +37,9 @@ def catch_up(platform: Platform, instance: dg.DagsterInstance) -> None:
     for layer in ("silver", "backup"):
         for table, records in (("orders", 3), ("lines", 5)):
             metadata = {"dagster/row_count": records}
-            instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey([layer, "shop", table]), metadata=metadata))
+            instance.report_runless_asset_event(
+                dg.AssetMaterialization(dg.AssetKey([layer, "shop", f"{layer}_{table}"]), metadata=metadata)
+            )
 
 
 def test_news_of_all_tables_is_one_run(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
@@ -116,7 +118,7 @@ def fail_a_run(instance: dg.DagsterInstance, tables: str, carried: tuple[str, ..
     @dg.op
     def fail(context) -> None:  # Dagster cannot read a postponed annotation of a context
         for table in carried:
-            context.log_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", table])))
+            context.log_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", f"silver_{table}"])))
         raise ValueError("planted")
 
     @dg.job

@@ -142,26 +142,26 @@ def is_open(port: int) -> bool:
 
 def has_both(own: OwnDagster) -> bool:
     try:
-        return {"silver/shop/orders", "silver/annex/orders"} <= own.assets()
+        return {"silver/shop/silver_orders", "silver/annex/silver_orders"} <= own.assets()
     except httpx.HTTPError:
         return False
 
 
 def test_a_table_added_to_a_components_file_is_there_and_one_that_is_taken_out_is_gone(own: OwnDagster) -> None:
     declare(own, "shop", ["public.orders", "public.lines"])
-    assert "silver/shop/lines" not in own.assets()
+    assert "silver/shop/silver_lines" not in own.assets()
     plan = json.loads(own.cdc("shop", "reload", "--dry-run", "-o", "json").stdout)
     assert plan["changed"] == ["shop"]
-    assert "asset silver/shop/lines" in plan["to_come"]
-    assert "silver/shop/lines" not in own.assets()
+    assert "asset silver/shop/silver_lines" in plan["to_come"]
+    assert "silver/shop/silver_lines" not in own.assets()
 
     taken = own.cdc("shop", "reload", "-o", "json")
     assert json.loads(taken.stdout)["locations"] == ["reloads"]
-    assert {"bronze/shop/lines", "silver/shop/lines", "ledger/shop/lines"} <= own.assets()
+    assert {"bronze/shop/bronze_lines", "silver/shop/silver_lines", "ledger/shop/ledger_lines"} <= own.assets()
 
     declare(own, "shop", ["public.lines"])
     own.cdc("shop", "reload")
-    assert "silver/shop/lines" in own.assets()
+    assert "silver/shop/silver_lines" in own.assets()
     assert not [key for key in own.assets() if key.endswith("shop/orders")]
     assert json.loads(own.cdc("shop", "reload", "--dry-run", "-o", "json").stdout)["changed"] == []
 
@@ -169,11 +169,11 @@ def test_a_table_added_to_a_components_file_is_there_and_one_that_is_taken_out_i
 def test_a_code_server_that_cannot_reload_is_told_and_what_to_do(own: OwnDagster) -> None:
     declare(own, "annex", ["public.orders", "public.lines"])
     told = own.cdc("annex", "reload", code=1)
-    assert "still lacks asset backup/annex/lines, asset bronze/annex/lines" in told.stderr
+    assert "still lacks asset backup/annex/backup_lines, asset bronze/annex/bronze_lines" in told.stderr
     assert "`dagster api grpc` cannot reload" in told.stderr
     assert "dagster code-server start" in told.stderr
     assert "Traceback" not in told.stderr
-    assert "silver/annex/orders" in own.assets()
+    assert "silver/annex/silver_orders" in own.assets()
 
 
 def test_a_broken_file_is_told_by_line_and_takes_nothing_down(own: OwnDagster) -> None:
@@ -183,6 +183,6 @@ def test_a_broken_file_is_told_by_line_and_takes_nothing_down(own: OwnDagster) -
     try:
         told = own.cdc("shop", "reload", code=1)
         assert f"{file}:{len(good.splitlines()) + 1}: tabels: unknown key" in told.stderr
-        assert "silver/shop/lines" in own.assets() or "silver/shop/orders" in own.assets()
+        assert "silver/shop/silver_lines" in own.assets() or "silver/shop/silver_orders" in own.assets()
     finally:
         file.write_text(good)

@@ -22,19 +22,30 @@ SOURCE: dict[str, Any] = {
 }
 CHAIN = {
     "core": """\
-topic/feeds/readings <- nothing [kafka] checks: none
-mirror/feeds/readings <- topic/feeds/readings [kafka,mirrormaker] checks: nothing_lost
-bronze/feeds/readings <- mirror/feeds/readings [bronze,delta,spark] checks: record_parity
-silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
-backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity
-ledger/feeds/readings <- silver/feeds/readings [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze, topic_mirror
+topic/feeds/topic_readings <- nothing [kafka]
+  checks: none
+mirror/feeds/mirror_readings <- topic/feeds/topic_readings [kafka,mirrormaker]
+  checks: nothing_lost
+bronze/feeds/bronze_readings <- mirror/feeds/mirror_readings [bronze,delta,spark]
+  checks: record_parity
+silver/feeds/silver_readings <- bronze/feeds/bronze_readings [delta,silver,spark]
+  checks: quarantine_empty, schema
+backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
+  checks: manifest_parity
+ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]
+  checks: bronze_fates, late_events, mirror_bronze, topic_mirror
 """,
     "lake": """\
-topic/feeds/readings <- nothing [kafka] checks: none
-bronze/feeds/readings <- topic/feeds/readings [bronze,delta,spark] checks: record_parity
-silver/feeds/readings <- bronze/feeds/readings [delta,silver,spark] checks: quarantine_empty, schema
-backup/feeds/readings <- bronze/feeds/readings [s3] checks: manifest_parity
-ledger/feeds/readings <- silver/feeds/readings [delta,ledger,spark] checks: bronze_fates, late_events, mirror_bronze
+topic/feeds/topic_readings <- nothing [kafka]
+  checks: none
+bronze/feeds/bronze_readings <- topic/feeds/topic_readings [bronze,delta,spark]
+  checks: record_parity
+silver/feeds/silver_readings <- bronze/feeds/bronze_readings [delta,silver,spark]
+  checks: quarantine_empty, schema
+backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
+  checks: manifest_parity
+ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]
+  checks: bronze_fates, late_events, mirror_bronze
 """,
 }
 
@@ -50,7 +61,7 @@ def test_the_chain_starts_at_the_topic(cluster: str) -> None:
         node = graph.get(key)
         parents = ", ".join(parent.to_user_string() for parent in node.parent_keys) or "nothing"
         checks = ", ".join(sorted(check.name for check in node.check_keys)) or "none"
-        lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}] checks: {checks}\n")
+        lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}]\n  checks: {checks}\n")
     assert "".join(lines) == CHAIN[cluster]
 
 
@@ -59,7 +70,7 @@ def test_rows_are_compared_on_a_rhythm_of_their_own_where_it_is_declared() -> No
     declared = {"every": "6h", "on_difference": "warn"}
     source = TopicSource.model_validate({**SOURCE, "backup": None, "tables": [table], "reconciliation": declared})
     defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
-    silver = dg.AssetKey(["silver", "feeds", "readings"])
+    silver = dg.AssetKey(["silver", "feeds", "silver_readings"])
     graph = defs.get_repository_def().asset_graph
     assert dg.AssetCheckKey(silver, "reconciled") in graph.get(silver).check_keys
     assert not graph.get_check_spec(dg.AssetCheckKey(silver, "reconciled")).blocking

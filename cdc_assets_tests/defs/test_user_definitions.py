@@ -14,19 +14,20 @@ from cdc_assets.code_location.user_definitions import merge_user_definitions
 from cdc_assets.errors import UserDefinitionsError
 
 ROOT = Path(__file__).parents[2]
-CITY, GOLD = dg.AssetKey(["silver", "world", "city"]), dg.AssetKey(["gold", "cities"])
+CITY, GOLD = dg.AssetKey(["silver", "world", "silver_city"]), dg.AssetKey(["gold", "cities"])
 ASSET = """
 import dagster as dg
 
-@dg.asset(key=["gold", "cities"], deps=[dg.AssetKey(["silver", "world", "city"])])
+@dg.asset(key=["gold", "cities"], deps=[dg.AssetKey(["silver", "world", "silver_city"])])
 def cities(): ...
 """
-TAKEN = 'import dagster as dg\n@dg.asset(key=["silver", "world", "city"])\ndef city(): ...\n'
+TAKEN = 'import dagster as dg\n@dg.asset(key=["silver", "world", "silver_city"])\ndef city(): ...\n'
 LOAD = """
 import dagster as dg
 from cdc_assets.definitions import defs
 found = defs.get_repository_def()
-print(sorted(key.to_user_string() for key in found.asset_graph.get_all_asset_keys() if key.path[-1] in ("city", "cities")))
+keys = found.asset_graph.get_all_asset_keys()
+print(sorted(key.to_user_string() for key in keys if key.path[-1].endswith(("_city", "cities"))))
 found.get_sensor_def("user_definitions").evaluate_tick(dg.build_sensor_context(dg.DagsterInstance.ephemeral()))
 """
 
@@ -85,7 +86,7 @@ def test_a_broken_file_fails_a_sensor_and_no_chain_and_up_refuses_it(tmp_path: P
     told = f"CDC_DEFINITIONS={tmp_path}/gold.py is not loaded: ZeroDivisionError: division by zero; mend it, then: ./cdc up"
     told += "; without it: CDC_DEFINITIONS= ./cdc up"
     loaded = run("-c", LOAD, cwd=tmp_path)
-    assert "silver/world/city" in loaded.stdout
+    assert "silver/world/silver_city" in loaded.stdout
     assert "gold/cities" not in loaded.stdout
     assert loaded.stderr.splitlines()[-1].endswith(told)
     up = run("-m", "cdc_assets.cli", "up", cwd=tmp_path)

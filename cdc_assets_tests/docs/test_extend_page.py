@@ -27,7 +27,7 @@ def test_the_check_of_the_page_warns_of_a_table_without_description() -> None:
     assets = [dg.AssetSpec(dg.AssetKey(names.asset_key("silver", world, table))) for table in world.tables]
     defined = dg.Definitions(assets=assets, asset_checks=[module.build_described_checks(bare)])
     done = defined.resolve_implicit_global_asset_job_def().execute_in_process()
-    found = {result.asset_key.path[-1]: result for result in done.get_asset_check_evaluations()}
+    found = {result.asset_key.path[-1].removeprefix("silver_"): result for result in done.get_asset_check_evaluations()}
     assert {table: result.passed for table, result in found.items()} == {"country": False, "city": True}
     assert found["country"].severity == dg.AssetCheckSeverity.WARN
     assert "public.country of source world has no description" in (found["country"].description or "")

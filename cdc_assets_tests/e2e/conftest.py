@@ -43,7 +43,7 @@ import dagster as dg
 from deltalake import DeltaTable
 
 
-@dg.asset(key=["gold", "largest_cities"], deps=[dg.AssetKey(["silver", "world", "city"])], group_name="gold")
+@dg.asset(key=["gold", "largest_cities"], deps=[dg.AssetKey(["silver", "world", "silver_city"])], group_name="gold")
 def largest_cities() -> dg.MaterializeResult:
     lake = Path(os.environ["CDC_LAKE"])
     rows = DeltaTable(lake / "silver" / "world" / "city").to_pyarrow_table(columns=["name", "population"]).to_pylist()

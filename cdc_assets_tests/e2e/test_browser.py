@@ -24,7 +24,11 @@ def test_the_chain_is_in_the_lineage(lakehouse: Lakehouse, page: Any) -> None:
 
 @pytest.mark.parametrize(
     ("asset", "check"),
-    [("silver/world/city", "reconciled"), ("bronze/world/city", "record_parity"), ("backup/world/city", "manifest_parity")],
+    [
+        ("silver/world/silver_city", "reconciled"),
+        ("bronze/world/bronze_city", "record_parity"),
+        ("backup/world/backup_city", "manifest_parity"),
+    ],
 )
 def test_its_checks_are_green_and_show_their_evidence(lakehouse: Lakehouse, page: Any, asset: str, check: str) -> None:
     page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/{asset}?view=checks")

@@ -121,7 +121,7 @@ def launch(lakehouse: Lakehouse, selection: str) -> subprocess.CompletedProcess[
 def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lakehouse, tmp_path: Path) -> None:
     from deltalake import DeltaTable
 
-    chain = '+key:"silver/world/country" or key:"backup/world/country"'
+    chain = '+key:"silver/world/silver_country" or key:"backup/world/backup_country"'
     good = materialize(lakehouse, tmp_path, chain)
     assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-3000:]
     for check in ("connector_running", "record_parity", "reconciled", "history_reconciled", "manifest_parity"):
@@ -137,7 +137,7 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
     with private_files():
         history.update(predicate=f"_cdc_position = '{right[0]['_cdc_position']}'", updates={"capital": "'Vostok'"})
     try:
-        damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/country"')
+        damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/silver_country"')
         assert damaged.returncode != 0
         assert "252 rows in the source, 251 in silver: 1 missing" in damaged.stdout + damaged.stderr
         told = lakehouse.cdc("reconcile", "world.country", "-o", "json", check=False)
@@ -155,7 +155,7 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
     finally:
         with private_files():
             DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
-    mended = launch(lakehouse, 'key:"silver/world/country"')
+    mended = launch(lakehouse, 'key:"silver/world/silver_country"')
     assert mended.returncode == 0, mended.stdout[-3000:] + mended.stderr[-3000:]
 
 

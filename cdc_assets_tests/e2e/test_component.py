@@ -93,10 +93,12 @@ def depot(lakehouse: Lakehouse, foreign_python: Path, tmp_path: Path) -> Iterato
 def test_its_own_sensor_carries_a_source_to_silver(lakehouse: Lakehouse, depot: ForeignProject, tmp_path: Path) -> None:
     from deltalake.exceptions import TableNotFoundError
 
-    silver = "silver/depot/depot_parcels"
+    silver = "silver/depot/silver_depot_parcels"
     with dagster_of(depot, tmp_path / "dagster.log") as dagster:
         # What makes the connectors; nobody but the sensor touches bronze and silver.
-        dagster.materialize(["connector/depot", "topic/depot/depot_parcels", "mirror/depot/depot_parcels"], _AT_ONCE)
+        dagster.materialize(
+            ["connector/depot/connector_depot", "topic/depot/topic_depot_parcels", "mirror/depot/mirror_depot_parcels"], _AT_ONCE
+        )
         with lakehouse.connect("world") as world:
             world.execute("UPDATE depot_parcels SET price = price + 0.0000000001 WHERE id % 50 = 0")
             world.execute("UPDATE depot_parcels SET id = id + 1000 WHERE id = 7")
@@ -113,8 +115,8 @@ def test_its_own_sensor_carries_a_source_to_silver(lakehouse: Lakehouse, depot: 
                 found = None
         assert dagster.sensor("offsets_depot")[0] == "RUNNING"
         assert dagster.sensor_that_made(silver) == "offsets_depot"
-        checked = [("bronze/depot/depot_parcels", "record_parity"), (silver, "reconciled")]
+        checked = [("bronze/depot/bronze_depot_parcels", "record_parity"), (silver, "reconciled")]
         dagster.execute_checks(checked, _AT_ONCE)
-        checked.append(("connector/depot", "connector_running"))
+        checked.append(("connector/depot/connector_depot", "connector_running"))
         # A schedule of its own may have begun another round by then.
         assert dagster.statuses_at_end(checked) == dict.fromkeys(checked, "SUCCEEDED")

@@ -24,7 +24,7 @@ ROUTES = ("incremental", "temporary", "blocking")
 BY_JOB = "route_launchpad"
 ONBOARDED = (*(f"route_{route}" for route in ROUTES), BY_JOB)
 _LAYERS = {"bronze": "record_parity", "silver": "reconciled"}
-CHECKED = [(f"{layer}/world/{table}", check) for table in ONBOARDED for layer, check in _LAYERS.items()]
+CHECKED = [(f"{layer}/world/{layer}_{table}", check) for table in ONBOARDED for layer, check in _LAYERS.items()]
 _COLUMNS = "(id bigint PRIMARY KEY, note text, price numeric(30,10), at timestamptz)"
 _ROWS = (
     "SELECT n, 'note ' || n, n / 7.0, timestamptz '2026-01-01 00:00Z' + n * interval '1 second' FROM generate_series(1, 300) n"
@@ -76,7 +76,7 @@ def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, grap
         planned = lakehouse.cdc("onboard", "world", f"public.route_{route}", "--dry-run", "--route", route)
         assert "definitions" in planned.stdout
         done = json.loads(lakehouse.cdc("onboard", "world", f"public.route_{route}", "--route", route, "-o", "json").stdout)
-        assert f"silver/world/route_{route}" in graphql.assets()
+        assert f"silver/world/silver_route_{route}" in graphql.assets()
         assert done["steps"]["definitions"]["verified"] is True
     onboard_by_launchpad(lakehouse, graphql, BY_JOB)
     with lakehouse.connect("world") as world:
@@ -88,7 +88,7 @@ def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, grap
     lakehouse.cdc("wait", "world", "--timeout", "300")
     for table in ONBOARDED:
         assert is_equal(lakehouse, "world", table)
-        assert graphql.sensor_that_made(f"silver/world/{table}") == "offsets_world"
+        assert graphql.sensor_that_made(f"silver/world/silver_{table}") == "offsets_world"
     graphql.execute_checks(CHECKED)
     assert {(asset, name): graphql.checks(asset).get(name) for asset, name in CHECKED} == dict.fromkeys(CHECKED, "SUCCEEDED")
 
@@ -104,7 +104,7 @@ def test_what_was_onboarded_is_green_on_its_page(lakehouse: Lakehouse, page: Any
 def onboard_by_launchpad(lakehouse: Lakehouse, graphql: Graphql, table: str) -> None:
     """As a person does who has the webserver and no shell: a job; its run says what Dagster has afterwards."""
     create(lakehouse, table)
-    silver = f"silver/world/{table}"
+    silver = f"silver/world/silver_{table}"
     assert silver not in graphql.assets()
     chosen = {"source": "world", "tables": [f"public.{table}"]}
     run = graphql.launch_job("onboard_incremental", {"ops": {"begin": {"config": chosen}}})
@@ -170,7 +170,7 @@ def test_a_new_source_file_and_up(lakehouse: Lakehouse, graphql: Graphql) -> Non
     assert "failed" not in up.stdout + up.stderr
     assert is_equal(lakehouse, "annex", "annex_rows")
     assert graphql.sensor("offsets_annex")[0] == "RUNNING"
-    assert graphql.sensor_that_made("silver/annex/annex_rows") == "offsets_annex"
+    assert graphql.sensor_that_made("silver/annex/silver_annex_rows") == "offsets_annex"
 
 
 def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
@@ -179,7 +179,7 @@ def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: 
     done = json.loads(lakehouse.cdc("offboard", "world", "public.route_blocking", "-o", "json").stdout)
     assert not [key for key in graphql.assets() if key.endswith("/route_blocking")]
     assert done["steps"]["definitions"]["verified"] is True
-    assert "silver/world/route_temporary" in graphql.assets()
+    assert "silver/world/silver_route_temporary" in graphql.assets()
 
 
 def test_a_poison_record_is_told_by_status(lakehouse: Lakehouse, graphql: Graphql) -> None:
@@ -191,7 +191,7 @@ def test_a_poison_record_is_told_by_status(lakehouse: Lakehouse, graphql: Graphq
     assert producer.flush(30) == 0
     until(lambda: "annex_rows" in lakehouse.cdc("quarantine", "list", "-o", "json").stdout, "the record is not in quarantine")
     # As its schedule does within five minutes.
-    graphql.execute_checks([("silver/annex/annex_rows", "quarantine_empty")])
+    graphql.execute_checks([("silver/annex/silver_annex_rows", "quarantine_empty")])
     told = lakehouse.cdc("status", check=False)
     assert told.returncode == 1
     assert "quarantine_empty" in told.stdout
@@ -205,7 +205,7 @@ def test_a_source_that_is_removed_is_gone_from_dagster_and_from_the_database(lak
     done = json.loads(lakehouse.cdc("remove", "annex", "--yes", "-o", "json").stdout)
     assert any("in Dagster" in text for text in done["gone"]), done
     assert not [key for key in graphql.assets() if "/annex" in key]
-    assert "silver/world/city" in graphql.assets()
+    assert "silver/world/silver_city" in graphql.assets()
     with lakehouse.connect("world") as world:
         slots = world.execute("SELECT slot_name FROM pg_replication_slots ORDER BY 1").fetchall()
         published = world.execute("SELECT pubname FROM pg_publication ORDER BY 1").fetchall()

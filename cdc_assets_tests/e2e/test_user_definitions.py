@@ -32,7 +32,7 @@ def test_an_asset_behind_silver_materializes_in_the_code_location(lakehouse: Lak
 
     nodes = {tuple(n["assetKey"]["path"]): n for n in ask(GRAPH)["assetNodes"]}
     gold = nodes["gold", "largest_cities"]
-    assert [key["path"] for key in gold["dependencyKeys"]] == [["silver", "world", "city"]]
+    assert [key["path"] for key in gold["dependencyKeys"]] == [["silver", "world", "silver_city"]]
     launched = ask(LAUNCH, assets=[{"path": ["gold", "largest_cities"]}])["launchRun"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
     deadline, status = time.monotonic() + 180, ""

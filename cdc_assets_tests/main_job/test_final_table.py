@@ -27,8 +27,8 @@ def outcomes(table: str, share: str, rows: int, said: str = "") -> Any:
     metadata = {"cdc/source_rows": rows, "cdc/silver_rows": rows, "cdc/share": share}
     counted = CheckOutcome(True, "", dict.fromkeys(("cdc/topic_records", "cdc/mirror_records", "cdc/bronze_rows"), 1_270_000))
     return {
-        (("silver", "shop", table), "reconciled"): CheckOutcome(not said, said, metadata),
-        (("bronze", "shop", table), "record_parity"): counted,
+        (("silver", "shop", f"silver_{table}"), "reconciled"): CheckOutcome(not said, said, metadata),
+        (("bronze", "shop", f"bronze_{table}"), "record_parity"): counted,
     }
 
 
@@ -47,16 +47,16 @@ def test_the_rows_of_a_part_do_not_pass_for_the_tables() -> None:
     assert told["whole"].split()[1:6] == ["12", "1,270,000", "1,270,000", "1,270,000", "12"]
     assert told["large"].split()[1:8] == ["10,000", "*", "1,270,000", "1,270,000", "1,270,000", "10,000", "*"]
     assert told["*"].startswith("* large: rows of a part: keys > [/b] and <= 7; ")
-    assert "silver/shop/bad reconciled: 1 key(s) differ: [/b]" in out.getvalue()
+    assert "silver/shop/silver_bad reconciled: 1 key(s) differ: [/b]" in out.getvalue()
 
 
 @pytest.mark.parametrize(
     ("asset", "name"),
     [
-        (("silver", "shop", "whole"), "quarantine_empty"),
-        (("mirror", "shop", "whole"), "nothing_lost"),
-        (("ledger", "shop", "whole"), "bronze_fates"),
-        (("connector", "shop"), "events_flow"),
+        (("silver", "shop", "silver_whole"), "quarantine_empty"),
+        (("mirror", "shop", "mirror_whole"), "nothing_lost"),
+        (("ledger", "shop", "ledger_whole"), "bronze_fates"),
+        (("connector", "shop", "connector_shop"), "events_flow"),
     ],
 )
 def test_one_red_check_of_the_chain_is_told_whatever_else_passed(asset: tuple[str, ...], name: str) -> None:
@@ -78,7 +78,7 @@ def test_one_red_check_of_the_chain_is_told_whatever_else_passed(asset: tuple[st
 def printed(found: Any, declared: Any) -> tuple[str, bool]:
     out, verdicts = StringIO(), verdicts_of(found, declared)
     line = line_of(SOURCE, SOURCE.tables[0], found, verdicts, lag_seconds=1.0)
-    own = [each for each in verdicts if each.asset == ("connector", "shop")]
+    own = [each for each in verdicts if each.asset == ("connector", "shop", "connector_shop")]
     print_table(Console(file=out, width=160), SOURCE, [line], own)
     return out.getvalue(), is_red([*own, *line.verdicts])
 
@@ -88,7 +88,7 @@ def test_a_source_of_topics_has_no_question_marks() -> None:
     tables = [{"name": "prices", "topic": "p", "envelope": "json", "keys": ["id"], "columns": {"id": "bigint not null"}}]
     source = TopicSource.model_validate({"source": "feeds", "kind": "topics", "cluster": "lake", "tables": tables})
     counted = CheckOutcome(True, "", dict.fromkeys(("cdc/topic_records", "cdc/mirror_records", "cdc/bronze_rows"), 7))
-    found = {(("bronze", "feeds", "prices"), "record_parity"): counted}
+    found = {(("bronze", "feeds", "bronze_prices"), "record_parity"): counted}
     out = StringIO()
     line = line_of(source, source.tables[0], found, verdicts_of(found, found), lag_seconds=1.0, silver_rows=5)
     print_table(Console(file=out, width=160), source, [line])

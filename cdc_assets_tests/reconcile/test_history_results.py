@@ -104,7 +104,7 @@ def test_the_check_is_on_silver_and_red_for_a_difference_only(
     with dg.DagsterInstance.ephemeral() as instance:
         run = definitions.resolve_job_def("proof").execute_in_process(instance=instance, raise_on_error=False)
     (result,) = run.get_asset_check_evaluations()
-    assert (result.asset_key.path, result.check_name) == (["silver", "shop", "a"], "history_reconciled")
+    assert (result.asset_key.path, result.check_name) == (["silver", "shop", "silver_a"], "history_reconciled")
     assert (result.passed, result.blocking) == (verdict == EQUAL, False)
     assert result.severity == (dg.AssetCheckSeverity.ERROR if verdict == DIFFERENT else dg.AssetCheckSeverity.WARN)
     assert result.metadata["cdc/history_versions"].value == 9

@@ -33,7 +33,7 @@ RESULTS = {
         keys_differing=1,
         differences=(RowDifference("1;", "differs", {"id": "1", "v": "a"}, {"id": "1", "v": None}, "silver"),),
     ),
-    NOT_COMPARED: TableResult("shop/t", NOT_COMPARED, reason="silver/shop/b does not exist yet; materialize it first"),
+    NOT_COMPARED: TableResult("shop/t", NOT_COMPARED, reason="silver/shop/silver_b does not exist yet; materialize it first"),
 }
 
 
@@ -70,7 +70,7 @@ def test_the_exit_code_says_it(monkeypatch: pytest.MonkeyPatch, verdicts: tuple[
     if output == "json":
         assert [r["verdict"] for r in json.loads(told.stdout)] == list(verdicts)
     else:
-        assert ("could not be compared: silver/shop/b does not exist yet" in told.stdout) == (NOT_COMPARED in verdicts)
+        assert ("could not be compared: silver/shop/silver_b does not exist yet" in told.stdout) == (NOT_COMPARED in verdicts)
 
 
 def test_what_is_not_compared_of_topics_is_said(tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ def test_its_chain_has_a_connector_and_no_check_of_rows_unless_declared(tmp_path
     checks = {key.name for key in graph.asset_check_keys}
     assert {"connector_running", "preflight", "record_parity"} <= checks
     assert "reconciled" not in checks
-    assert {dg.AssetKey(["connector", "erp"]), dg.AssetKey(["silver", "erp", "SALES__ORDERS"])} <= graph.get_all_asset_keys()
+    assert {
+        dg.AssetKey(["connector", "erp", "connector_erp"]),
+        dg.AssetKey(["silver", "erp", "silver_SALES__ORDERS"]),
+    } <= graph.get_all_asset_keys()
 
 
 def test_a_mysql_alone_is_asked_whether_its_changes_become_events(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def _silver_tables(instance: dg.DagsterInstance, run_id: str) -> set[str]:
     """Tables whose silver the run has materialized."""
     records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
     keys = [record.asset_key for record in records]
-    return {key.path[-1] for key in keys if key and key.path[0] == "silver"}
+    return {key.path[-1].removeprefix("silver_") for key in keys if key and key.path[0] == "silver"}
 
 
 def last_materializations(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, dg.EventLogEntry]:

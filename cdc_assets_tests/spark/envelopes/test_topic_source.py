@@ -37,7 +37,7 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
     )
     result = defs.resolve_implicit_global_asset_job_def().execute_in_process()
     checks = {(e.asset_key.to_user_string(), e.check_name): e.passed for e in result.get_asset_check_evaluations()}
-    assert checks[("bronze/feeds/city", "record_parity")]
+    assert checks[("bronze/feeds/bronze_city", "record_parity")]
     assert all(checks.values())
     (counted,) = result.asset_materializations_for_node("cdc_count_feeds")
     picture = str(counted.metadata["cdc/plot"].value)

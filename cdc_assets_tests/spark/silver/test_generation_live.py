@@ -116,9 +116,9 @@ def advance(chain: SmallChain) -> Mapping[str, Any]:
     result = dg.materialize([build_silver_assets(chain.source)], resources={"platform": chain.platform})
     assert result.success
     made = {m.asset_key.path[-1]: m.metadata for m in result.asset_materializations_for_node("cdc_silver_remade")}
-    assert made["made_again"]["cdc/history_versions"].value == len(rows(history_path(chain)))
-    assert "cdc/history_versions" not in made["kept_again"]
-    return made["kept_again"]
+    assert made["silver_made_again"]["cdc/history_versions"].value == len(rows(history_path(chain)))
+    assert "cdc/history_versions" not in made["silver_kept_again"]
+    return made["silver_kept_again"]
 
 
 def read_whole(chain: SmallChain) -> None:
