@@ -12,6 +12,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.names import LAYERS
+from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 
@@ -63,6 +65,27 @@ def test_the_chain_is_as_drawn(source: Source) -> None:
         assert node.group_name == "shop"
         assert list(node.owners) == ["team:data"]
     assert "".join(lines) == CHAIN
+
+
+def test_a_box_of_the_graph_says_its_layer_and_its_table(source: Source) -> None:
+    """Dagster writes the last part of a key into the box; layer, source and table can each be selected all the same."""
+    sources = [*load_sources(ROOT / "cdc_assets" / "sources"), source]
+    chains = dg.Definitions.merge(definitions(source), *(build_source_defs(each) for each in sources[:-1]))
+    graph = chains.resolve_asset_graph()
+    boxes = {key: (graph.get(key).group_name, key.path[-1]) for key in graph.get_all_asset_keys()}
+    assert len(set(boxes.values())) == len(boxes) > 40
+    for key, (_, box) in boxes.items():
+        tags = graph.get(key).tags
+        assert box == f"{tags['layer']}_{tags.get('table', tags['source'])}"
+        assert key.path[:2] == [tags["layer"], tags["source"]]
+
+    def selected(text: str) -> set[dg.AssetKey]:
+        return dg.AssetSelection.from_string(text).resolve(graph)
+
+    assert selected('key:"silver/*"') == selected('tag:"layer"="silver"') == {key for key in boxes if key.path[0] == "silver"}
+    assert selected('key:"*/world/*"') == selected('group:"world"') == {key for key in boxes if key.path[1] == "world"}
+    city = {dg.AssetKey([layer, "world", f"{layer}_city"]) for layer in LAYERS if layer != "connector"}
+    assert selected('key:"*/world/*_city"') == selected('tag:"table"="city"') == city
 
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
