@@ -5,12 +5,72 @@ from __future__ import annotations
 import re
 import zlib
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.references import SecretRef
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import BaseSource, CapturedSource, Database
+from cdc_assets.registry.mysql import MySql
+from cdc_assets.registry.oracle import Oracle
+from cdc_assets.registry.sqlserver import SqlServer
+from cdc_assets.registry.value_forms import ValueForms
 
 # Above what people number their servers with by hand.
 _FIRST_SERVER_ID = 1_000_000_000
+
+
+def base_settings(source: CapturedSource, connector: str) -> dict[str, str]:
+    """Which connector it is, and of which source; `connector` is its class below `io.debezium.connector`."""
+    return {
+        "name": names.connector_name(source),
+        "connector.class": f"io.debezium.connector.{connector}",
+        "tasks.max": "1",
+        "topic.prefix": source.name,
+        "snapshot.mode": source.capture.snapshot,
+    }
+
+
+def database_settings(database: Database | MariaDb | MySql | Oracle | SqlServer) -> dict[str, str]:
+    """Where the database is and who asks. The password is a `${dir:…}` placeholder that the worker resolves itself."""
+    return {
+        "database.hostname": settings.resolve(database.host),
+        "database.port": settings.resolve(database.port),
+        "database.user": settings.resolve(database.user),
+        "database.password": password_placeholder(database.password),
+    }
+
+
+def value_settings(values: ValueForms) -> dict[str, str]:
+    """Exact values as text or integers by default, so that JSON carries them without a schema beside each message."""
+    return {
+        "decimal.handling.mode": values.decimal,
+        "time.precision.mode": values.temporal,
+        "binary.handling.mode": values.binary,
+    }
+
+
+def binlog_value_settings(values: ValueForms) -> dict[str, str]:
+    """What MariaDB and MySQL have besides."""
+    return {
+        **value_settings(values),
+        # The default turns what is above 2^63 into negative numbers.
+        "bigint.unsigned.handling.mode": values.unsigned,
+        # The default takes the years 0 to 99 for 1970 to 2069.
+        "enable.time.adjuster": "false",
+        "inconsistent.schema.handling.mode": "fail",
+    }
+
+
+def notification_settings(source: CapturedSource) -> dict[str, str]:
+    """Where the connector tells what a snapshot has read (onboarding)."""
+    return {
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": names.notification_topic(source),
+    }
+
+
+def source_signal_settings(source: CapturedSource) -> dict[str, str]:
+    """Rows are asked for again in the log itself, so that the connector knows what it has read before and after."""
+    return {"signal.enabled.channels": "source", "signal.data.collection": ".".join(names.signal_table(source))}
 
 
 def record_settings(source: BaseSource) -> dict[str, str]:

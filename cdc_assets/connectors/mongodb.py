@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from cdc_assets import names, settings
-from cdc_assets.connectors.debezium_common import heartbeat_ms, password_placeholder, record_settings, table_pattern
+from cdc_assets import settings
+from cdc_assets.connectors import debezium_common as common
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mongodb import MongoDb
 
@@ -24,21 +24,17 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     hosts = settings.resolve(database.hosts)
     options = {"replicaSet": database.replica_set, "tls": "true" if database.encrypts(hosts) else None}
     query = urlencode({key: value for key, value in options.items() if value})
-    common = {key: value for key, value in record_settings(source).items() if key not in _NOT_HERE}
+    records = {key: value for key, value in common.record_settings(source).items() if key not in _NOT_HERE}
     return {
-        "name": names.connector_name(source),
-        "connector.class": "io.debezium.connector.mongodb.MongoDbConnector",
-        "tasks.max": "1",
+        **common.base_settings(source, "mongodb.MongoDbConnector"),
         "mongodb.connection.string": f"mongodb://{hosts}/" + (f"?{query}" if query else ""),
         "mongodb.user": settings.resolve(database.user),
-        "mongodb.password": password_placeholder(database.password),
+        "mongodb.password": common.password_placeholder(database.password),
         "mongodb.authsource": database.auth_source,
-        "topic.prefix": source.name,
-        "database.include.list": ",".join(sorted({table_pattern(t.id.schema) for t in source.tables})),
-        "collection.include.list": ",".join(table_pattern(*t.id) for t in source.tables),
+        "database.include.list": ",".join(sorted({common.table_pattern(t.id.schema) for t in source.tables})),
+        "collection.include.list": ",".join(common.table_pattern(*t.id) for t in source.tables),
         "capture.mode": _CAPTURE_MODES[database.images],
-        "snapshot.mode": source.capture.snapshot,
         # A resume token of long ago is gone from the oplog: an idle collection must move on as well.
-        "heartbeat.interval.ms": heartbeat_ms(source),
-        **common,
+        "heartbeat.interval.ms": common.heartbeat_ms(source),
+        **records,
     }

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_assets import names, settings
+from cdc_assets import names
+from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import postgresql_tls
-from cdc_assets.connectors.debezium_common import exact_pattern, heartbeat_ms, password_placeholder, record_settings
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Database, Table
 from cdc_assets.registry.value_forms import ValueForms
@@ -24,14 +24,11 @@ _TEXTS = "-c bytea_output=hex -c IntervalStyle=postgres -c extra_float_digits=3"
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database, capture = source.database, source.capture
+    database = source.database
     assert isinstance(database, Database)
     return {
-        "name": names.connector_name(source),
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": "1",
+        **common.base_settings(source, "postgresql.PostgresConnector"),
         **_connection(database),
-        "topic.prefix": source.name,
         "plugin.name": "pgoutput",
         "slot.name": names.slot_name(source),
         # Version 17 and newer keep such a slot on standbys too, where the server is set up for it; older ones ignore it.
@@ -42,36 +39,29 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "publish.via.partition.root": "true",
         # The signal table may be made later: a pattern without a table is no error, and no table is made for it here.
         "table.include.list": ",".join(
-            exact_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
+            common.exact_pattern(*table) for table in (*(t.id for t in source.tables), names.signal_table(source))
         ),
-        "snapshot.mode": capture.snapshot,
         # Fails where the slot has not kept the offset's log; a slot that was only moved is told by incarnation.judge.
         "offset.mismatch.strategy": "trust_offset",
         _ON_CONNECT: _note_slot(source),
         # An idle captured database must not hold back the log; the message also is a marker that needs no table. One that is no
         # transaction would say of itself that it is the last commit, and hide what was before it (incarnation.starts).
-        "heartbeat.interval.ms": heartbeat_ms(source),
+        "heartbeat.interval.ms": common.heartbeat_ms(source),
         "heartbeat.action.query": f"SELECT pg_logical_emit_message(true, '{names.MARKER_PREFIX}', 'heartbeat')",
         "message.prefix.include.list": names.MARKER_PREFIX,
-        # Snapshots are asked for in the log itself, so that the connector knows what it has read before and after.
-        "signal.enabled.channels": "source",
-        "signal.data.collection": ".".join(names.signal_table(source)),
-        "notification.enabled.channels": "sink",
-        "notification.sink.topic.name": names.notification_topic(source),
+        **common.source_signal_settings(source),
+        **common.notification_settings(source),
         **_value_modes(source.values),
         **DECLARED,
         **_own_rows(source),
-        **record_settings(source),
+        **common.record_settings(source),
     }
 
 
 def _connection(database: Database) -> dict[str, str]:
     return {
-        "database.hostname": settings.resolve(database.host),
-        "database.port": settings.resolve(database.port),
+        **common.database_settings(database),
         "database.dbname": database.dbname,
-        "database.user": settings.resolve(database.user),
-        "database.password": password_placeholder(database.password),
         **postgresql_tls(database),
         "driver.options": _TEXTS,
     }
@@ -79,12 +69,9 @@ def _connection(database: Database) -> dict[str, str]:
 
 def _value_modes(values: ValueForms) -> dict[str, str]:
     return {
-        # Exact values as text or integers by default, so that JSON carries them without a schema beside each message.
-        "decimal.handling.mode": values.decimal,
-        "time.precision.mode": values.temporal,
+        # Of `binary`: in JSON the same base64 as the mode of that name, which sends NULL for an unchanged TOASTed bytea.
+        **common.value_settings(values),
         "interval.handling.mode": values.interval,
-        # In JSON the same base64 as the mode of that name, which sends NULL for an unchanged TOASTed bytea.
-        "binary.handling.mode": values.binary,
         "hstore.handling.mode": values.hstore,
         # Types that Debezium does not know come as the bytes of their text; the default leaves their columns out.
         "include.unknown.datatypes": "true" if values.unknown == "include" else "false",
@@ -126,7 +113,7 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
         "slot.name": names.temporary(config["slot.name"]),
         "slot.failover": "false",
         "publication.name": names.temporary(config["publication.name"]),
-        "table.include.list": ",".join(exact_pattern(*table.id) for table in tables),
+        "table.include.list": ",".join(common.exact_pattern(*table.id) for table in tables),
         "snapshot.mode": "initial_only",
         # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
         "custom.metric.tags": "role=onboard",
