@@ -94,13 +94,12 @@ def apply_connector(
     name = config["name"]
     found = difference(connect, config)
     refuse(found)
-    running = connect.config(name) or {}
-    config = settle(config, running)
+    config = settle(config, found.running)
     if not found.exists:
         resumed = begin(connect, config, resume_offsets=resume_offsets)
         return Applied(name, True, (), connect.wait_running(name, hopeless=hopeless), len(resumed))
     held = _halt_state(connect, name)
-    if found.changes and has_another_text(config, running):
+    if found.changes and has_another_text(config, found.running):
         _reconfigure_stopped(connect, config, held)
     elif found.changes:
         connect.put_config(name, config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets import names
@@ -34,6 +34,8 @@ class ConnectorDifference:
     changes: tuple[KeyChange, ...]
     findings: Mapping[str, list[str]]
     taken_by: str = ""
+    running: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The whole config on Connect, secrets among it; empty where there is none."""
 
     @property
     def summary(self) -> str:
@@ -96,20 +98,19 @@ def difference_of(connect: ConnectClient, source: BaseSource, config: Mapping[st
 def difference(connect: ConnectClient, config: Mapping[str, str]) -> ConnectorDifference:
     """Compare, and let Connect validate what differs; nothing is changed."""
     name = config["name"]
-    found = connect.config(name)
+    found = connect.config(name) or {}
     # One that was created and not begun is still to be created.
-    current = None if is_beginning(found) else found
-    before = current or {}
+    before = {} if is_beginning(found) else found
     declared, config = config, settle(config, before)
     keys = sorted(key for key in {*config, *before} if config.get(key) != before.get(key))
-    taken_by = "" if current is None else _other_class(before, config)
+    taken_by = _other_class(before, config) if before else ""
     if not keys or taken_by:
-        return ConnectorDifference(name, connect.url, current is not None, (), {}, taken_by)
+        return ConnectorDifference(name, connect.url, bool(before), (), {}, taken_by, found)
     findings = connect.validate(config)
     # Connect's plugin answers only for a class that it has; validate has said so otherwise.
     secret = connect.password_keys(config["connector.class"])
     changes = tuple(KeyChange(k, _mask(k, before, secret), _mask(k, declared, secret)) for k in keys)
-    return ConnectorDifference(name, connect.url, current is not None, changes, findings)
+    return ConnectorDifference(name, connect.url, bool(before), changes, findings, running=found)
 
 
 def _mask(key: str, config: Mapping[str, str], secret: frozenset[str]) -> str | None:

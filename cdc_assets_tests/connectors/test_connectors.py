@@ -138,7 +138,7 @@ class FakeConnect:
     def __init__(self, *, conflicts: int = 0, findings: dict[str, list[str]] | None = None, task: str = "RUNNING") -> None:
         self.conflicts, self.findings, self.task = conflicts, findings or {}, task
         self.config: dict[str, str] | None = None
-        self.puts = self.posts = self.restarts = 0
+        self.puts = self.posts = self.restarts = self.reads = 0
         self.offsets: list[dict[str, object]] = []
         self.state = "RUNNING"
         self.put_while: list[str] = []
@@ -159,6 +159,7 @@ class FakeConnect:
             self.config = json.loads(request.content)
             return httpx.Response(201, json={})
         if path.endswith("/c/config"):
+            self.reads += 1
             return (
                 httpx.Response(404, json={"error_code": 404, "message": "no config"})
                 if self.config is None
@@ -201,7 +202,9 @@ CONFIG = {"name": "c", "connector.class": "a.b.C", "x": "1"}
 def test_applying_twice_changes_nothing() -> None:
     connect = FakeConnect()
     assert apply_connector(connect.client(), CONFIG).summary == "created"
+    connect.reads = 0
     assert apply_connector(connect.client(), CONFIG).summary == "unchanged"
+    assert connect.reads == 1
     changed = apply_connector(connect.client(), {**CONFIG, "x": "2"})
     assert (changed.summary, changed.changed_keys) == ("changed", ("x",))
     assert (connect.posts, connect.puts) == (2, 1)
