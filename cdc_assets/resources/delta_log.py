@@ -6,7 +6,7 @@ The log is the truth about positions (never a sensor's cursor, never a consumer 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,9 +107,7 @@ def version_that_folded(path: str, wanted: Folded) -> int | None:
     table = open_table(path)
     if table is None:
         return None
-    limit = _PAGE
-    while True:
-        commits, complete = _commits(table, limit)
+    for commits in _more_and_more(table):
         newest = max((version for version, _ in commits), default=-1)
         for version, text in sorted(commits, reverse=True):
             folded = fold_silver([(version, text)])
@@ -118,9 +116,7 @@ def version_that_folded(path: str, wanted: Folded) -> int | None:
             if _as_far(folded, wanted):
                 return newest
             newest = version - 1
-        if complete:
-            return None
-        limit *= 4
+    return None
 
 
 def _as_far(folded: Folded, wanted: Folded) -> bool:
@@ -139,13 +135,7 @@ def _silver_rows(path: str) -> int | None:
 
 
 def _last_fold(table: Any) -> Folded | None:
-    limit = _PAGE
-    while True:
-        commits, complete = _commits(table, limit)
-        folded = fold_silver(commits)
-        if folded is not None or complete:
-            return folded
-        limit *= 4
+    return next((folded for commits in _more_and_more(table) if (folded := fold_silver(commits)) is not None), None)
 
 
 def _rows(table: Any) -> int:
@@ -171,6 +161,15 @@ def open_table(path: str) -> Any:
     if not DeltaTable.is_deltatable(path):
         return None
     return DeltaTable(path)
+
+
+def _more_and_more(table: Any) -> Iterator[list[tuple[int, str | None]]]:
+    """The newest commits, again with older ones, until these are all that the log has."""
+    limit, complete = _PAGE, False
+    while not complete:
+        commits, complete = _commits(table, limit)
+        yield commits
+        limit *= 4
 
 
 def _commits(table: Any, limit: int) -> tuple[list[tuple[int, str | None]], bool]:

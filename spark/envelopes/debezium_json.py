@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
+from spark.envelopes.envelope import CORRUPT, Narrow, key_columns, texts
+from spark.envelopes.json_document import JsonDocument
 from spark.positions.source_connector import Connector
 from spark.specs import SilverSpec
 
@@ -20,28 +21,11 @@ SOURCE = {"ts_us": "bigint", "ts_ms": "bigint", "snapshot": "string"}
 TYPES = {"bigint": LongType(), "string": StringType()}
 
 
-class DebeziumJson(Envelope):
+class DebeziumJson(JsonDocument):
     """The whole envelope, as the JSON converter writes it without schemas."""
 
     name = "debezium-json"
     form = "a Debezium envelope in JSON"
-    root = "$"
-
-    def text(self, value: Expression) -> Expression:
-        """A value's document, to be parsed."""
-        return value.cast("string")
-
-    def key_text(self, key: Expression) -> Expression:
-        """The JSON text of a record's key."""
-        return key.cast("string")
-
-    def wrap(self, payload: StructType) -> StructType:
-        """The document that has these fields in its payload."""
-        return payload
-
-    def payload(self, document: Expression) -> Expression:
-        """The payload of a document."""
-        return document
 
     def parse(self, connector: Connector) -> Expression:
         """The envelope's op and source, narrowly."""

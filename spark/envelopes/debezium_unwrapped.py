@@ -19,7 +19,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from spark.envelopes.debezium_json import SOURCE, TYPES, document, is_malformed, of_source_block
-from spark.envelopes.envelope import CORRUPT, Envelope, Narrow, key_columns, texts
+from spark.envelopes.envelope import CORRUPT, Narrow, key_columns, texts
+from spark.envelopes.json_document import JsonDocument
 from spark.envelopes.under_payload import UnderPayload
 from spark.positions.source_connector import Connector
 from spark.positions.topic import TOPIC
@@ -29,12 +30,11 @@ PREFIX = "__"
 SNAPSHOT_MARKS = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental")
 
 
-class DebeziumUnwrapped(Envelope):
+class DebeziumUnwrapped(JsonDocument):
     """Flattened rows as the JSON converter writes them without schemas."""
 
     name = "debezium-unwrapped"
     form = "a row in JSON, as ExtractNewRecordState writes it"
-    root = "$"
 
     def fields(self, value: Expression, image: str = "after") -> Expression:
         """The names in the row."""
@@ -43,22 +43,6 @@ class DebeziumUnwrapped(Envelope):
     def tombstones_delete(self, connector: Connector) -> bool:
         """Where positions are offsets; elsewhere a delete must be rewritten to have one."""
         return connector is TOPIC
-
-    def text(self, value: Expression) -> Expression:
-        """A value's document, to be parsed."""
-        return value.cast("string")
-
-    def key_text(self, key: Expression) -> Expression:
-        """The JSON text of a record's key."""
-        return key.cast("string")
-
-    def wrap(self, payload: StructType) -> StructType:
-        """The document that holds this row."""
-        return payload
-
-    def payload(self, document: Expression) -> Expression:
-        """The row of a document."""
-        return document
 
     def marks(self, kinds: Mapping[str, str]) -> Expression:
         """A document of the metadata among the row's fields, in these types."""

@@ -13,7 +13,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
+from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable, rows_by_table
 from spark.delta.identifiers import quote
 
 _COLUMNS = """
@@ -83,9 +83,6 @@ class BinlogDatabase(ABC):
         with self.connection() as cursor:
             cursor.execute(_COLUMNS.format(wanted=wanted, generated=self._GENERATED), [part for table in ids for part in table])
             rows = cursor.fetchall()
-        grouped: dict[TableId, list[Any]] = {}
-        for row in rows:
-            grouped.setdefault(TableId(row[0], row[1]), []).append(row)
         return {
             table: CatalogueTable(
                 id=table,
@@ -95,7 +92,7 @@ class BinlogDatabase(ABC):
                 ),
                 primary_key=tuple(row[2] for row in sorted((r for r in columns if r[7]), key=lambda r: int(r[7]))),
             )
-            for table, columns in grouped.items()
+            for table, columns in rows_by_table(rows).items()
         }
 
     def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from cdc_assets.registry.identifiers import TableId
 
@@ -46,6 +46,14 @@ class CatalogueTable:
     primary_key: tuple[str, ...]
     generation: str = ""
     drops: tuple[str, ...] = ()
+
+
+def rows_by_table(rows: Iterable[Sequence[Any]]) -> dict[TableId, list[Any]]:
+    """A catalogue's rows, which begin with schema and table, by their table."""
+    found: dict[TableId, list[Any]] = {}
+    for row in rows:
+        found.setdefault(TableId(row[0], row[1]), []).append(row)
+    return found
 
 
 class SourceSnapshot(Protocol):

@@ -18,7 +18,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Database
-from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable
+from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable, rows_by_table
 from cdc_assets.resources.databases.tls import libpq_options
 from spark.delta.identifiers import double_quote
 
@@ -111,9 +111,6 @@ class PostgresDatabase:
             for name, value in TEXT_SETTINGS.items():
                 connection.execute("SELECT set_config(%s, %s, false)", [name, value])
             rows = connection.execute(_COLUMNS, [[i.schema for i in ids], [i.table for i in ids]]).fetchall()
-        grouped: dict[TableId, list[Any]] = {}
-        for row in rows:
-            grouped.setdefault(TableId(row[0], row[1]), []).append(row)
         return {
             table: CatalogueTable(
                 id=table,
@@ -121,7 +118,7 @@ class PostgresDatabase:
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
                 generation=columns[0][-1],
             )
-            for table, columns in grouped.items()
+            for table, columns in rows_by_table(rows).items()
         }
 
     def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
