@@ -1,6 +1,6 @@
 """Tables taken into a running connector under writers, with a kill -9 somewhere:
-`python -m benchmarks.onboarding --route incremental --count 20 --seed 1` (`--kind mariadb`, and `mysql` with CDC_TEST_MYSQL:
-without route blocking).
+`python -m benchmarks.onboarding --route incremental --count 20 --seed 1` (`--kind mariadb`, and `mysql` with
+a mysqld on the PATH: without route blocking).
 
 Starts the database, one broker and Connect with Debezium. Each table is taken in by a process of its own while others
 write to it; at a random moment of a random step that process, Connect, the broker or the database is killed, and the

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cdc_assets_tests.asked import is_asked_for
-from cdc_assets_tests.parts import PARTS, part_of
+from cdc_assets_tests.chosen import pytest_addoption as pytest_addoption
+from cdc_assets_tests.chosen import pytest_collection_modifyitems as pytest_collection_modifyitems
+from cdc_assets_tests.chosen import pytest_report_collectionfinish as pytest_report_collectionfinish
 from cdc_assets_tests.support.foreign_project import build_wheel, create_environment
 from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
@@ -26,23 +27,6 @@ _LOG_SHOWN = 30_000
 """Characters: some two minutes of a worker that rebalances."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "only the tests of this part of the suite (cdc_assets_tests/parts.py); may be given more than once"
-    parser.addoption("--part", choices=PARTS, action="append", help=text)
-
-
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    return None if collection_path.is_dir() or is_asked_for(collection_path) else True
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if (parts := config.getoption("--part")) is None:
-        return
-    others = [item for item in items if part_of(item) not in parts]
-    items[:] = [item for item in items if part_of(item) in parts]
-    config.hook.pytest_deselected(items=others)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With a failure, what Connect, the broker and PostgreSQL wrote last: their folder is gone when the run is over."""
@@ -52,6 +36,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for part in source.parts.values():
             report.sections.append((f"the end of {part.component.log.name}", part.component.log.read_text()[-_LOG_SHOWN:]))
     return report
+
+
+@pytest.fixture(scope="session")
+def thorough(pytestconfig: pytest.Config) -> bool:
+    """Whether more rounds of what is random were asked for, by `--all`."""
+    return bool(pytestconfig.option.all)
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +85,6 @@ def mariadb(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session")
 def mysql(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMySql]:
-    """MySQL, on the same Connect worker, where CDC_TEST_MYSQL names a mysqld; `mysql.renamed(...)` is another connector."""
+    """MySQL, on the same Connect worker, where a mysqld is on the PATH; `mysql.renamed(...)` is another connector."""
     with mysql_server(tmp_path_factory.mktemp("mysql")) as server:
         yield LiveMySql(server, live)

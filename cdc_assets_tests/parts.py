@@ -5,6 +5,8 @@ Alone, each leaves half of two cores idle: a fold is driven by one thread, a con
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 LIVE, SPARK, ORDER, E2E, STACK, REST = "live", "spark", "order", "e2e", "stack", "rest"
@@ -14,6 +16,20 @@ PARTS = (LIVE, SPARK, ORDER, E2E, STACK, REST)
 _ORDER = frozenset(
     f"test_{name}" for name in ("late", "moves", "multiset", "order", "partial_rows", "scd2", "scd2_again", "truncate")
 )
+_STARTED = frozenset(
+    {"live", "remote", "kafka", "stack", "lakehouse", "mariadb", "mysql", "endpoint", "clusters", "foreign_python", "schemas"}
+)
+"""Fixtures that start something, or take as long."""
+_SERVED = frozenset({"backup", E2E, "hostile", "mirroring", STACK})
+"""Folders whose tests do so by themselves, some in processes of their own."""
+
+
+def is_served(item: pytest.Item) -> bool:
+    """Whether it starts a server or a JVM: by its mark, its fixtures, or its folder."""
+    here = Path(__file__).parent
+    folder = item.path.relative_to(here).parts[0] if here in item.path.parents else ""
+    fixtures = getattr(item, "fixturenames", ())
+    return folder in _SERVED or item.get_closest_marker("service") is not None or not _STARTED.isdisjoint(fixtures)
 
 
 def part_of(item: pytest.Item) -> str:

@@ -1,4 +1,4 @@
-"""Tests that are run only where a variable asks for them are not collected: what they import must be there all the same."""
+"""What a test imports is there, also where it is not played by default."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ _LINT: tuple[Step, ...] = (
 # processes are sessions of their own, and scheduled as such.
 _AT_A_TIME = 3
 _PARTS = ("spark", "live", "e2e", "order", "stack", "rest")
+# No part of it waits for anything: as many as the cores that CI has.
+_FAST_SHARDS = 2
 
 
 def test(context: typer.Context) -> None:
@@ -40,13 +42,18 @@ def test(context: typer.Context) -> None:
         raise CdcAssetsError("the tests are in the repository, and not in a wheel: clone it, then ./cdc test")
     with ExitStack() as folders:
         results = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-results-")))
-        # It tells by itself what it cannot bring; the tests that need it are skipped.
-        subprocess.run([_PYTHON, "-m", "cdc_assets_tests.programs"], cwd=_ROOT, check=True)
-        if context.args:
+        if context.args != ["--fast"]:
+            # It tells by itself what it cannot bring; the tests that need it are skipped.
+            subprocess.run([_PYTHON, "-m", "cdc_assets_tests.programs"], cwd=_ROOT, check=True)
+        if context.args in ([], ["--fast"], ["--all"]):
+            failed = _one_by_one(_LINT, _environment(folders))
+            if context.args == ["--fast"]:
+                failed += _side_by_side(folders, _fast(results), _FAST_SHARDS)
+            else:
+                failed += _side_by_side(folders, _parts(results, context.args), _AT_A_TIME)
+        else:
             command = [_PYTHON, "-m", "pytest", f"--junitxml={results / 'pytest.xml'}", *context.args]
             failed = _one_by_one([("pytest", command)], _environment(folders))
-        else:
-            failed = _one_by_one(_LINT, _environment(folders)) + _side_by_side(folders, results)
         outcomes, reasons = read_tally(sorted(results.iterdir()))
     for reason, count in sorted(reasons.items()):
         console.print(f"skipped {count}: {reason}", markup=False)
@@ -72,11 +79,11 @@ def _one_by_one(steps: Iterable[Step], environment: Mapping[str, str]) -> list[s
     return failed
 
 
-def _side_by_side(folders: ExitStack, results: Path) -> list[str]:
+def _side_by_side(folders: ExitStack, steps: Iterable[Step], at_a_time: int) -> list[str]:
     """Some at a time, the next when one has ended; what this thread runs is seen as it comes, the rest in the end."""
-    waiting = deque(_steps(results))
+    waiting = deque(steps)
     first, folder = waiting.popleft(), Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-output-")))
-    own, *others = [_environment(folders) for _ in range(_AT_A_TIME)]
+    own, *others = [_environment(folders) for _ in range(at_a_time)]
 
     def work(environment: Mapping[str, str]) -> list[tuple[str, int, Path]]:
         return [(name, *_run_to_file(command, folder / name, environment)) for name, command in _drain(waiting)]
@@ -96,11 +103,18 @@ def _side_by_side(folders: ExitStack, results: Path) -> list[str]:
     return failed
 
 
-def _steps(results: Path) -> Iterator[Step]:
+def _parts(results: Path, options: list[str]) -> Iterator[Step]:
     """Each part of the suite, which leaves its results in the folder, and the types."""
     for part in _PARTS:
-        yield f"pytest --part={part}", [*_PYTEST, f"--part={part}", f"--junitxml={results / part}.xml"]
+        yield f"pytest --part={part}", [*_PYTEST, f"--part={part}", f"--junitxml={results / part}.xml", *options]
     yield "mypy", [_PYTHON, "-m", "mypy"]
+
+
+def _fast(results: Path) -> Iterator[Step]:
+    """What needs no service, in shares."""
+    for number in range(1, _FAST_SHARDS + 1):
+        shard = f"{number}-of-{_FAST_SHARDS}"
+        yield f"pytest --shard={shard}", [*_PYTEST, "--fast", f"--shard={shard}", f"--junitxml={results / shard}.xml"]
 
 
 def _drain(waiting: deque[Step]) -> Iterator[Step]:

@@ -1,6 +1,5 @@
-"""`on_gap: resnapshot` from end to end: records removed before MirrorMaker, or bronze, had them; silver equals the source again.
-
-CDC_TEST_GAPS=1 python -m pytest cdc_assets_tests/bronze/test_gaps_live.py
+"""`on_gap: resnapshot` from end to end: records removed before MirrorMaker, or bronze, had them; silver equals the source
+again.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ from cdc_assets_tests.support.live.clusters import forget, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 TOPIC = "holey.public.holey"
 COPY = f"core.{TOPIC}"

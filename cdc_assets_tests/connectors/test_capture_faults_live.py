@@ -1,7 +1,7 @@
 """What kills a capture in the middle of something: afterwards every committed change is in the topic, or it is red.
 
 Oracle: the table itself. The records of a key, last one first, must say what the table says; the numbers of the faults are
-those of docs/reference/faults.md. CDC_TEST_FAULTS=1 asks for them: each restarts a worker.
+those of docs/reference/faults.md.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from cdc_assets.identity.look import refuse_other
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
+
+pytestmark = pytest.mark.all
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""Debezium's logins at a MySQL, by caching_sha2_password, when the server has forgotten the password that it had seen.
-
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/connectors/test_mysql_login_live.py
-"""
+"""Debezium's logins at a MySQL, by caching_sha2_password, when the server has forgotten the password that it had seen."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import pytest
 
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
+
+pytestmark = pytest.mark.all
 
 ASKING = "driver.allowPublicKeyRetrieval"
 

@@ -137,9 +137,11 @@ def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbSe
 
 
 @pytest.fixture(scope="package")
-def lakehouse(mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
-    # While writing tests: `CDC_TEST_HOME=.cdc pytest cdc_assets_tests/e2e` uses a stack that runs already.
-    given = os.environ.get("CDC_TEST_HOME")
+def lakehouse(
+    mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Lakehouse]:
+    # While writing tests: `./cdc test cdc_assets_tests/e2e --stack-home .cdc` uses a stack that runs already.
+    given = pytestconfig.option.stack_home
     home = Path(given).absolute() if given else Path(tempfile.mkdtemp(prefix="cdc-e2e-"))
     sources = tmp_path_factory.mktemp("sources")
     for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):

@@ -30,6 +30,8 @@ SLOT = "SELECT pg_create_logical_replication_slot('cdc_shop', 'pgoutput', false,
 SYNCED = "SELECT 1 FROM pg_replication_slots WHERE synced AND NOT temporary"
 ADVANCE = "SELECT pg_replication_slot_advance('cdc_shop', pg_current_wal_lsn())"
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnServer]:

@@ -1,12 +1,7 @@
-"""Every route into a binlog's connector and out of it, killed, resumed, rolled back; definitions that change on the way.
-
-CDC_TEST_ONBOARDING_MARIADB=1 python -m pytest cdc_assets_tests/onboarding/test_binlog_routes.py
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/onboarding/test_binlog_routes.py
-"""
+"""Every route into a binlog's connector and out of it, killed, resumed, rolled back; definitions that change on the way."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,10 +21,10 @@ from cdc_assets_tests.support.onboarding.binlog_events import held, last_values,
 from cdc_assets_tests.support.onboarding.drive import cdc, ended, kill_at
 from cdc_assets_tests.support.onboarding.ground import Ground, Writers, ground
 
-ASKED = {"mariadb": "CDC_TEST_ONBOARDING_MARIADB", "mysql": "CDC_TEST_MYSQL"}
+pytestmark = pytest.mark.all
 
 
-@pytest.fixture(scope="module", params=[kind for kind, variable in ASKED.items() if os.environ.get(variable)])
+@pytest.fixture(scope="module", params=["mariadb", "mysql"])
 def depot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     live = request.getfixturevalue(request.param)
     with ground(live, tmp_path_factory.mktemp("routes") / "sources", f"{request.param}routes") as own:

@@ -1,7 +1,4 @@
-"""What only a MySQL has, on its way into a running connector.
-
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/onboarding/test_onboarding_mysql.py
-"""
+"""What only a MySQL has, on its way into a running connector."""
 
 from __future__ import annotations
 
@@ -17,6 +14,8 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.onboarding.early_table import make_early, take_in_altered
 from cdc_assets_tests.support.onboarding.ground import Ground, ground
+
+pytestmark = pytest.mark.all
 
 SOURCE = "mysqldepot"
 COLUMNS = {"id": "integer not null", "v": "text", "f": "real", "j": "jsonb"}

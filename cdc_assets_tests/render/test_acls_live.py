@@ -1,8 +1,6 @@
 """The rendered KafkaUsers against a real authorizer behind TLS: what each component does works with them, and nothing else does.
 
 Connectors are given as rendered (`authentication: tls`), and read their certificates from Strimzi's Secrets as folders.
-
-CDC_TEST_ACLS=1 python -m pytest cdc_assets_tests/render/test_acls_live.py
 """
 
 from __future__ import annotations
@@ -35,6 +33,8 @@ from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 DENIED = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
           "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")  # fmt: skip

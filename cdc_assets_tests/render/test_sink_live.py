@@ -1,8 +1,6 @@
 """Aiven's real S3 sink on a real worker: it accepts our config, and every record of a topic is in the bucket, byte for byte.
 
-CDC_TEST_SINK=<folder of jars> python -m pytest cdc_assets_tests/render/test_sink_live.py
-
-The folder is the unpacked release of https://github.com/Aiven-Open/cloud-storage-connectors-for-apache-kafka/releases, or classes
+Its folder is the unpacked release of https://github.com/Aiven-Open/cloud-storage-connectors-for-apache-kafka/releases, or classes
 compiled from its sources with what they need (docs/adr/0039).
 """
 
@@ -33,10 +31,13 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.backup.endpoints import Endpoint, running
+from cdc_assets_tests.programs.wanted import ProgramMissingError, unpacked
 from cdc_assets_tests.render.registry import shop
 from cdc_assets_tests.support.lake.jvm import locked_jars
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import Part
+
+pytestmark = pytest.mark.all
 
 
 class WorkerWithSink(ConnectWorker):
@@ -45,8 +46,10 @@ class WorkerWithSink(ConnectWorker):
     @override
     def prepare(self) -> None:
         super().prepare()
-        folder = Path(os.environ["CDC_TEST_SINK"])
-        assert any(folder.rglob("*.jar")), f"CDC_TEST_SINK: no jar in {folder}"
+        folder = unpacked() / "s3-sink"
+        if not any(folder.rglob("*.jar")):
+            # No Maven repository has it.
+            raise ProgramMissingError(f"without Aiven's S3 sink: unpack its release into {folder}")
         (self.run / "plugins" / "sink").symlink_to(folder)
 
 

@@ -1,7 +1,7 @@
 """The whole embedded stack for tests: on free ports, in a temporary CDC_HOME, stopped and removed afterwards (also on Ctrl-C).
 
-Use it by `from cdc_assets_tests.support.stack_fixture import stack` in a conftest.py. The addresses are in `os.environ`
-while it runs. CDC_TEST_HOME names the home of a stack that runs already; then that one is used and left alone.
+Use it by `from cdc_assets_tests.stack_fixture import stack` in a conftest.py. The addresses are in `os.environ` while it runs.
+`--stack-home` names the home of a stack that runs already; then that one is used and left alone.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def environment_of(home: Home) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def stack() -> Iterator[RunningStack]:
+def stack(pytestconfig: pytest.Config) -> Iterator[RunningStack]:
     """Started once for all tests that ask for it."""
-    if shared := os.environ.get("CDC_TEST_HOME"):
+    if shared := pytestconfig.option.stack_home:
         home = Home(Path(shared))
         with environment_of(home):
             os.environ.update(RunningStack(home).environment)

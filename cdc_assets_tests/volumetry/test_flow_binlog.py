@@ -1,12 +1,9 @@
-"""A connector that runs and emits nothing of a MariaDB's or a MySQL's table turns red, by the binlog itself; nothing else does.
-
-CDC_TEST_FLOW_MARIADB=1 python -m pytest cdc_assets_tests/volumetry/test_flow_binlog.py
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/volumetry/test_flow_binlog.py
+"""A connector that runs and emits nothing of a MariaDB's or a MySQL's table turns red, by the binlog itself; nothing else
+does.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -20,11 +17,12 @@ from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mysql import PLAIN
 from cdc_assets_tests.volumetry.test_flow_live import Checked
 
-ASKED = {"mariadb": "CDC_TEST_FLOW_MARIADB", "mysql": "CDC_TEST_MYSQL"}
+pytestmark = pytest.mark.all
+
 COLUMNS = {"id": "integer not null", "v": "integer"}
 
 
-@pytest.fixture(scope="module", params=[kind for kind, variable in ASKED.items() if os.environ.get(variable)])
+@pytest.fixture(scope="module", params=["mariadb", "mysql"])
 def server(request: pytest.FixtureRequest) -> LiveBinlog:
     found: LiveBinlog = request.getfixturevalue(request.param)
     return found.renamed(f"{request.param}flow")

@@ -1,11 +1,7 @@
-"""What a binlog's server tells of its tables' changes: its own row events, against what the test itself has committed.
-
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/resources/mariadb/test_activity.py    # asks that MySQL too
-"""
+"""What a binlog's server tells of its tables' changes: its own row events, against what the test itself has committed."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -19,14 +15,14 @@ from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD, BinlogServer
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
-from cdc_assets_tests.support.servers.mysql_server import VARIABLE, mysql_server
+from cdc_assets_tests.support.servers.mysql_server import mysql_server
 from spark.specs import Column
 
 Activity = MariaDbActivity | MySqlActivity
 A, B, C, D = (TableId("act", name) for name in ("a", "b", "c (x)", "d"))
 
 
-@pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if os.environ.get(VARIABLE) else [])])
+@pytest.fixture(scope="module", params=["mariadb", pytest.param("mysql", marks=pytest.mark.all)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

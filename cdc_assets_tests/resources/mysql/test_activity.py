@@ -1,6 +1,5 @@
-"""What only a MySQL's binlog has, for the check `events_flow`: compressed transactions, many partitions, values kept for a day.
-
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/resources/mysql/test_activity.py
+"""What only a MySQL's binlog has, for the check `events_flow`: compressed transactions, many partitions, values kept for a
+day.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from cdc_assets.resources.databases import binlog_events
 from cdc_assets.resources.databases.binlog_activity import MySqlActivity
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
 from cdc_assets_tests.support.servers.mysql_server import MySqlServer, mysql_server
+
+pytestmark = pytest.mark.all
 
 A, B, C, P = (TableId("act", name) for name in "abcp")
 

@@ -1,7 +1,4 @@
-"""`cdc preflight` of a real MySQL: each fault is planted, found, and mended by the very statement that is printed.
-
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/resources/mysql/test_preflight.py
-"""
+"""`cdc preflight` of a real MySQL: each fault is planted, found, and mended by the very statement that is printed."""
 
 from __future__ import annotations
 
@@ -20,6 +17,8 @@ from cdc_assets_tests.support.fakes import FakeKafka
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
 from cdc_assets_tests.support.servers.mysql_server import GRANTS as CONNECTORS
 from cdc_assets_tests.support.servers.mysql_server import MySqlServer, mysql_server
+
+pytestmark = pytest.mark.all
 
 NAMES = ("shop.orders", 'shop."o`d,d"', 'shop."O%d"')
 GRANTS = ("GRANT INSERT, DELETE ON shop.marker TO cdc", "GRANT INSERT ON shop.signals TO cdc")

@@ -1,7 +1,4 @@
-"""Rows of a real MySQL by pages and by keys, in collations and character sets of its own.
-
-CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/resources/mysql/test_rows.py
-"""
+"""Rows of a real MySQL by pages and by keys, in collations and character sets of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +15,8 @@ from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
 from cdc_assets_tests.support.servers.mysql_server import MySqlServer, mysql_server
 from spark.specs import Column
+
+pytestmark = pytest.mark.all
 
 TABLE = TableId("rows_", "o%d")
 COLUMNS = (Column("code", "character varying(9)", False), Column("n", "bigint unsigned", False), Column("f", "real"))

@@ -1,7 +1,4 @@
-"""A source's server is restored, or its standby promoted: found, never gone on with in silence, and silver is what it is then.
-
-CDC_TEST_INCARNATIONS=1 python -m pytest cdc_assets_tests/spark/bronze/test_incarnations.py
-"""
+"""A source's server is restored, or its standby promoted: found, never gone on with in silence, and silver is what it is then."""
 
 from __future__ import annotations
 
@@ -38,6 +35,8 @@ from cdc_assets_tests.support.servers.standby import standby
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 SYNCED = "SELECT 1 FROM pg_replication_slots WHERE synced AND NOT temporary"
 

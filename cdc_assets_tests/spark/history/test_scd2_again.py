@@ -1,13 +1,12 @@
 """A history that goes on from what it has: random events, whatever their order, cuts and repetitions, end in the versions
 that plain Python tells (version_oracle), which are also those of a history made anew from all of bronze.
 
-`CDC_HISTORY_SEEDS=20` tries more, and longer ones.
+`--all` tries more, and longer ones.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,9 +27,9 @@ from spark.silver.redrive import Choice
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEEDS = range(1, int(os.environ.get("CDC_HISTORY_SEEDS", "1")) + 1)
+LONGER = range(2, 7)
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.all) for seed in LONGER)]
 KEYS, PARTITIONS = 40, 2
-EVENTS, CUTS = (900, [0, 40, 200]) if len(SEEDS) > 1 else (300, [120, 160])
 
 
 @dataclass
@@ -45,7 +44,7 @@ class Source:
     def play(self, events: int) -> None:
         for at in range(events):
             key = self.chosen.randrange(KEYS)
-            if self.chosen.random() < 1 / EVENTS:
+            if self.chosen.random() < 1 / events:
                 self.there.clear()
                 self._send(Happened(at, 0, "t"), 0)
             elif not self.there.get(key):
@@ -104,7 +103,8 @@ def whole(path: str) -> list[Any]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_going_on_ends_in_what_happened(session: SparkSession, tmp_path: Path, seed: int) -> None:
     lake, source, chosen = Lake(session, tmp_path), Source(random.Random(seed)), random.Random(-seed)
-    source.play(EVENTS)
+    source.play(900 if seed in LONGER else 300)
+    cuts = [0, 40, 200] if seed in LONGER else [120, 160]
     log = source.records(shuffled=seed % 3 == 0)
     for partition, records in log.items():
         lake.put("t", *records, partition=partition)
@@ -113,7 +113,7 @@ def test_going_on_ends_in_what_happened(session: SparkSession, tmp_path: Path, s
     step = replace(silver, path=str(tmp_path / "history"), track_history=("v",) if of_v else ())
     ends = dict.fromkeys(log, 0)
     while any(ends[p] < len(log[p]) for p in log):
-        ends = {p: min(len(log[p]), end + chosen.choice(CUTS)) for p, end in ends.items()}
+        ends = {p: min(len(log[p]), end + chosen.choice(cuts)) for p, end in ends.items()}
         if not any(ends.values()):
             continue
         lake.append(lake.ranges("t", ends))
@@ -126,7 +126,7 @@ def test_going_on_ends_in_what_happened(session: SparkSession, tmp_path: Path, s
     # Silver beside it, from the same bronze: the versions that hold.
     held = [(row["id"], row["v"], row["note"]) for row in rows(silver.path)]
     assert sorted(held, key=str) == sorted((v[:3] for v in versions if v[4] is None), key=str), f"seed {seed}"
-    if len(SEEDS) > 1:
+    if seed in LONGER:
         anew = replace(step, path=str(tmp_path / "anew"))
         history.run(session, anew)
         assert whole(step.path) == whole(anew.path), f"seed {seed}"

@@ -1,6 +1,5 @@
-"""MySQL's positions on its own events: several rows and tables, key changes, rotated binlogs, compressed transactions; the login.
-
-JAVA_HOME=<a JDK> CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/spark/positions/test_mysql_positions.py
+"""MySQL's positions on its own events: several rows and tables, key changes, rotated binlogs, compressed transactions; the
+login.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from spark.specs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 FORM = ("debezium-json", "mysql")
 PLACE: Declared = {"name": "places.t", "keys": ["id"], "columns": {"id": "integer not null", "v": "text"}}

@@ -1,7 +1,4 @@
-"""Signals with conditions on keys' values, as `--heal` sends them to MySQL, answered by a real Debezium: MariaDB's connector.
-
-CDC_TEST_KEY_SIGNALS=1 python -m pytest cdc_assets_tests/spark/reconcile/test_key_signals_live.py
-"""
+"""Signals with conditions on keys' values, as `--heal` sends them to MySQL, answered by a real Debezium: MariaDB's connector."""
 
 from __future__ import annotations
 
@@ -19,6 +16,8 @@ from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from spark.specs import Column
+
+pytestmark = pytest.mark.all
 
 KEY = (Column("code", "text", False), Column("line", "integer", False))
 ODD = ["c'1", 'c"1', "c\\1", "c\\'; --", "ü€", "code %s"]

@@ -1,7 +1,4 @@
-"""A real MySQL, its connector, and silver: rows compared by pages under writers, and keys read again by signals.
-
-JAVA_HOME=<a JDK> CDC_TEST_MYSQL=<a mysqld> python -m pytest cdc_assets_tests/spark/reconcile/test_mysql_live.py
-"""
+"""A real MySQL, its connector, and silver: rows compared by pages under writers, and keys read again by signals."""
 
 from __future__ import annotations
 
@@ -29,6 +26,8 @@ from cdc_assets_tests.support.values.mysql_values import EXACT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 LEDGER = {
     "id": "integer not null",

@@ -1,7 +1,4 @@
-"""Topics in Avro and in flattened rows, as Dagster runs them, compared with themselves: on a real broker and a real Spark.
-
-CDC_TEST_TOPIC_ROWS=1 python -m pytest cdc_assets_tests/spark/reconcile/test_topic_forms_live.py
-"""
+"""Topics in Avro and in flattened rows, as Dagster runs them, compared with themselves: on a real broker and a real Spark."""
 
 from __future__ import annotations
 
@@ -18,6 +15,8 @@ from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.lake.avro import framed, registry
 from cdc_assets_tests.support.lake.topics import Broker
+
+pytestmark = pytest.mark.all
 
 READING = {"type": "record", "name": "Reading", "fields": [{"name": "id", "type": "int"}, {"name": "v", "type": "double"}]}
 IN_AVRO = ({"id": 1, "v": 0.1}, {"id": 2, "v": -0.0}, {"id": 1, "v": 1e300})

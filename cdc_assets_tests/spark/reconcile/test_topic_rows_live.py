@@ -1,7 +1,4 @@
-"""A source of topics compared in two steps with its own topic, on a real broker and a real Spark, while it is written.
-
-CDC_TEST_TOPIC_ROWS=1 python -m pytest cdc_assets_tests/spark/reconcile/test_topic_rows_live.py
-"""
+"""A source of topics compared in two steps with its own topic, on a real broker and a real Spark, while it is written."""
 
 from __future__ import annotations
 
@@ -34,6 +31,8 @@ from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 COLUMNS = {
     **{"id": "integer not null", "amount": "numeric(12,2)", "note": "text", "at": "timestamp without time zone"},

@@ -1,12 +1,11 @@
 """One round of two ranges finds each damaged row of silver once, and nothing else, whatever the source orders its keys by.
 
 The oracle is the database: silver is what it holds, but for the damage that is planted at random; between the runs rows come, go
-and change on both sides. CDC_TEST_TWO_RANGES=20 plays 20 rounds of each kind of key, and texts in the order of en_US.UTF-8.
+and change on both sides. `--all` plays five rounds of every kind of key, and texts in the order of en_US.UTF-8.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +35,15 @@ from spark.specs import Column, SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROUNDS = int(os.environ.get("CDC_TEST_TWO_RANGES", "0"))
+
+def _kinds(dialect: str) -> list[Any]:
+    """What is played often by itself, the rest with `--all`."""
+    return [pytest.param(name, marks=[] if kind.often else [pytest.mark.all]) for name, kind in KINDS[dialect].items()]
+
+
+@pytest.fixture
+def rounds(thorough: bool) -> int:
+    return 5 if thorough else 1
 
 
 def round_of(table: Table, session: SparkSession, sessions: SparkSessions) -> tuple[Counter[str], Counter[str], int]:
@@ -72,7 +79,7 @@ def round_of(table: Table, session: SparkSession, sessions: SparkSessions) -> tu
 
 
 def play(place: Place, kind: Kind, seed: int, session: SparkSession, remote: str, folder: Path) -> None:
-    """One round."""
+    """One round; the first is small."""
     random = Random(seed)
     columns = [Column(f"k{i}", t, False, k, dialect=place.dialect) for i, (_, t, k, _) in enumerate(kind.columns)]
     number = Column("n", "integer" if place.dialect == "postgresql" else "int(11)", dialect=place.dialect)
@@ -83,26 +90,26 @@ def play(place: Place, kind: Kind, seed: int, session: SparkSession, remote: str
     place.execute(f"DROP TABLE IF EXISTS {place.schema}.played", [()])
     place.execute(f"CREATE TABLE {place.schema}.played ({declared}, n int, PRIMARY KEY ({', '.join(keys)}))", [()])
     table = Table(place, text, random)
-    table.begin({tuple(of(random) for *_, of in kind.columns) for _ in range(260 if ROUNDS else 140)}, kind.odd)
+    table.begin({tuple(of(random) for *_, of in kind.columns) for _ in range(260 if seed else 140)}, kind.odd)
     theirs, ours, runs = round_of(table, session, SparkSessions(remote))
     expected = Counter(f"{kind} {key}" for key, kind in table.damage.items())
     assert theirs + ours == expected, (place.dialect, seed)
     assert runs >= 3
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS["postgresql"].items() if kind.often or ROUNDS])
-def test_postgresql(live: LiveSource, session: SparkSession, remote: str, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", _kinds("postgresql"))
+def test_postgresql(live: LiveSource, session: SparkSession, remote: str, tmp_path: Path, kind: str, rounds: int) -> None:
     with live.settings(), live.connection() as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS ranges")
         connection.execute("CREATE EXTENSION IF NOT EXISTS citext")
         connection.execute("DROP TYPE IF EXISTS tint CASCADE; CREATE TYPE tint AS ENUM ('light', 'dark')")
         database = PostgresDatabase(replace(live, name="ranges").source(["ranges.played"]).database)  # type: ignore[arg-type]
-        for seed in range(max(1, ROUNDS)):
+        for seed in range(rounds):
             play(_postgresql(database, connection), KINDS["postgresql"][kind], seed, session, remote, tmp_path)
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS["mariadb"].items() if kind.often or ROUNDS])
-def test_mariadb(mariadb: LiveMariaDb, session: SparkSession, remote: str, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", _kinds("mariadb"))
+def test_mariadb(mariadb: LiveMariaDb, session: SparkSession, remote: str, tmp_path: Path, kind: str, rounds: int) -> None:
     mariadb.server.execute("CREATE DATABASE IF NOT EXISTS ranges")
     own = mariadb.renamed("ranges")
     with own.settings(), own.server.connect(charset="utf8mb4") as connection, connection.cursor() as cursor:
@@ -118,28 +125,27 @@ def test_mariadb(mariadb: LiveMariaDb, session: SparkSession, remote: str, tmp_p
 
         database = MariaDbDatabase(own.source(["ranges.played"]).database)  # type: ignore[arg-type]
         place = Place("mariadb", database, "ranges", execute, query)
-        for seed in range(max(1, ROUNDS)):
+        for seed in range(rounds):
             play(place, KINDS["mariadb"][kind], seed, session, remote, tmp_path)
 
 
-if ROUNDS:
-
-    @pytest.mark.parametrize("kind", KINDS["en_US"])
-    def test_en_us(
-        session: SparkSession, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: LiveSource, kind: str
-    ) -> None:
-        monkeypatch.setenv("CDC_SECRET_LIVE", "ranges")
-        with (
-            own_server(tmp_path, password="ranges", locale="en_US.UTF-8") as server,
-            server.connection() as connection,
-        ):
-            connection.autocommit = True
-            connection.execute("CREATE SCHEMA ranges")
-            connection.execute("CREATE COLLATION en (provider = libc, locale = 'en_US.UTF-8')")
-            source = replace(live, name=NAME, postgres=server.postgres).source(["ranges.played"])
-            database = PostgresDatabase(source.database)  # type: ignore[arg-type]
-            for seed in range(ROUNDS):
-                play(_postgresql(database, connection), KINDS["en_US"][kind], seed, session, remote, tmp_path)
+@pytest.mark.all
+@pytest.mark.parametrize("kind", KINDS["en_US"])
+def test_en_us(
+    session: SparkSession, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: LiveSource, kind: str, rounds: int
+) -> None:
+    monkeypatch.setenv("CDC_SECRET_LIVE", "ranges")
+    with (
+        own_server(tmp_path, password="ranges", locale="en_US.UTF-8") as server,
+        server.connection() as connection,
+    ):
+        connection.autocommit = True
+        connection.execute("CREATE SCHEMA ranges")
+        connection.execute("CREATE COLLATION en (provider = libc, locale = 'en_US.UTF-8')")
+        source = replace(live, name=NAME, postgres=server.postgres).source(["ranges.played"])
+        database = PostgresDatabase(source.database)  # type: ignore[arg-type]
+        for seed in range(rounds):
+            play(_postgresql(database, connection), KINDS["en_US"][kind], seed, session, remote, tmp_path)
 
 
 def _postgresql(database: Database, connection: Any) -> Place:

@@ -1,6 +1,5 @@
-"""The two-step method with a live database under writes: suspects are cleared or confirmed, a key that never rests is in flight.
-
-CDC_TEST_TWO_STEP=1 python -m pytest cdc_assets_tests/spark/reconcile/test_two_step_live.py
+"""The two-step method with a live database under writes: suspects are cleared or confirmed, a key that never rests is in
+flight.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ from cdc_assets_tests.support.live.writers import at_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 ROWS, QUIET = 3000, 100
 """Keys up to QUIET are not written to."""

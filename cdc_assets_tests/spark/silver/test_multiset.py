@@ -1,12 +1,11 @@
 """Tables without a key as multisets: deletes and updates take exactly one of equal rows, wherever and whenever they come.
 
-`CDC_MULTISET_SEEDS=20` tries more random histories.
+`--all` tries more random histories.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = (Column("a", "integer"), Column("v", "text"), Column("x", "double precision"))
-SEEDS = range(1, int(os.environ.get("CDC_MULTISET_SEEDS", "1")) + 1)
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(2, 7))]
 EVENTS = 60
 Row = dict[str, Any]
 

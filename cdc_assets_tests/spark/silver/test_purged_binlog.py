@@ -1,7 +1,4 @@
-"""A MariaDB's binlog is purged beyond what its connector has read: refused, with the command; then silver is the table again.
-
-CDC_TEST_INCARNATIONS=1 python -m pytest cdc_assets_tests/spark/silver/test_purged_binlog.py
-"""
+"""A MariaDB's binlog is purged beyond what its connector has read: refused, with the command; then silver is the table again."""
 
 from __future__ import annotations
 
@@ -25,6 +22,8 @@ from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 
 def test_read_again_in_a_new_epoch(mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 """Histories of a real PostgreSQL that Hypothesis makes up, act by act, folded anyhow: silver is what PostgreSQL holds then.
 
-`CDC_TEST_STATEFUL=20 python -m pytest cdc_assets_tests/spark/silver/test_stateful_histories.py` plays 20, each of two tables
-through a connector of its own; the acts of one that fails are printed. Many at a time: `python -m benchmarks.histories`.
+Twenty of two tables, each through a connector of its own; the acts of one that fails are printed. Many at a time:
+`python -m benchmarks.histories`.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Iterator
@@ -32,7 +31,9 @@ from cdc_assets_tests.support.live.live_source import LiveSource, live_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = int(os.environ.get("CDC_TEST_STATEFUL", "1"))
+pytestmark = pytest.mark.all
+
+EXAMPLES = 20
 KEPT = Path(tempfile.gettempdir())
 WORLDS = 2
 _numbers = count(1)

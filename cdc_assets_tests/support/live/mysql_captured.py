@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cdc_assets import names
 from cdc_assets.stack.java import java
+from cdc_assets_tests.programs.wanted import ProgramMissingError
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -40,7 +41,9 @@ def records(live: LiveMySql, table: Declared) -> list[Record]:
 def server_with_our_tables(folder: Path) -> Iterator[MySqlServer]:
     """With GTIDs, and the tables of ours that a comparison writes to."""
     modules = subprocess.run([java(), "--list-modules"], capture_output=True, text=True, check=True).stdout
-    assert "jdk.charsets" in modules, "JAVA_HOME must be a whole JDK: without jdk.charsets Connector/J asks MySQL for eucjpms"
+    if "jdk.charsets" not in modules:
+        # Without its character sets Connector/J asks MySQL for eucjpms.
+        raise ProgramMissingError("without a whole JDK: set JAVA_HOME to one that has the module jdk.charsets")
     with mysql_server(folder, "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as found:
         found.execute(*OURS)
         yield found

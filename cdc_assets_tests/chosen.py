@@ -1,0 +1,82 @@
+"""Which tests a run plays: `--fast`, the default, or `--all`; of those a part (parts.py), or a shard.
+
+What is marked `all` takes minutes, or needs a server that nobody brings. What is marked `service`, or asks for a fixture that
+starts something, is not for `--fast`; a test that starts a server all the same fails there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets_tests.parts import PARTS, is_served, part_of
+
+_SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--fast`, `--all`, `--part NAME` and `--shard I-of-N`."""
+    parser.addoption("--fast", action="store_true", help="only tests that start no service and no JVM")
+    parser.addoption("--all", action="store_true", help="also tests that take minutes, and those of servers that nobody brings")
+    text = "only the tests of this part of the suite (cdc_assets_tests/parts.py); may be given more than once"
+    home = "the home of a stack that runs already: the folders stack and e2e use it, and leave it alone"
+    parser.addoption("--stack-home", metavar="FOLDER", help=home)
+    parser.addoption("--part", choices=PARTS, action="append", help=text)
+    parser.addoption("--shard", metavar="I-of-N", help="only the I-th of N shares of the test files")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out of `items` what is not asked for; pytest counts it as deselected."""
+    option = config.option
+    shard = _shard(option.shard, items) if option.shard else None
+
+    def is_chosen(item: pytest.Item) -> bool:
+        return (
+            (option.all or item.get_closest_marker("all") is None)
+            and not (option.fast and is_served(item))
+            and (option.part is None or part_of(item) in option.part)
+            and (shard is None or item.path in shard)
+        )
+
+    left = [item for item in items if not is_chosen(item)]
+    config.stash[_LEFT] = sum(item.get_closest_marker("all") is not None for item in left if not option.all)
+    items[:] = [item for item in items if is_chosen(item)]
+    config.hook.pytest_deselected(items=left)
+    if option.fast:
+        refuse_servers()
+
+
+_LEFT = pytest.StashKey[int]()
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """What pytest's own word "deselected" leaves open."""
+    count = config.stash.get(_LEFT, 0)
+    return f"{count} of the deselected are played with --all" if count and not config.option.part else None
+
+
+def refuse_servers() -> None:
+    """From now on, what starts a server in this process raises; it cannot be taken back."""
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            command = [arguments[0], *arguments[1]] if isinstance(arguments[1], (list, tuple)) else [arguments[0]]
+            if found := _SERVERS & {Path(str(part)).name for part in command if part}:
+                raise RuntimeError(f"--fast starts no {min(found)}: mark this test with pytest.mark.service")
+
+    sys.addaudithook(refuse)
+
+
+def _shard(text: str, items: list[pytest.Item]) -> set[Path]:
+    """The files of one share: whole files, since fixtures are theirs, the largest first to the smallest share."""
+    number, of = map(int, text.split("-of-"))
+    sizes: dict[Path, int] = {}
+    for item in items:
+        sizes[item.path] = sizes.get(item.path, 0) + 1
+    shares: list[list[Path]] = [[] for _ in range(of)]
+    for path in sorted(sizes, key=lambda path: (-sizes[path], path)):
+        min(shares, key=lambda share: sum(sizes[p] for p in share)).append(path)
+    return set(shares[number - 1])
