@@ -28,6 +28,8 @@ _LINT: tuple[Step, ...] = (
     ("ruff check", [_PYTHON, "-m", "ruff", "check", "."]),
     ("lint-imports", [_PYTHON, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]),
 )
+_TYPES: Step = ("mypy", [_PYTHON, "-m", "mypy"])
+CHECKS = (*_LINT, _TYPES)
 # By cdc_assets_tests/parts.py. Two at a time leave a third of two cores idle, three leave nothing. nice does not help: a stack's
 # processes are sessions of their own, and scheduled as such.
 _AT_A_TIME = 3
@@ -107,7 +109,7 @@ def _parts(results: Path, options: list[str]) -> Iterator[Step]:
     """Each part of the suite, which leaves its results in the folder, and the types."""
     for part in _PARTS:
         yield f"pytest --part={part}", [*_PYTEST, f"--part={part}", f"--junitxml={results / part}.xml", *options]
-    yield "mypy", [_PYTHON, "-m", "mypy"]
+    yield _TYPES
 
 
 def _fast(results: Path) -> Iterator[Step]:

@@ -26,6 +26,8 @@ from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.stack.test_supervisor import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
 
+pytestmark = pytest.mark.service
+
 ROOT = Path(__file__).parents[2]
 _CODE = "dagster-code"
 _GOLD = """

@@ -23,6 +23,8 @@ from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 
+pytestmark = pytest.mark.service
+
 ROOT = Path(__file__).parents[2]
 TABLE = "  - {name: %s, topic: %s, envelope: json, keys: [id], columns: {id: bigint not null}}\n"
 PRICES, PLAIN, LATER = (TABLE % (name, name) for name in ("prices", "plain", "later"))

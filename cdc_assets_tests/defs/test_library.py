@@ -16,6 +16,8 @@ from cdc_assets.stack.plan import load
 from cdc_assets_tests.stack.test_supervisor import ELSEWHERE
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_environment, create_project
 
+pytestmark = pytest.mark.service
+
 DATA = (
     "stack/examples/examples.lock",
     "py.typed",

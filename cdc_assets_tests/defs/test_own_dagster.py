@@ -22,6 +22,8 @@ import yaml
 
 from cdc_assets_tests.defs.conftest import SOURCE
 
+pytestmark = pytest.mark.service
+
 ROOT = Path(__file__).parents[2]
 _DEFINITIONS = """
 from pathlib import Path

@@ -81,6 +81,7 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], cwd=cwd, env=kept | own, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.service
 def test_a_broken_file_fails_a_sensor_and_no_chain_and_up_refuses_it(tmp_path: Path) -> None:
     (tmp_path / "gold.py").write_text("1 / 0\n")
     told = f"CDC_DEFINITIONS={tmp_path}/gold.py is not loaded: ZeroDivisionError: division by zero; mend it, then: ./cdc up"

@@ -17,6 +17,8 @@ from cdc_assets.preflight.postgresql_facts import read_facts
 from cdc_assets.registry.models import Source
 from cdc_assets_tests.support.servers.own_server import own_server
 
+pytestmark = pytest.mark.service
+
 DATABASE = {"kind": "postgresql", "host": "127.0.0.1", "dbname": "live", "user": "live", "password": {"secret": "live"}}
 Look = Callable[..., list[Finding]]
 

@@ -18,6 +18,8 @@ from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.support.live.live_source import NAME
 from cdc_assets_tests.support.servers.own_server import OwnServer, own_server
 
+pytestmark = pytest.mark.service
+
 PASSWORD = "of the test"
 KEPT = "--keep", "connector,mirror"
 ROLE = "orphan_cdc"

@@ -18,6 +18,8 @@ from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.mysql_server import mysql_server
 from spark.specs import Column
 
+pytestmark = pytest.mark.service
+
 Activity = MariaDbActivity | MySqlActivity
 A, B, C, D = (TableId("act", name) for name in ("a", "b", "c (x)", "d"))
 

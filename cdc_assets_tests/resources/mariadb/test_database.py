@@ -23,6 +23,8 @@ from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbSer
 from spark.errors import ColumnTypeError
 from spark.types.type_rules import lake_type
 
+pytestmark = pytest.mark.service
+
 ORDERS, ODD = TableId("shop", "orders"), TableId("shop", "o`d,d")
 
 

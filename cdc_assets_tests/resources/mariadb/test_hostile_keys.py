@@ -13,6 +13,8 @@ from cdc_assets_tests.support.servers.own_server import own_server
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
+pytestmark = pytest.mark.service
+
 HOSTILE = [
     *(
         "x\\') OR 1=1 -- ",

@@ -22,6 +22,8 @@ from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.own_server import own_server
 from cdc_assets_tests.support.servers.tls_front import TlsFront
 
+pytestmark = pytest.mark.service
+
 ELSEWHERE = "0.0.0.0"
 NOT_HERE = f"{ELSEWHERE} is not an address of this machine"
 OURS = "`sslrootcert: /path/to/ca.pem`"

@@ -226,17 +226,41 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
     assert after.topics["core.source.public.t"].positions == {0: 6}
 
 
-def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path) -> None:
+# The job, which says that it has come to a step, and waits there to be killed; or is never stopped.
+_AS_FAR_AS = """
+import sys, time
+from spark import __main__
+from spark.bronze import job as bronze
+
+def stop(*arguments, **named):
+    print("here", flush=True)
+    time.sleep(600)
+
+if sys.argv[1]:
+    setattr(bronze, sys.argv[1], stop)
+sys.exit(__main__.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("where", ["_persist_and_count", "_write", ""], ids=["reading", "before the write", "within the write"])
+def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path, where: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["x" * 1000] * 2000)
     asked = spec(broker, path, broker.range(topic))
     (tmp_path / "spec.json").write_text(asked.to_json())
-    command = [sys.executable, "-m", "spark", "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
-    for seconds in (1.2, 1.8, 2.4):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(seconds)  # Anywhere in the job's life: the outcome must not depend on where.
+    arguments = ["--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
+    command, own = [sys.executable, "-c", _AS_FAR_AS, where, *arguments], {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as process:
+        assert process.stdout is not None
+        if where:
+            assert process.stdout.readline() == "here\n"
+        else:
+            # Delta opens a file of rows where the table will be, and commits it when it is full.
+            while not [*Path(path).rglob("*.parquet")]:
+                assert process.poll() is None
+                time.sleep(0.002)
         process.kill()
-        process.wait()
+    assert process.returncode == -signal.SIGKILL
     # The server goes on with what the dead client had asked for. Where that is committed after this job's own append, the
     # next job takes it out (bronze_overlap).
     until = time.monotonic() + 120
