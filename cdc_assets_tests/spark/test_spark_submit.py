@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets_tests.spark.test_foreign_project import SOURCE, send
-from cdc_assets_tests.support.lake.standalone import standalone
+from cdc_assets_tests.support.lake.standalone import FIRST_COMPILER, standalone
 from cdc_assets_tests.support.lake.topics import Broker
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +38,8 @@ def test_every_job_by_the_documented_lines(kafka: str, tmp_path: Path) -> None:
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("CDC_", "DAGSTER_", "PYTHON"))}
     # As PySpark leaves it behind in a process that has had a session of Spark Connect.
     kept["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # Ten JVMs of half a minute: the second compiler costs them more than it saves.
+    kept["JDK_JAVA_OPTIONS"] = FIRST_COMPILER
     own = {"CDC_HOME": str(tmp_path / "home"), "CDC_SOURCES": str(sources), "CDC_LAKE_BOOTSTRAP": kafka, "CDC_LAKE": str(lake)}
 
     def run(line: str) -> str:

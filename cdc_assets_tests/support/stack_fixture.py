@@ -1,6 +1,7 @@
 """The whole embedded stack for tests: on free ports, in a temporary CDC_HOME, stopped and removed afterwards (also on Ctrl-C).
 
-Use it by `from cdc_assets_tests.support.stack_fixture import stack` in a conftest.py. The addresses are in `os.environ` while it runs.
+Use it by `from cdc_assets_tests.support.stack_fixture import stack` in a conftest.py. The addresses are in `os.environ`
+while it runs.
 `--stack-home` names the home of a stack that runs already; then that one is used and left alone.
 """
 

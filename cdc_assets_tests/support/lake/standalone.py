@@ -10,6 +10,9 @@ from cdc_assets.stack.java import java_command
 from cdc_assets.stack.spark_submit import java_home
 from cdc_assets_tests.support.lake.jvm import OPTIONS, free_port, running, spark_class_path, until
 
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that live for less than a minute."""
+
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
@@ -30,6 +33,8 @@ def standalone(folder: Path) -> Iterator[str]:
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_SCALA_VERSION": "2.13",
+            # Of the executors, which have the worker's environment.
+            "JDK_JAVA_OPTIONS": FIRST_COMPILER,
         }
         return [
             "env",
