@@ -26,7 +26,8 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import ComparisonMethod, compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.result import DIFFERENT, NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.registry.models import Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform

@@ -25,8 +25,9 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.slices import WHOLE
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut

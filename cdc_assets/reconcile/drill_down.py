@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.lake import ComparedTable
-from cdc_assets.reconcile.result import EQUAL, RowDifference, TableResult, Veil
+from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
+from cdc_assets.reconcile.verdict import EQUAL
 from cdc_assets.resources.databases.cuts import SourceCut
 
 if TYPE_CHECKING:

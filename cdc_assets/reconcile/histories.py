@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile.history_result import EITHER, HISTORY, SILVER, HistoryDifference, HistoryResult
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, Veil
+from cdc_assets.reconcile.result import Veil
 from cdc_assets.reconcile.slices import WHOLE, Share, share_at
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state, version_that_folded
 from cdc_assets.resources.platform import Platform

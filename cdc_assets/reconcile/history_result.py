@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.result import EQUAL, NOT_COMPARED
+from cdc_assets.reconcile.verdict import EQUAL, NOT_COMPARED
 
 HISTORY, SILVER, EITHER = "history", "silver", "history or silver"
 

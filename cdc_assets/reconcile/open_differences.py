@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import settings
 from cdc_assets.reconcile.history_result import HistoryResult
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.resources.durable_file import replace_json
 
 if TYPE_CHECKING:

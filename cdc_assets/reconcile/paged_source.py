@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import Table

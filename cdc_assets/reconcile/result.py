@@ -6,14 +6,12 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from cdc_assets.reconcile.history_result import HistoryResult
+from typing import Any
 
 from cdc_assets.quantity import quantity
+from cdc_assets.reconcile.history_result import HistoryResult
+from cdc_assets.reconcile.verdict import EQUAL, NOT_COMPARED
 
-EQUAL, DIFFERENT, NOT_COMPARED = "equal", "different", "not compared"
 Row = Mapping[str, str | None]
 
 

@@ -17,7 +17,8 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import cursors, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
-from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import OwnOrderRows, open_rows

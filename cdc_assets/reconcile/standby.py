@@ -16,7 +16,8 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.registry.models import Database, Source, Table
 from cdc_assets.resources.databases.cuts import RowsNow
 from cdc_assets.resources.databases.postgresql import PostgresDatabase

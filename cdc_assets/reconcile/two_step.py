@@ -26,8 +26,9 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill_down import MAX_ROWS
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
+from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import WHOLE
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable

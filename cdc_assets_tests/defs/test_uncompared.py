@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.checks import uncompared, volumetry
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.defs.conftest import SOURCE

@@ -19,7 +19,8 @@ from cdc_assets.defs.checks.history import NAME, build_history_checks, history_k
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
 from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded

@@ -13,7 +13,8 @@ import pytest
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile import key_signals
-from cdc_assets.reconcile.result import DIFFERENT, RowDifference, TableResult
+from cdc_assets.reconcile.result import RowDifference, TableResult
+from cdc_assets.reconcile.verdict import DIFFERENT
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app, reconcile
 from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.errors import DatabaseError, MissingAddressError
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult
+from cdc_assets.reconcile.result import RowDifference, TableResult
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 
 YAML = """\
 source: shop

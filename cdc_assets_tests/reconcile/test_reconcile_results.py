@@ -17,8 +17,9 @@ from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import cursors
 from cdc_assets.reconcile.open_differences import MOST, with_earlier
-from cdc_assets.reconcile.result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
+from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import advance_cursors, share_at
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import Source
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.own_order import TwoRanges

@@ -11,7 +11,8 @@ import dagster as dg
 from cdc_assets.defs.assets.connector_metadata import of_status
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.result import NOT_COMPARED, Row, RowDifference, TableResult
+from cdc_assets.reconcile.result import Row, RowDifference, TableResult
+from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets.volumetry.transport import TransportCount
 

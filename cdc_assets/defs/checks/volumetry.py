@@ -34,8 +34,9 @@ from cdc_assets.defs.checks.uncompared import standstill
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import open_differences, slices
-from cdc_assets.reconcile.result import NOT_COMPARED, TableResult
+from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.standby import compare_as_declared
+from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import Previous, measure_transport
