@@ -13,6 +13,7 @@ from typing import Any
 from cdc_assets import settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError, DriverMissingError
 from cdc_assets.preflight import mongodb, mysql, oracle, sqlserver
+from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mongodb import MongoDb
@@ -47,6 +48,8 @@ def place(source: UnaskedSource) -> str:
 def findings(source: UnaskedSource) -> Iterator[Finding]:
     """Every rule of its kind; a server that cannot be reached, or a driver that is not there, is one."""
     database, tables = source.database, _tables_in_capture(source)
+    for table in source.tables:
+        yield from column_name_findings(table, [*table.columns])
     try:
         user = settings.resolve(database.user)
         if isinstance(database, MongoDb):

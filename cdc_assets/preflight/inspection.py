@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
@@ -11,10 +11,13 @@ from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.look import IdentityLook, look, refusal, verdict
 from cdc_assets.preflight import by_driver, topics
 from cdc_assets.preflight.capturable import inexact_columns
+from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.signal_table import signal_finding
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource, Database, Source
 from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from spark.delta.identifiers import double_quote
@@ -94,13 +97,13 @@ def _of_postgresql(
 
     running = away or [_incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=bool(facts.server["create"]))
-    found = [*postgresql.findings(source, facts), *_inexact(database, source), signals, *running]
+    catalogue = database.tables([table.id for table in source.tables])
+    found = [*postgresql.findings(source, facts), *_inexact(database, source, catalogue), signals, *running]
     return Report(source.name, database.place, sort_findings(found), figures)
 
 
-def _inexact(database: PostgresDatabase, source: Source) -> Iterator[Finding]:
+def _inexact(database: SourceDatabase, source: Source, found: Mapping[TableId, CatalogueTable]) -> Iterator[Finding]:
     """What `cdc apply` would refuse of the columns, but for the days that only a look at every row tells."""
-    found = database.tables([table.id for table in source.tables])
     for table in source.tables:
         if table.id in found:
             for sentence in inexact_columns(database, source, table, found[table.id], snapshot=False):
@@ -122,7 +125,12 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, a
 
     running = away or [_incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=None)
-    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), signals, *running]
+    catalogue = database.tables(tables)
+    columns = [
+        *(f for t in source.tables if t.id in catalogue for f in column_name_findings(t, [c.name for c in catalogue[t.id].columns])),
+        *_inexact(database, source, catalogue),
+    ]
+    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *columns, signals, *running]
     return Report(source.name, database.place, sort_findings(found))
 
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding
-from cdc_assets.registry.identifiers import case_twins
 from cdc_assets.registry.models import Table
 from spark.delta.identifiers import double_quote
-from spark.specs import OWN_COLUMNS
 
 
 def column_findings(declared: Table, found: Mapping[str, Any], user: str) -> Iterator[Finding]:
     """What silver or Debezium cannot take, and what a snapshot would not read."""
-    name, columns = str(declared.id), list(found["columns"])
-    taken = [c for c in columns if c.lower() in OWN_COLUMNS and c not in declared.except_column_list]
-    if taken:
-        message = f"silver has columns of its own called {', '.join(taken)}: name them in except_column_list, or rename them"
-        yield Finding("columns", "fail", name, message)
-    for sentence in case_twins(columns):
-        yield Finding("columns", "fail", name, sentence)
+    name = str(declared.id)
+    yield from column_name_findings(declared, found["columns"])
     yield from _keys(declared, found)
     if found["hidden"]:
         message = f"row level security hides rows from role {user}: a snapshot would not read them, changes of them would come"

@@ -101,6 +101,18 @@ def topic_only(found: dict[str, str], kind: str) -> bool:
     return [*found] == [f"fail cleanup_policy {COMPACTED.get(kind, 'erp.dbo.orders')}"]
 
 
+@pytest.mark.parametrize("kind", SERVERS)
+def test_columns_that_silver_cannot_have_are_named(kind: str, tmp_path: Path) -> None:
+    """Of what is declared, so also where no server answers."""
+    source = declared(tmp_path, kind)
+    (table,) = source.tables
+    more = {**table.columns, "_cdc_op": "text", "_VALID_FROM": "text", "Note": "text", "NOTE": "text"}
+    hostile = source.model_copy(update={"tables": (table.model_copy(update={"columns": more}),)})
+    own, twins = [f.message for f in preflight(Platform(), hostile).failures if f.check == "columns"]
+    assert own.startswith("silver has columns of its own called _cdc_op, _VALID_FROM: ")
+    assert twins.startswith("columns 'Note' and 'NOTE' differ only by case")
+
+
 def test_sql_server(sqlserver: Catalogue, asked: Callable[[str], Report]) -> None:
     report = asked("sqlserver")
     assert (report.place, topic_only(bad(report), "sqlserver")) == ("db:1433", True)

@@ -49,6 +49,17 @@ def source(server: MariaDbServer, monkeypatch: pytest.MonkeyPatch) -> Source:
 
 
 @pytest.fixture
+def fit(server: MariaDbServer, source: Source) -> Iterator[Source]:
+    """Without the columns that no connector takes; a table that has an address is not taken even without it."""
+    server.execute("ALTER TABLE shop.`o``d,d` DROP ip")
+    orders, odd = source.tables
+    orders = orders.model_copy(update={"except_column_list": ("n",)})
+    odd = odd.model_copy(update={"accept_inexact": ("born", "at")})
+    yield source.model_copy(update={"tables": (orders, odd)})
+    server.execute("ALTER TABLE shop.`o``d,d` ADD ip inet6 AFTER at")
+
+
+@pytest.fixture
 def database(source: Source) -> MariaDbDatabase:
     return MariaDbDatabase(source.database)  # type: ignore[arg-type]
 
@@ -135,13 +146,27 @@ def test_zero_dates_are_found_or_may_come(server: MariaDbServer, database: Maria
     assert sorted(database.misread(table, ["born"], snapshot=False)) == ["ip"]
 
 
-def test_preflight_of_a_server_that_allows_capture(source: Source) -> None:
-    report = preflight(Platform(), source)
+def test_preflight_of_a_server_that_allows_capture(fit: Source) -> None:
+    report = preflight(Platform(), fit)
     assert report.failures == ()
     assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d"}
 
 
-def test_rows_that_a_foreign_key_takes_along_are_in_no_binlog(server: MariaDbServer, source: Source) -> None:
+def test_preflight_names_the_columns_that_are_refused(server: MariaDbServer, source: Source) -> None:
+    """As `cdc apply` would refuse them, and those that silver cannot have."""
+    taken = Table(name="shop.taken", except_column_list=("_cdc_position",))
+    server.execute("CREATE TABLE shop.taken (id int PRIMARY KEY, _CDC_op int, _valid_from date, _cdc_position int, f float)")
+    told = preflight(Platform(), source.model_copy(update={"tables": (*source.tables, taken)})).failures
+    server.execute("DROP TABLE shop.taken")
+    found = {f.subject: [g.message for g in told if g.subject == f.subject] for f in told if f.check == "columns"}
+    assert set(found) == {"shop.taken", "shop.orders", "shop.o`d,d"}
+    assert ["it is a generated column" in message for message in found["shop.orders"]] == [True]
+    assert found["shop.taken"][0].startswith("silver has columns of its own called _CDC_op, _valid_from: ")
+    assert any("'f' has type float" in message for message in found["shop.taken"])
+    assert any("'ip' is of a type whose definition Debezium cannot parse" in message for message in found["shop.o`d,d"])
+
+
+def test_rows_that_a_foreign_key_takes_along_are_in_no_binlog(server: MariaDbServer, fit: Source) -> None:
     """The connector is not made then: silver would keep them for ever."""
     server.execute(
         "CREATE TABLE shop.parent (id int PRIMARY KEY)",
@@ -155,7 +180,7 @@ def test_rows_that_a_foreign_key_takes_along_are_in_no_binlog(server: MariaDbSer
     events = [(kind, info.partition(" flags")[0]) for _, _, kind, _, _, info in server.query(f"SHOW BINLOG EVENTS IN '{file}'")]
     (deleted,) = [info for kind, info in events if kind.startswith("Delete_rows")]
     assert ("Table_map", f"{deleted} (shop.parent)") in events
-    lines = source.model_copy(update={"tables": (Table(name="shop.line"), *source.tables)})
+    lines = fit.model_copy(update={"tables": (Table(name="shop.line"), *fit.tables)})
     (finding,) = [f for f in preflight(Platform(), lines).failures if f.check != "reachable"]
     assert (finding.check, finding.subject) == ("cascades", "shop.line")
     assert "foreign key own (ON DELETE CASCADE) changes its rows without a word in the binlog" in finding.message
@@ -177,7 +202,7 @@ class NothingRead:
 
 
 def test_preflight_names_the_statement_that_mends_a_server(
-    server: MariaDbServer, source: Source, monkeypatch: pytest.MonkeyPatch
+    server: MariaDbServer, fit: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for cluster in ("core_kafka", "lake_kafka"):
         monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
@@ -188,12 +213,12 @@ def test_preflight_names_the_statement_that_mends_a_server(
     wrong = {"binlog_format": "'MIXED'", "binlog_row_image": "'MINIMAL'", "expire_logs_days": "1"}
     server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in wrong.items()))
     server.execute("REVOKE REPLICATION SLAVE ON *.* FROM 'cdc'@'%'", "ALTER TABLE shop.orders DROP PRIMARY KEY")
-    found = {f.check: f for f in preflight(Platform(), source).findings if f.level != "ok"}
+    found = {f.check: f for f in preflight(Platform(), fit).findings if f.level != "ok"}
     assert set(found) == {"binlog_format", "binlog_row_image", "retention", "privileges", "key"}
     mends = [found[check].mend or "" for check in ("binlog_format", "binlog_row_image", "retention", "privileges")]
     assert mends[-1] == "GRANT REPLICATION SLAVE ON *.* TO 'cdc'@'%'"
     server.execute(*mends, "ALTER TABLE shop.orders ADD PRIMARY KEY (a, b)")
-    report = preflight(Platform(), source)
+    report = preflight(Platform(), fit)
     assert (report.failures, report.warnings) == ((), ())
 
 

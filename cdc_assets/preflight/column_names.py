@@ -1,0 +1,21 @@
+"""Names of columns that silver or Debezium cannot take, of any kind of database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.identifiers import case_twins
+from cdc_assets.registry.models import Table
+from spark.specs import OWN_COLUMNS
+
+
+def column_name_findings(declared: Table, columns: Sequence[str]) -> Iterator[Finding]:
+    """Of a table's columns: names that silver has for its own, and pairs that differ by case alone."""
+    name = str(declared.id)
+    taken = [c for c in columns if c.lower() in OWN_COLUMNS and c not in declared.except_column_list]
+    if taken:
+        message = f"silver has columns of its own called {', '.join(taken)}: name them in except_column_list, or rename them"
+        yield Finding("columns", "fail", name, message)
+    for sentence in case_twins(columns):
+        yield Finding("columns", "fail", name, sentence)
