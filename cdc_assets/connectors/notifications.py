@@ -12,6 +12,9 @@ from cdc_assets.resources.kafka import Record
 
 INITIAL = "Initial Snapshot"
 """The aggregate of each snapshot that reads whole tables: the initial one, and blocking ones."""
+INCREMENTAL = "Incremental Snapshot"
+AGAIN = "again-"
+"""How the signals of `cdc snapshot` begin, and so the ids of what is said of them: whole tables, without a condition."""
 FINE = ("SUCCEEDED", "EMPTY")
 
 
@@ -37,6 +40,13 @@ class Notification:
     def table(self) -> str:
         """The table that was read: `schema.table`; empty where it is about another thing."""
         return self.data.get("scanned_collection", "") if self.type == "TABLE_SCAN_COMPLETED" else ""
+
+    @property
+    def is_table_again(self) -> bool:
+        """Whether `cdc snapshot` has read a whole table again, by chunks."""
+        return (
+            self.aggregate == INCREMENTAL and self.id.startswith(AGAIN) and bool(self.table) and self.data.get("status") in FINE
+        )
 
     @property
     def rows(self) -> int:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
+from cdc_assets.connectors.notifications import AGAIN
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, only_one
 from cdc_assets.onboarding.steps import capture, prerequisites, snapshot
@@ -31,7 +32,7 @@ def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable
         raise OnboardingError(f"{running.id} is not done: cdc onboard {source} --resume, or --rollback, then this command again")
     command = f"cdc snapshot {source} {table}" + (" --blocking" if way == "blocking" else "")
     now = dt.datetime.now(dt.timezone.utc)
-    state = Onboarding(f"again-{source}-{now:%Y%m%dT%H%M%S%f}", source, way, (table,), now.isoformat())
+    state = Onboarding(f"{AGAIN}{source}-{now:%Y%m%dT%H%M%S%f}", source, way, (table,), now.isoformat())
     work = OnboardingWork(platform, state, declared, say, command)
     if why := work.kind.refused.get(way):
         raise OnboardingError(f"{source} is of kind {declared.database.kind}: {why}; leave --blocking out")

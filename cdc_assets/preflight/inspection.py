@@ -126,8 +126,9 @@ def _of_mariadb(platform: Platform, database: MariaDbDatabase, source: Source, a
     running = away or [_incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=None)
     catalogue = database.tables(tables)
+    named = [(table, [column.name for column in catalogue[table.id].columns]) for table in source.tables if table.id in catalogue]
     columns = [
-        *(f for t in source.tables if t.id in catalogue for f in column_name_findings(t, [c.name for c in catalogue[t.id].columns])),
+        *(finding for table, columns in named for finding in column_name_findings(table, columns)),
         *_inexact(database, source, catalogue),
     ]
     found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *columns, signals, *running]

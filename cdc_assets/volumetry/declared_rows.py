@@ -4,7 +4,9 @@ A topic that lost its first records before anybody read it tells nothing of them
 deleted and made again, or the copy began late. But Debezium says how many rows a snapshot has read. Bronze counts its
 records by op anyhow, so a comparison costs one look at the notification topic, until the first one could be made.
 
-An incremental snapshot declares rows too, but leaves out those that change while it reads. It is not counted here.
+An incremental snapshot declares rows too, but leaves out those that change while it reads. Its rows are not counted here. But one
+of a whole table, by `cdc snapshot`, has read again what was lost: what was declared before it is not asked for any more, as the
+table may have fewer rows by then.
 """
 
 from __future__ import annotations
@@ -87,16 +89,21 @@ def read_declarations(core: KafkaCluster, source: BaseSource) -> Declarations:
     if state is None:
         return Declarations()
     said = [Notification.of(record) for record in core.records(topic, state.ranges)]
-    return declarations([each for each in said if each.aggregate == INITIAL and each.type in _ORDER])
+    return declarations([each for each in said if each.is_table_again or (each.aggregate == INITIAL and each.type in _ORDER)])
 
 
 def declarations(said: Sequence[Notification]) -> Declarations:
-    """From the notifications of whole snapshots. Only one that has ended counts: its last rows are sent at its end."""
+    """From the notifications of whole snapshots, and of whole tables that were read again.
+
+    Only a snapshot that has ended counts: its last rows are sent at its end.
+    """
     found: dict[str, DeclaredRows] = {}
     read: dict[str, int] = {}
     ended = False
     for each in sorted(said, key=lambda each: (each.at_ms, _ORDER.index(each.type))):
-        if each.table and each.data.get("status") in FINE:
+        if each.is_table_again:
+            found[each.table] = DeclaredRows(0, each.at_ms)
+        elif each.table and each.data.get("status") in FINE:
             read[each.table] = each.rows
         elif each.type == "COMPLETED":
             found |= {table: DeclaredRows(rows, each.at_ms) for table, rows in read.items()}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
+import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets import names
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
-from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets_tests.onboarding.drive import cdc, ended
+from cdc_assets_tests.onboarding.ground import Ground
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain
@@ -48,9 +48,9 @@ def test_a_snapshot_that_is_gone_before_the_first_read_is_red(
         assert not lost[0]
         assert "a snapshot has read 5 rows of the table, and bronze has 0 records by a snapshot" in lost[1]
         assert "cdc snapshot declared public.declared_lost" in lost[1]
-        _read_again(chain)
+        _read_again(own, tmp_path)
         chain.advance(fold=False)
-        assert _record_parity(chain, instance, TABLES[0]) == (True, "7 records in topic, mirror and bronze")
+        assert _record_parity(chain, instance, TABLES[0]) == (True, "10 records in topic, mirror and bronze")
 
 
 def _make_again(own: LiveSource, topic: str) -> None:
@@ -71,11 +71,15 @@ def _record_parity(chain: SmallChain, instance: dg.DagsterInstance, table: str) 
     return told.passed, told.description or ""
 
 
-def _read_again(chain: SmallChain) -> None:
-    database, signals = PostgresCapture(chain.source.database), names.signal_table(chain.source)  # type: ignore[arg-type]
-    database.ensure_signal_table(signals)
-    database.publish(names.publication_name(chain.source), [signals])
-    asked = {"data-collections": [r"public\.declared_lost"], "type": "incremental"}
-    database.send_signal(signals, "declared-again", "execute-snapshot", json.dumps(asked))
-    topic = "declared.public.declared_lost"
-    until(lambda: sum(map(len, chain.live.delivered().get(topic, {}).values())) >= 7)
+def _read_again(own: LiveSource, folder: Path) -> None:
+    """By the command that the check names; by then the table has fewer rows than the first snapshot has read."""
+    with own.connection() as source:
+        source.execute("DELETE FROM declared_lost WHERE id < 4")
+    ground = Ground(own, folder / "sources")
+    ground.folder.mkdir()
+    ground.file.write_text(yaml.safe_dump(own.source(TABLES).model_dump(mode="json", exclude_defaults=True)))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ground.environment().items():
+            patch.setenv(name, value)
+        told = ended(cdc("snapshot", "declared", "public.declared_lost", "-o", "json"))
+    assert told["steps"]["snapshot"]["rows_scanned"] == {"public.declared_lost": 3}
