@@ -14,6 +14,8 @@ from cdc_assets.registry.oracle import Oracle
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.value_forms import ValueForms
 
+# Whatever the server's mode: with PAD_CHAR_TO_FULL_LENGTH a snapshot reads the blanks of a CHAR, which the binlog has not.
+BINLOG_SESSION = {"driver.sessionVariables": "sql_mode='STRICT_TRANS_TABLES'"}
 # Above what people number their servers with by hand.
 _FIRST_SERVER_ID = 1_000_000_000
 

@@ -23,6 +23,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         **common.base_settings(source, "mariadb.MariaDbConnector"),
         **common.database_settings(database),
         **binlog_tls(database),
+        **common.BINLOG_SESSION,
         "database.server.id": str(common.server_id(source)),
         "database.include.list": ",".join(sorted({common.exact_pattern(each.schema) for each in ids})),
         "table.include.list": ",".join(common.exact_pattern(*each) for each in ids),

@@ -21,6 +21,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         **common.base_settings(source, "mysql.MySqlConnector"),
         **common.database_settings(database),
         **binlog_tls(database),
+        **common.BINLOG_SESSION,
         # Without TLS a password that the server has forgotten (restart, FLUSH PRIVILEGES) goes under its public key, which
         # the driver asks for only when it is told to: caching_sha2_password.
         **({"driver.allowPublicKeyRetrieval": "true"} if database.mode_at(settings.resolve(database.host)) == "disabled" else {}),

@@ -69,8 +69,12 @@ def captured(mariadb: LiveMariaDb) -> Captured:
         inserts = [f"INSERT INTO types.{table} (id, {c}) VALUES ({n}, {sql})" for n, (c, sql) in enumerate(chosen, 1)]
         server.execute(LENIENT, f"CREATE TABLE types.{table} (id int PRIMARY KEY{columns})", *inserts)
     server.execute(LENIENT, *ZEROS)
+    (before,) = server.query("SELECT @@global.sql_mode")[0]
+    # A snapshot in such a session reads the blanks of a char, which the binlog has not.
+    server.execute(f"SET GLOBAL sql_mode = '{before},PAD_CHAR_TO_FULL_LENGTH'")
     own.capture([f"types.{table}" for table in (*KINDS, "zeros")])
     own.delivered()
+    server.execute(f"SET GLOBAL sql_mode = '{before}'")
     for table, held in rows.items():
         copy = "INSERT INTO types.{0} (id, {1}) SELECT id + {2}, {1} FROM types.{0} WHERE id = {3}"
         server.execute(LENIENT, *(copy.format(table, column, STREAMED, number) for number, column in held.items()))
