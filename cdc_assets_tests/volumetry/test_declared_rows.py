@@ -9,10 +9,10 @@ from cdc_assets.resources.kafka import Record
 from cdc_assets.volumetry.declared_rows import DeclaredRows, declarations
 
 
-def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "SUCCEEDED", id: str = "1") -> Notification:
-    aggregate = INITIAL if id == "1" else INCREMENTAL
+def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "SUCCEEDED", of: str = "1") -> Notification:
+    aggregate = INITIAL if of == "1" else INCREMENTAL
     data = {"scanned_collection": table, "total_rows_scanned": str(rows), "status": status} if table else {}
-    value = {"id": id, "aggregate_type": aggregate, "type": kind, "additional_data": data}
+    value = {"id": of, "aggregate_type": aggregate, "type": kind, "additional_data": data}
     return Notification.of(Record(0, 0, at_ms, None, json.dumps(value).encode(), ()))
 
 
@@ -42,8 +42,8 @@ def test_what_was_given_up_or_could_not_be_read_declares_nothing() -> None:
 def test_a_table_read_again_need_not_have_the_rows_of_before() -> None:
     """A heal reads some rows only. What was read again may be on its way until its end."""
     first = [said("STARTED", 1), said(SCAN, 2, "public.a", 5), said("COMPLETED", 3)]
-    assert declarations([*first, said(SCAN, 8, "public.a", 2, id="heal-0a1b")]).of_tables == {"public.a": DeclaredRows(5, 3)}
-    failed = said(SCAN, 8, "public.a", 2, "SQL_EXCEPTION", id="again-s-1-0a1b")
+    assert declarations([*first, said(SCAN, 8, "public.a", 2, of="heal-0a1b")]).of_tables == {"public.a": DeclaredRows(5, 3)}
+    failed = said(SCAN, 8, "public.a", 2, "SQL_EXCEPTION", of="again-s-1-0a1b")
     assert declarations([*first, failed]).of_tables == {"public.a": DeclaredRows(5, 3)}
-    again = said(SCAN, 8, "public.a", 3, id="again-s-1-0a1b")
+    again = said(SCAN, 8, "public.a", 3, of="again-s-1-0a1b")
     assert declarations([again, *first]).of_tables == {"public.a": DeclaredRows(0, 8)}

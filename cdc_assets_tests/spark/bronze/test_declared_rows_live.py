@@ -12,11 +12,11 @@ import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
-from cdc_assets_tests.support.onboarding.drive import cdc, ended
-from cdc_assets_tests.support.onboarding.ground import Ground
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain
+from cdc_assets_tests.support.onboarding.drive import cdc, ended
+from cdc_assets_tests.support.onboarding.ground import Ground
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
