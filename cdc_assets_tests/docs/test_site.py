@@ -14,5 +14,5 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     drawn = (tmp_path / "site" / "explanation" / "architecture.html").read_text()
-    assert drawn.count('<pre class="mermaid">') == 3
+    assert drawn.count('<pre class="mermaid">') == 4
     assert (tmp_path / "site" / "adr" / "index.html").exists()
