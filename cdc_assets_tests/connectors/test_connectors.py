@@ -135,7 +135,15 @@ def test_a_worker_that_has_not_joined_its_group_knows_no_status_and_its_connecto
 class FakeConnect:
     """Connect's REST for one connector, with scripted troubles."""
 
-    def __init__(self, *, conflicts: int = 0, findings: dict[str, list[str]] | None = None, task: str = "RUNNING") -> None:
+    def __init__(
+        self,
+        *,
+        conflicts: int = 0,
+        trouble: int | None = 409,
+        findings: dict[str, list[str]] | None = None,
+        task: str = "RUNNING",
+    ) -> None:
+        self.trouble = trouble
         self.conflicts, self.findings, self.task = conflicts, findings or {}, task
         self.config: dict[str, str] | None = None
         self.puts = self.posts = self.restarts = self.reads = 0
@@ -147,7 +155,9 @@ class FakeConnect:
         path = request.url.path
         if self.conflicts and request.method in ("POST", "DELETE"):
             self.conflicts -= 1
-            return httpx.Response(409, json={"message": "rebalancing"})
+            if self.trouble is None:
+                raise httpx.ConnectError("refused")
+            return httpx.Response(self.trouble, json={"message": "rebalancing, or starting"})
         if path.endswith("/validate"):
             values = [{"value": {"name": name, "errors": errors}} for name, errors in self.findings.items()]
             return httpx.Response(200, json={"configs": values})
@@ -275,10 +285,29 @@ def test_offsets_of_an_earlier_connector_are_never_taken_up_without_a_word() -> 
     assert (connect.offsets, connect.config, connect.state) == ([], CONFIG, "RUNNING")
 
 
-def test_a_rebalance_is_waited_for() -> None:
-    connect = FakeConnect(conflicts=2)
+@pytest.mark.parametrize("trouble", [409, 500, 503, None])
+def test_what_passes_is_waited_for(trouble: int | None) -> None:
+    """While it rebalances, starts, or does not answer."""
+    connect = FakeConnect(conflicts=2, trouble=trouble)
     assert apply_connector(connect.client(), CONFIG).status.running
     assert (connect.conflicts, connect.posts) == (0, 2)
+
+
+def test_a_creation_that_was_answered_too_late_is_taken_for_done() -> None:
+    class Late(FakeConnect):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            taken = self.config is not None
+            answer = super().__call__(request)
+            if request.url.path != "/connectors":
+                return answer
+            if not taken:
+                raise httpx.ReadTimeout("timed out")
+            return httpx.Response(409, json={"message": "Connector c already exists"})
+
+    connect = Late()
+    assert apply_connector(connect.client(), CONFIG).status.running
+    # It is made twice, to begin anew; each time the request is sent again.
+    assert (connect.posts, connect.config) == (4, CONFIG)
 
 
 def test_an_invalid_config_is_not_applied() -> None:
