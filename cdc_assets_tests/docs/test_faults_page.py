@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 PAGE = (TESTS.parent / "docs" / "reference" / "faults.md").read_text()
 ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| #", "|---"))]
 NAMED = re.compile(r"`([a-z_/]+\.py)?(?:::(test_\w+))?`(\*?)")
