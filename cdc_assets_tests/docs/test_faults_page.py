@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[2]
-PAGE = (TESTS.parent / "docs" / "reference" / "faults.md").read_text()
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "cdc_assets_tests"
+PAGE = (ROOT / "docs" / "reference" / "faults.md").read_text()
 ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| #", "|---"))]
 NAMED = re.compile(r"`([a-z_/]+\.py)?(?:::(test_\w+))?`(\*?)")
 FAULTS = {str(number) for number in (*range(1, 68), 72)} | {f"S{number}" for number in range(1, 15)}
