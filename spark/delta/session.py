@@ -23,6 +23,8 @@ def session_conf() -> dict[str, str]:
     return {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
+        # By default `${x}` is replaced in the text of every statement, columns' names and labels of an enum included.
+        "spark.sql.variable.substitute": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.parquet.compression.codec": "zstd",

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.delta.commits import Folded
+from spark.delta.conditions import all_of
 from spark.delta.identifiers import quote
 from spark.delta.topic_commits import CommittedTopic
 from spark.positions.layout import epoch_prefix
@@ -124,7 +124,7 @@ def _late(rows: DataFrame, newest: DataFrame, before: Folded, spec: SilverSpec) 
     keys = key_slots(spec)
     known = sf.greatest(POSITION, "_valid_to").alias("known")
     ends = newest.select(*[sf.col(k).alias(f"e_{k}") for k in keys], known)
-    told = rows.join(ends, reduce(Expression.__and__, [sf.col(k).eqNullSafe(sf.col(f"e_{k}")) for k in keys]), "left")
+    told = rows.join(ends, all_of([sf.col(k).eqNullSafe(sf.col(f"e_{k}")) for k in keys]), "left")
     above = sf.coalesce(sf.col(POSITION) > sf.greatest(sf.lit(before.truncated or ""), "known"), sf.lit(False))
     return told.where(late(before) | ~above | sf.col("problem").isNotNull() | lacking()).select(*keys)
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from spark.canonical.column_forms import form
 from spark.canonical.form import Form
 from spark.delta import plans
-from spark.delta.conditions import any_of
+from spark.delta.conditions import all_of, any_of
 from spark.delta.identifiers import quote
 from spark.errors import quantity
 from spark.reconcile import history_again
@@ -228,9 +228,9 @@ def _differing(
     values = [n for n in names if n not in on]
     left = there.select(*on, *[n for n in ("_valid_from",) if n not in on], sf.struct(sf.lit(1), *values).alias("h"))
     right = wanted.select(*[sf.col(n).alias(f"w_{n}") for n in on], sf.struct(sf.lit(1), *values).alias("w"))
-    same = reduce(Expression.__and__, [sf.col(n).eqNullSafe(sf.col(f"w_{n}")) for n in on])
+    same = all_of([sf.col(n).eqNullSafe(sf.col(f"w_{n}")) for n in on])
     both = left.join(right, same, "full_outer")
-    unlike = any_of([~sf.col("h")[n].eqNullSafe(sf.col("w")[n]) for n in values]) if values else sf.lit(False)
+    unlike = any_of([~sf.col("h")[n].eqNullSafe(sf.col("w")[n]) for n in values])
     here, there_ = sf.col("h").isNotNull(), sf.col("w").isNotNull()
     kind = sf.when(~here, kinds[0]).when(~there_, kinds[1]).when(unlike, kinds[2])
     shown = {slot(i): c.name for i, c in enumerate(spec.columns)}

@@ -14,12 +14,12 @@ record between is in quarantine. Once the delete is there, or the record is re-d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark.delta.conditions import all_of, any_of
 from spark.delta.identifiers import quote
 from spark.positions.source_kinds import write_of
 from spark.silver import quarantine
@@ -103,7 +103,7 @@ def follow_moves(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataF
     slots, known_keys = key_slots(spec), keys.count()
     while True:
         more = pairs.select(*[sf.col(f"n_{k}").alias(k) for k in slots], *[sf.col(f"o_{k}") for k in slots])
-        same = reduce(Expression.__and__, [sf.col(f"o_{k}").eqNullSafe(sf.col(f"k_{k}")) for k in slots])
+        same = all_of([sf.col(f"o_{k}").eqNullSafe(sf.col(f"k_{k}")) for k in slots])
         known = keys.select(*[sf.col(k).alias(f"k_{k}") for k in slots])
         grown = keys.unionByName(more.join(known, same, "left_semi").select(*slots)).distinct().localCheckpoint()
         before, known_keys = known_keys, grown.count()
@@ -128,7 +128,7 @@ def _sources(own: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
     found = pairs.join(writes, "write", "left_semi").localCheckpoint()
     size = found.count()
     for _ in range(LOOKED_BACK):
-        same = reduce(Expression.__and__, [sf.col(f"p.n_{k}").eqNullSafe(sf.col(f"f.o_{k}")) for k in slots])
+        same = all_of([sf.col(f"p.n_{k}").eqNullSafe(sf.col(f"f.o_{k}")) for k in slots])
         more = pairs.alias("p").join(found.alias("f"), same, "left_semi")
         grown = found.unionByName(more).distinct().localCheckpoint()
         before, size = size, grown.count()
@@ -200,7 +200,7 @@ def _fill_creates(own: DataFrame, links: DataFrame, spec: SilverSpec) -> DataFra
         return sf.coalesce(sf.array_contains("absent", int(name[1:])), sf.lit(False))
 
     missing = [without(n) & sf.col(f"v_{n}").isNull() for n in rest]
-    whole = sf.coalesce(sf.col("known"), sf.lit(False)) & ~reduce(Expression.__or__, missing, sf.lit(False))
+    whole = sf.coalesce(sf.col("known"), sf.lit(False)) & ~any_of(missing)
     done = joined.withColumns({"lacks": lacking(), "whole": whole})
     why = sf.lit("the row has a new key, and what it was under the old one is not known; ALTER TABLE ... REPLICA IDENTITY FULL")
     values = {n: sf.when(sf.col("lacks") & without(n), sf.col(f"v_{n}")["value"]).otherwise(sf.col(n)) for n in rest}

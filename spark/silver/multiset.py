@@ -16,13 +16,13 @@ aside or paid in an attempt from silver version v has `built_on` = v, and until 
 from __future__ import annotations
 
 import uuid
-from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.delta.commits import Folded, fold, silver_metadata
+from spark.delta.conditions import all_of
 from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history
 from spark.delta.statement import execute
@@ -44,7 +44,8 @@ def apply(work: SilverRun) -> tuple[Commit, dict[str, int]]:
         less = rows.where("_cdc_op = 'd'").localCheckpoint()
         gone, unpaid = None, None
         if not less.isEmpty():
-            more, gone, unpaid = _settle(work, less, more, found.floor)
+            # How events are decoded is up to forty levels deep, and Spark Connect sends plans of up to 100.
+            more, gone, unpaid = _settle(work, less, more.localCheckpoint(), found.floor)
         news = None if unpaid is None else unpaid.where("NOT old").drop("old")
         problems = [p for p in (found.problems, news) if p is not None]
         quarantined = set_aside(work, problems, work.events)
@@ -151,7 +152,7 @@ def _join_on_values(rows: DataFrame, wanted: DataFrame, how: str, *more: str) ->
     names = [n for n in rows.columns if n[0] == "v" and n[1:].isdigit()] + [*more]
     renamed = wanted.select(*[sf.col(n).alias(f"w_{n}") for n in names])
     same = [sf.col(n).eqNullSafe(sf.col(f"w_{n}")) for n in names]
-    return rows.join(renamed, reduce(Expression.__and__, same), how)
+    return rows.join(renamed, all_of(same), how)
 
 
 def _table(work: SilverRun, floor: str | None) -> DataFrame:

@@ -36,10 +36,11 @@ class Table:
     log: dict[int, list[Record]] = field(default_factory=lambda: {p: [] for p in range(PARTITIONS)})
     lsn: int = 100
     past: list[tuple[int, dict[str, Any] | None]] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
 
     def insert(self, key: int, a: str | None = "a", b: list[str] | None = None) -> None:
         self._write()
-        self._set(key, {"id": key, "v": f"v{self.lsn}", "a": a, "b": b}, "c", ())
+        self._set(key, {"id": key, "v": f"v{self.lsn}", "a": a, "b": b, **self.more}, "c", ())
 
     def update(self, key: int, **changes: Any) -> None:
         self._write()
@@ -183,6 +184,18 @@ def test_by_the_table_alone(session: SparkSession, tmp_path: Path) -> None:
     gone = {row["id"]: (row["a"], row["b"]) for row in rows(soft.path) if row["_cdc_deleted"]}
     assert gone[12] == gone[15] == ("a0", ["b0"])
     assert still_held(spec) == still_held(soft) == []
+
+
+def test_a_row_of_many_columns_moves(session: SparkSession, tmp_path: Path) -> None:
+    """Spark Connect reads expressions of up to 100 levels: what is asked of each column must not be a chain."""
+    wide = [f"c{number}" for number in range(60)]
+    table = Table(more=dict.fromkeys(wide, "x"))
+    table.insert(0, "a", ["b"])
+    table.move(0, 3)
+    lake, spec = lake_of(session, tmp_path, table, columns=(*COLUMNS, *(Column(name, "text") for name in wide)))
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    assert by_id(values(spec.path)) == by_id(table.rows.values())
 
 
 def test_what_nobody_knows_waits_in_quarantine(session: SparkSession, tmp_path: Path) -> None:

@@ -89,6 +89,35 @@ def test_any_history_in_any_cut_over_partitions(session: SparkSession, tmp_path:
     assert not [r for r in rows(spec.quarantine) if not (r["redriven_at"] or r["superseded_by"])]
 
 
+def test_deletes_of_rows_of_many_columns(session: SparkSession, tmp_path: Path) -> None:
+    """Spark Connect reads expressions of up to 100 levels: equality of sixty columns must not be a chain."""
+    wide = [f"c{number}" for number in range(60)]
+    row, other = dict.fromkeys(wide, "x"), {**dict.fromkeys(wide, "x"), "c59": None}
+    lake = Lake(session, tmp_path)
+    lake.put("t", *(change(offset, "c", None, made) for offset, made in enumerate((row, row, other))))
+    lake.put("t", change(3, "d", row, None), change(4, "u", other, row))
+    lake.append(lake.all_of("t"))
+    spec = replace(multiset(lake), columns=tuple(Column(name, "text") for name in wide))
+    lake.fold(spec)
+    assert held(spec) == Counter({json.dumps(row): 2})
+
+
+def test_deletes_of_rows_that_are_decoded_in_many_steps(session: SparkSession, tmp_path: Path) -> None:
+    """A plan is deeper the more its columns' values must be worked on; Spark Connect sends plans of up to 100 levels."""
+    kinds = ("timestamp without time zone[]", "time without time zone[]", "polygon", "bytea[]", "double precision")
+    columns = (COLUMNS[0], *(Column(f"c{number}", kind, accepted=True) for number, kind in enumerate(kinds)))
+    row: Row = {"a": 1, **{column.name: None for column in columns[1:]}}
+    lake = Lake(session, tmp_path)
+    lake.put("t", change(0, "c", None, row), change(1, "c", None, row))
+    spec = replace(multiset(lake), columns=columns)
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    lake.put("t", change(2, "d", row, None), change(3, "u", row, {**row, "a": 2}))
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    assert held(spec) == Counter({json.dumps({**row, "a": 2}): 1})
+
+
 def test_a_kill_between_quarantine_and_silver_pays_once(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

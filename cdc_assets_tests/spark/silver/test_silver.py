@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,14 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from cdc_assets_tests.spark.bronze.test_bronze import committed
 from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from spark.delta.log import Commit
 from spark.delta.session import connect
 from spark.errors import ForeignTableError
 from spark.silver import merge
-from spark.specs import SilverSpec
+from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +62,20 @@ def test_a_limit_folds_no_further(session: SparkSession, tmp_path: Path) -> None
     assert found(spec.path) == [(1, "a")]
     lake.fold(spec)
     assert found(spec.path) == [(1, "b")]
+
+
+def test_columns_called_as_variables_of_sql(session: SparkSession, tmp_path: Path) -> None:
+    """Spark replaces `${x}` in a statement's text by the value of a setting x, or by nothing."""
+    lake = Lake(session, tmp_path)
+    old = (Column("id", "integer", False), Column("w${x}", "text"), Column("w${y}", "text"))
+    new = (*old, Column("more ${env:PATH}", "text"))
+    rows_ = [{"id": n, **{c.name: f"{c.name} {n}" for c in new[1:]}} for n in range(2)]
+    for number, columns in enumerate((old, new)):
+        lake.put("t", event(number, {c.name: rows_[number][c.name] for c in columns}))
+        lake.append(lake.all_of("t"))
+        lake.fold(lake.spec("t", columns))
+    found = [{c.name: row[c.name] for c in new} for row in read(lake.spec("t").path)]
+    assert sorted(found, key=itemgetter("id")) == [{**rows_[0], new[-1].name: None}, rows_[1]]
 
 
 def test_an_empty_topic_makes_an_empty_table(session: SparkSession, tmp_path: Path) -> None:
