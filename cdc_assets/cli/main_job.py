@@ -52,6 +52,7 @@ def run(stands: Stands) -> None:
 
 def _progress_report(say: Callable[[str], None]) -> Callable[[StackState], None]:
     def report(state: StackState) -> None:
-        say("waiting for " + ", ".join(c.name for c in state.components if c.health != HEALTHY))
+        if missing := [c.name for c in state.components if c.health != HEALTHY]:
+            say(f"waiting for {', '.join(missing)}")
 
     return report

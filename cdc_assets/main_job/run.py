@@ -93,6 +93,8 @@ class _Arrivals:
         for key in self._tables:
             if key not in late:
                 self.reached.setdefault(key, time.monotonic() - self._started)
+        if not behind:
+            return f"all of {quantity(len(self._tables), 'table')} in silver and backup"
         left = ", ".join(f"{b.layer}/{b.source}/{b.table}" for b in behind)
         return f"waiting for silver and backup, {len(late)} of {quantity(len(self._tables), 'table')} to go: {left}"
 
