@@ -155,13 +155,18 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Registry
         if item["type"] == "union_tag_invalid" and loc == ("database",):
             loc, path = (*loc, "kind"), "database.kind"
             message = f"no such kind, got {item['input']['kind']!r}; accepted: {', '.join(DATABASES)}"
-        elif item["type"] not in ("missing", "extra_forbidden") and not isinstance(item["input"], (dict, BaseModel)):
+        elif item["type"] not in ("missing", "extra_forbidden") and _may_be_shown(item["loc"], item["input"]):
             message = _with_value(message, item["input"])
         accepted = accepted_values(_model(document), item["loc"], item["type"])
         if accepted:
             message = f"{message}; accepted: {accepted}"
         findings.setdefault(f"{path}:{message}", RegistryFinding(file, _line_of(document, loc), path, message))
     return list(findings.values())
+
+
+def _may_be_shown(loc: Sequence[int | str], value: Any) -> bool:
+    """Not a whole mapping, and nothing where somebody has written a password, or an address with one."""
+    return not isinstance(value, (dict, BaseModel)) and "password" not in loc and "@" not in str(value)
 
 
 def _with_value(message: str, value: Any) -> str:

@@ -15,6 +15,8 @@ from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.value_forms import ValueForms
+from spark.envelopes.schema_registry import without_login
+from spark.errors import SchemaRegistryError
 from spark.specs import WHOLE_BEFORE
 
 Rows = Literal["json", "avro", "event-json", "event-avro"]
@@ -108,6 +110,15 @@ class TopicSource(BaseSource):
     cluster: Literal["core", "lake"] = "core"
     schema_registry: str | None = Field(default=None, pattern=r"^https?://")
     tables: tuple[TopicTable, ...] = Field(min_length=1)
+
+    @field_validator("schema_registry")
+    @classmethod
+    def _has_a_whole_login(cls, address: str | None) -> str | None:
+        try:
+            without_login(address or "")
+        except SchemaRegistryError as error:
+            raise ValueError(str(error)) from error
+        return address
 
     @model_validator(mode="after")
     def _has_a_registry(self) -> TopicSource:

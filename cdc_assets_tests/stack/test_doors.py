@@ -91,7 +91,8 @@ def test_dagster_does_nothing_for_a_web_page(stack: RunningStack) -> None:
             sent = browser.post("/graphql", json={"query": MUTATION}, headers=key | odd)
             assert sent.status_code == 403, (odd, sent.text)
         assert browser.post("/graphql", params={"query": MUTATION}, headers=key | {"Origin": EVIL}).status_code == 403
-        assert asyncio.run(subscribed(url, EVIL, key)) == 403
+        for kind in ("graphql-ws", "graphql-transport-ws"):
+            assert asyncio.run(subscribed(url, EVIL, key, kind)) == 403
         assert asyncio.run(subscribed(url, url, key)) == 101
         own = browser.post("/graphql", json={"query": MUTATION}, headers=key | {"Origin": url})
         assert own.json()["data"] == {"setNuxSeen": True}
@@ -115,16 +116,17 @@ def test_dagster_shows_nothing_without_the_token_of_its_address(stack: RunningSt
         assert browser.post("/graphql", json={"query": "{version}"}, headers={"Origin": url}).json()["data"]["version"]
 
 
-async def subscribed(url: str, origin: str, headers: dict[str, str]) -> int:
+async def subscribed(url: str, origin: str, headers: dict[str, str], protocol: str = "graphql-ws") -> int:
     """The status that a WebSocket's opening is answered with, where the page that opens it comes from `origin`."""
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidStatus
     from websockets.typing import Origin, Subprotocol
 
     at = url.replace("http", "ws", 1) + "/graphql"
-    kind = Subprotocol("graphql-ws")
     try:
-        async with connect(at, origin=Origin(origin), additional_headers=headers, subprotocols=[kind], proxy=None) as socket:
+        async with connect(
+            at, origin=Origin(origin), additional_headers=headers, subprotocols=[Subprotocol(protocol)], proxy=None
+        ) as socket:
             await socket.send(json.dumps({"type": "connection_init"}))
             await socket.recv()
             return 101

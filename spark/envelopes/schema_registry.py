@@ -32,7 +32,10 @@ def avro_schema(registry: str, schema_id: int) -> Any | None:
     if urlsplit(url).scheme not in ("http", "https"):
         raise SchemaRegistryError(f"schema registry {registry!r} is not an http(s) address")
     try:
-        request = urllib.request.Request(url, headers={"Accept": ACCEPT, **login})
+        request = urllib.request.Request(url, headers={"Accept": ACCEPT})
+        for name, value in login.items():
+            # Another host that a registry points to does not get it.
+            request.add_unredirected_header(name, value)
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             found = json.load(answer)
     except urllib.error.HTTPError as error:
@@ -56,8 +59,16 @@ def without_login(address: str) -> tuple[str, dict[str, str]]:
     """The address as it may be shown, and the header of a login that stood in it (`https://user:password@host`).
 
     urllib takes no such address: it would say that there is no host of that name, password and all.
+
+    Raises:
+        SchemaRegistryError: the login ends before its host, at a character that is not written as %XX; it is not shown.
     """
     parts = urlsplit(address)
+    if "@" in address[len(f"{parts.scheme}://{parts.netloc}") :]:
+        raise SchemaRegistryError(
+            "schema registry: its address has an @ behind the host; write such characters of the login as %XX: / is %2F, "
+            "? is %3F, # is %23, @ is %40"
+        )
     if parts.username is None and parts.password is None:
         return address, {}
     login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"

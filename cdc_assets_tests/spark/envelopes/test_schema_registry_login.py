@@ -7,9 +7,12 @@ import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
 from spark.envelopes.schema_registry import avro_schema, without_login
 from spark.errors import SchemaRegistryError
 
@@ -24,6 +27,11 @@ class Registry(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.logins.append(self.headers.get("Authorization", ""))
         number = self.path.rpartition("/")[2]
+        if number == "4":
+            self.send_response(307)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/schemas/ids/1")
+            self.end_headers()
+            return
         told = {"1": {"schema": '"string"'}, "2": {"schema": "1", "references": [{"name": "other"}]}}.get(number)
         self.send_response(500 if told is None else 200)
         self.end_headers()
@@ -53,6 +61,38 @@ def test_it_is_asked_with_the_login_of_its_address(place: str) -> None:
     assert b64decode(said.removeprefix("Basic ")) == b"reader:s3cr/t-canary"
     assert avro_schema(f"http://{place}", 1) == "string"
     assert Registry.logins[1:] == [""]
+
+
+def test_another_host_that_it_points_to_does_not_get_the_login(place: str) -> None:
+    assert avro_schema(f"http://reader:{CANARY}@{place}", 4) == "string"
+    first, second = Registry.logins
+    assert (first[:6], second) == ("Basic ", "")
+
+
+@pytest.mark.parametrize("password", ["a/canary", "a#canary", "a?canary", "a/canary@b"])
+def test_a_login_that_breaks_its_address_is_refused_unseen(password: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaRegistryError, match="%2F") as error:
+        avro_schema(f"https://reader:{password}@host", 1)
+    assert "canary" not in str(error.value)
+    file = tmp_path / "shop.yaml"
+    for address in (f"https://reader:{password}@host", f"htp://reader:{password}@host"):
+        file.write_text(f"source: shop\nkind: topics\nschema_registry: '{address}'\ntables: [{{name: a.b, topic: t}}]\n")
+        with pytest.raises(RegistryError) as refused:
+            load_source(file)
+        assert "schema" in str(refused.value)
+        assert "canary" not in str(refused.value)
+
+
+def test_a_password_in_the_registry_is_refused_unseen(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    for password in ("canary", "{secret: 'canary !'}", "[canary]"):
+        file.write_text(
+            "source: shop\ntables: [{name: a.b}]\n"
+            f"database: {{kind: postgresql, host: a, port: 1, dbname: d, user: u, password: {password}}}\n"
+        )
+        with pytest.raises(RegistryError, match="database.password") as refused:
+            load_source(file)
+        assert "canary" not in str(refused.value)
 
 
 @pytest.mark.parametrize("number", [2, 3])

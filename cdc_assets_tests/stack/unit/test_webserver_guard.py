@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from cdc_assets.stack.guarded_webserver import Guard
 
@@ -45,6 +46,43 @@ def test_a_tunnel_may_have_another_port(host: str) -> None:
 def test_a_page_of_another_origin_is_refused(origin: str) -> None:
     for method in ("GET", "POST"):
         assert ask(method, "/graphql", Origin=origin, **KEY).status_code == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize("protocol", ["graphql-ws", "graphql-transport-ws", ""])
+@pytest.mark.parametrize("path", ["/graphql", "//graphql/", "/elsewhere"])
+def test_a_socket_of_another_origin_is_never_opened(protocol: str, path: str) -> None:
+    """Whatever it wants to speak, and wherever: the application behind the guard does not hear of it."""
+    own, key = {"origin": AT}, {"authorization": KEY["Authorization"]}
+    assert open_socket(path, protocol, {**own, **key}) == ("websocket.accept", None)
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:3001", "ws://127.0.0.1:3000"):
+        assert open_socket(path, protocol, {"origin": origin, **key}) == ("websocket.http.response.start", HTTPStatus.FORBIDDEN)
+    assert open_socket(path, protocol, own) == ("websocket.http.response.start", HTTPStatus.UNAUTHORIZED)
+
+
+def open_socket(path: str, protocol: str, headers: dict[str, str]) -> tuple[str, int | None]:
+    """What a WebSocket's opening is answered with first."""
+    answers: list[Message] = []
+
+    async def accept(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        answers.append(message)
+
+    given = {"host": AT.removeprefix("http://"), **headers}
+    named = [(name.encode(), value.encode()) for name, value in given.items()]
+    scope = {
+        "type": "websocket",
+        "path": path,
+        "query_string": b"",
+        "headers": named,
+        "subprotocols": [protocol] if protocol else [],
+    }
+    asyncio.run(Guard(accept, TOKEN)(scope, receive, send))
+    return answers[0]["type"], answers[0].get("status")
 
 
 @pytest.mark.parametrize("path", ["/graphql?query=mutation{x}", "/graphql/?query=mutation{x}"])
