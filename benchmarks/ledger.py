@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from benchmarks.spark_jobs import COLUMNS, Feed, timed
+from benchmarks.spark_jobs import COLUMNS, Feed, parse_arguments, timed
 from spark.bronze import job as bronze
 from spark.delta.session import connect
 from spark.ledger import job
@@ -29,12 +29,7 @@ from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--remote", required=True)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--events", type=int, default=200_000, help="events of the first load")
-    parser.add_argument("--cycles", type=int, default=3)
-    chosen = parser.parse_args()
+    chosen = parse_arguments(__doc__, cycles=3)
     admin = AdminClient({"bootstrap.servers": chosen.bootstrap})
     topics = [f"bench.public.ledger{uuid.uuid4().hex[:6]}{end}" for end in ("", "m")]
     for made in admin.create_topics([NewTopic(t, 1, 1) for t in topics]).values():

@@ -35,13 +35,18 @@ COLUMNS = (
 )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parse_arguments(told: str | None, *, cycles: int) -> argparse.Namespace:
+    """Where Spark and Kafka are, and how much is measured."""
+    parser = argparse.ArgumentParser(description=told)
     parser.add_argument("--remote", required=True)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--events", type=int, default=200_000, help="events of the first load")
-    parser.add_argument("--cycles", type=int, default=5)
-    chosen = parser.parse_args()
+    parser.add_argument("--cycles", type=int, default=cycles)
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = parse_arguments(__doc__, cycles=5)
     topic = f"bench.public.accounts{uuid.uuid4().hex[:6]}"
     admin = AdminClient({"bootstrap.servers": chosen.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)

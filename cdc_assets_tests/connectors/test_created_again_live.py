@@ -36,10 +36,7 @@ class Killed(ConnectClient):
 @pytest.fixture(scope="module")
 def cdc(make_cdc: Callable[[str], Cdc]) -> Iterator[Cdc]:
     cdc = make_cdc("again")
-    with cdc.live.connection() as connection:
-        connection.execute("CREATE TABLE public.again (id int PRIMARY KEY, v text)")
-        connection.execute("INSERT INTO public.again VALUES (1, 'one')")
-    cdc.declare("public.again")
+    cdc.make_table()
     yield cdc
     cdc.live.connect.delete(NAME)
     cdc.lake.connect.delete("again-mirror")

@@ -24,10 +24,7 @@ from cdc_assets_tests.support.live.live_source import NAME
 @pytest.fixture(scope="module")
 def cdc(make_cdc: Callable[[str], Cdc]) -> Iterator[Cdc]:
     cdc = make_cdc("clerk")
-    with cdc.live.connection() as connection:
-        connection.execute("CREATE TABLE public.clerk (id int PRIMARY KEY, v text)")
-        connection.execute("INSERT INTO public.clerk VALUES (1, 'one')")
-    cdc.declare("public.clerk")
+    cdc.make_table()
     yield cdc
     cdc.lake.connect.delete("clerk-mirror")
     for name in ("clerk-capture", "foreign"):

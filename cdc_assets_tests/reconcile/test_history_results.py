@@ -21,10 +21,10 @@ from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.support.declared import declared_source
 from spark.delta.commits import CommittedTopic, Folded, silver_metadata
 
 YAML = """\
@@ -45,13 +45,7 @@ FOUND = {
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "shop.yaml").write_text(YAML)
-    for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
-        monkeypatch.setenv(name, str(tmp_path / value))
-    source = load_source(tmp_path / "sources" / "shop.yaml")
-    assert isinstance(source, Source)
-    return source
+    return declared_source(tmp_path, monkeypatch, YAML)
 
 
 def play(monkeypatch: pytest.MonkeyPatch, verdict: str) -> list[str]:

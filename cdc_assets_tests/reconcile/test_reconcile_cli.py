@@ -15,6 +15,7 @@ from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.errors import DatabaseError, MissingAddressError
 from cdc_assets.reconcile.result import RowDifference, TableResult
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
+from cdc_assets_tests.support.declared import declare
 
 YAML = """\
 source: shop
@@ -40,10 +41,7 @@ RESULTS = {
 
 @pytest.fixture(autouse=True)
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "shop.yaml").write_text(YAML)
-    for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
-        monkeypatch.setenv(name, str(tmp_path / value))
+    declare(tmp_path, monkeypatch, YAML)
 
 
 def played(monkeypatch: pytest.MonkeyPatch, *verdicts: str) -> None:

@@ -27,13 +27,13 @@ from confluent_kafka.admin import (
 from typing_extensions import override
 
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.render.certificates import Authority
 from cdc_assets_tests.support.live.live_source import Part
+from cdc_assets_tests.support.servers.secrets_worker import SecretsWorker
 
 ADMIN = "admin"
 _KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactionalId": ResourceType.TRANSACTIONAL_ID}
@@ -142,7 +142,7 @@ class SecuredBroker(KafkaBroker):
         return AdminClient({"bootstrap.servers": self.address, "socket.timeout.ms": 4000, **self.logins.client(ADMIN)})
 
 
-class SecuredWorker(ConnectWorker):
+class SecuredWorker(SecretsWorker):
     """A worker that logs in by a client.properties, and has Strimzi's Secrets as folders, for `${secrets:…}`."""
 
     secrets: Path
@@ -150,18 +150,7 @@ class SecuredWorker(ConnectWorker):
     @override
     def prepare(self) -> None:
         super().prepare()
-        place = self.run / "kafka"
-        place.unlink(missing_ok=True)
-        place.symlink_to(self.secrets)
-
-    @override
-    def _properties(self) -> dict[str, str]:
-        plain = super()._properties()
-        return {
-            **plain,
-            "config.providers": plain["config.providers"] + ",secrets",
-            "config.providers.secrets.class": plain["config.providers.dir.class"],
-        }
+        self.link("kafka", self.secrets)
 
 
 @dataclass

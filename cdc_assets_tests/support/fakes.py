@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from cdc_assets.resources.kafka import Offsets, Record, TopicState
+from cdc_assets.resources.platform import Platform
 
 
 @dataclass
@@ -61,3 +64,12 @@ class FakeKafka:
                 if entry is not None:
                     self.read.append((topic, partition, offset))
                     yield Record(partition, offset, 0, entry[0], entry[1], ())
+
+
+def without_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both clusters of the platform are empty fakes, and nobody answers for their Connect workers."""
+    for cluster in ("core_kafka", "lake_kafka"):
+        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
+    for cluster in ("CORE", "LAKE"):
+        monkeypatch.setenv(f"CDC_{cluster}_CONNECT", "http://127.0.0.1:9")
+        monkeypatch.setenv(f"CDC_{cluster}_CONNECT_TOPICS", "none")

@@ -16,6 +16,7 @@ from cdc_assets.registry.loader import load_sources
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets.volumetry.chain_status import chain_status
+from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 
@@ -33,10 +34,7 @@ RECORD = (b"k", b"{}")
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three records of each table in the topics, in bronze and in silver; the history has one."""
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "feeds.yaml").write_text(YAML)
-    for name, value in {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}.items():
-        monkeypatch.setenv(name, str(tmp_path / value))
+    declare(tmp_path, monkeypatch, YAML, "feeds")
     kafka = FakeKafka({t: FakeTopic(f"id-{t}", {0: [RECORD] * 3}) for t in ("prices", "plain")})
     monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
     root = tmp_path / "lake"

@@ -30,7 +30,7 @@ from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
 from spark.history import tail as history_tail
-from spark.history.versions import TRACKED, versions
+from spark.history.versions import TRACKED, VersionMerge, versions
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
 from spark.schema.evolution import align_columns, at_birth, record_birth
@@ -141,18 +141,13 @@ def _name_columns(made: DataFrame, spec: SilverSpec) -> DataFrame:
 def _replace(work: SilverRun, made: DataFrame, gone: DataFrame | None, truncates: Sequence[str], metadata: str) -> Commit:
     """Write the versions that are new or differ; a TRUNCATE ends those of keys that no event names."""
     session, spec, view = work.session, work.spec, f"cdc_history_{work.operation_id}"
-    source = made.withColumn("gone", sf.lit(False))
-    if gone is not None:
-        source = source.unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
-    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
-    same = " AND ".join(f"t.{quote(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
-    names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
-    differs = f"NOT ({' AND '.join(f't.{n} <=> s.{v}' for n, v in targets)})"
+    merge = VersionMerge(spec)
+    differs = f"NOT ({' AND '.join(f't.{n} <=> s.{v}' for n, v in merge.targets)})"
     sql = (
-        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} AND t._valid_from = s._valid_from "
+        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {merge.same_key} AND t._valid_from = s._valid_from "
         "WHEN MATCHED AND s.gone THEN DELETE "
-        f"WHEN MATCHED AND {differs} THEN UPDATE SET {', '.join(f't.{n} = s.{v}' for n, v in targets)} "
-        f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+        f"WHEN MATCHED AND {differs} THEN UPDATE SET {', '.join(f't.{n} = s.{v}' for n, v in merge.targets)} "
+        f"{merge.insert}"
     )
     if truncates:
         ended = " ".join(f"WHEN t._cdc_position < {literal(t)} THEN {literal(t)}" for t in truncates)
@@ -160,7 +155,7 @@ def _replace(work: SilverRun, made: DataFrame, gone: DataFrame | None, truncates
             f" WHEN NOT MATCHED BY SOURCE AND t._is_current AND t._cdc_position < {literal(truncates[-1])} "
             f"THEN UPDATE SET t._valid_to = CASE {ended} END, t._is_current = false"
         )
-    execute(session, sql, view=view, rows=source.localCheckpoint(), metadata=metadata)
+    execute(session, sql, view=view, rows=merge.rows(made, gone).localCheckpoint(), metadata=metadata)
     return commit_of(session, spec.path, work.operation_id)
 
 

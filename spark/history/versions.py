@@ -7,10 +7,11 @@ from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as sf
 
 from spark.delta.conditions import any_of
+from spark.delta.identifiers import quote
 from spark.schema.difference import DROPPED
 from spark.silver.changes import key_slots, slot
 from spark.silver.fold import POSITION, mark_problems, rest_slots
-from spark.specs import META, SilverSpec
+from spark.specs import META, VALID, SilverSpec
 
 TRACKED = "cdc.track_history"
 """The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""
@@ -68,3 +69,19 @@ def _starts(spec: SilverSpec, rest: list[str], order: WindowSpec) -> Expression:
     follows = sf.lag("next").over(order).eqNullSafe(sf.col(POSITION))
     changed = any_of([~sf.col(n).eqNullSafe(sf.lag(n).over(order)) for n in tracked])
     return ~follows | changed
+
+
+class VersionMerge:
+    """The pieces of a MERGE of versions `s` into a history `t`; rows of `s` with `gone` take away."""
+
+    def __init__(self, spec: SilverSpec) -> None:
+        self.targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
+        self.same_key = " AND ".join(f"t.{quote(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
+        names, values = ", ".join(n for n, _ in self.targets), ", ".join(f"s.{v}" for _, v in self.targets)
+        self.insert = f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+
+    @staticmethod
+    def rows(made: DataFrame, gone: DataFrame | None) -> DataFrame:
+        """What is made and what goes."""
+        kept = made.withColumn("gone", sf.lit(False))
+        return kept if gone is None else kept.unionByName(gone.withColumn("gone", sf.lit(True)), allowMissingColumns=True)

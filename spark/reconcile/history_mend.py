@@ -10,19 +10,18 @@ import uuid
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from spark.delta.commits import silver_metadata
 from spark.delta.conflicts import run_again
-from spark.delta.identifiers import quote, table_at
+from spark.delta.identifiers import table_at
 from spark.delta.log import silver_folded
 from spark.delta.statement import execute
 from spark.errors import NotComparableError
+from spark.history.versions import VersionMerge
 from spark.reconcile import history_proof
 from spark.reconcile.history_again import Again, as_folded, versions_again
-from spark.silver.changes import key_slots, slot
 from spark.silver.fold import of_keys
-from spark.specs import META, VALID, SilverSpec
+from spark.specs import SilverSpec
 
 
 def run(session: SparkSession, asked: Again) -> int:
@@ -56,14 +55,7 @@ def _run(session: SparkSession, asked: Again) -> int:
 
 def _replace(session: SparkSession, spec: SilverSpec, keys: DataFrame, made: DataFrame, metadata: str) -> None:
     """All that the history has of these keys goes, and what was made comes: one MERGE."""
-    source = made.withColumn("gone", sf.lit(False))
-    source = source.unionByName(keys.withColumn("gone", sf.lit(True)), allowMissingColumns=True)
-    targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in (*META, *VALID)]
-    same = " AND ".join(f"t.{quote(k)} <=> s.{s}" for k, s in zip(spec.keys, key_slots(spec), strict=True))
-    names, values = ", ".join(n for n, _ in targets), ", ".join(f"s.{v}" for _, v in targets)
-    view = f"cdc_mended_{uuid.uuid4().hex}"
-    sql = (
-        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON s.gone AND {same} "
-        f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
-    )
-    execute(session, sql, view=view, rows=source.localCheckpoint(), metadata=metadata)
+    merge, view = VersionMerge(spec), f"cdc_mended_{uuid.uuid4().hex}"
+    on = f"s.gone AND {merge.same_key}"
+    sql = f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {on} WHEN MATCHED THEN DELETE {merge.insert}"
+    execute(session, sql, view=view, rows=merge.rows(made, keys).localCheckpoint(), metadata=metadata)

@@ -18,7 +18,7 @@ from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns
-from cdc_assets_tests.support.fakes import FakeKafka
+from cdc_assets_tests.support.fakes import FakeKafka, without_clusters
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 from spark.errors import ColumnTypeError
 from spark.types.type_rules import lake_type
@@ -223,11 +223,7 @@ def test_preflight_names_the_statement_that_mends_a_server(
 
 
 def test_a_source_of_kind_mysql_is_asked_by_its_own_driver(server: MariaDbServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for cluster in ("core_kafka", "lake_kafka"):
-        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
-    for cluster in ("CORE", "LAKE"):
-        monkeypatch.setenv(f"CDC_{cluster}_CONNECT", "http://127.0.0.1:9")
-        monkeypatch.setenv(f"CDC_{cluster}_CONNECT_TOPICS", "none")
+    without_clusters(monkeypatch)
     monkeypatch.setenv("CDC_SECRET_SHOP", PASSWORD)
     database = {"kind": "mysql", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "shop"}}
     columns = {"id": "bigint not null"}

@@ -13,7 +13,7 @@ from cdc_assets.registry.mysql import MySql
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.mysql import MySqlConnection
-from cdc_assets_tests.support.fakes import FakeKafka
+from cdc_assets_tests.support.fakes import without_clusters
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
 from cdc_assets_tests.support.servers.mysql_server import GRANTS as CONNECTORS
 from cdc_assets_tests.support.servers.mysql_server import MySqlServer, mysql_server
@@ -39,11 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer]:
 
 @pytest.fixture(autouse=True)
 def _around(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cluster in ("core_kafka", "lake_kafka"):
-        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
-    for cluster in ("CORE", "LAKE"):
-        monkeypatch.setenv(f"CDC_{cluster}_CONNECT", "http://127.0.0.1:9")
-        monkeypatch.setenv(f"CDC_{cluster}_CONNECT_TOPICS", "none")
+    without_clusters(monkeypatch)
     monkeypatch.setenv("CDC_SECRET_SHOP", PASSWORD)
 
 

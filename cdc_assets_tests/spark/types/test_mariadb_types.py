@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +13,10 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight.capturable import refuse_inexact
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.tables.columns import source_columns
-from cdc_assets_tests.support.lake.capture import Record
-from cdc_assets_tests.support.lake.lake import Lake, values
+from cdc_assets_tests.support.lake.lake import Lake
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.oracles.mariadb_oracle import same, truth
+from cdc_assets_tests.support.values.captured import STREAMED, CapturedValues
 from cdc_assets_tests.support.values.conversions import converted_leaves
 from cdc_assets_tests.support.values.mariadb_values import EXACT, LENIENT, LIMITS, LOST, MODES, UNFIT, ZEROS
 from spark.errors import ColumnTypeError
@@ -28,17 +27,14 @@ from spark.types.type_rules import lake_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STREAMED = 10_000
 KINDS = {"exact": EXACT, "unfit": UNFIT, "lost": LOST}
 
 
 @dataclass
-class Captured:
-    """Tables of one value per row and column: `texts` of the database, `records` of Debezium, by table."""
+class Captured(CapturedValues):
+    """As a MariaDB captured them."""
 
     maria: LiveMariaDb
-    texts: dict[str, dict[int, tuple[str, str]]]
-    records: dict[str, dict[int, list[Record]]]
 
     def columns(self, table: str, **values: str) -> tuple[Column, ...]:
         """As the product reads them from the catalogue."""
@@ -46,14 +42,6 @@ class Captured:
         with self.maria.database(source) as database:
             (found,) = database.tables([parse_table(f"types.{table}")]).values()
         return source_columns(source, source.tables[0], found)
-
-    def sent(self, table: str) -> Iterator[tuple[int, str, Any]]:
-        """Row, column and JSON leaf of each event."""
-        for records in self.records[table].values():
-            for record in records:
-                after = json.loads(record.value or "")["after"]
-                column, _ = self.texts[table][after["id"] % STREAMED]
-                yield after["id"], column, after.get(column)
 
 
 @pytest.fixture(scope="module")
@@ -90,19 +78,12 @@ def captured(mariadb: LiveMariaDb) -> Captured:
         }
         for table, held in rows.items()
     }
-    return Captured(own, texts, {name: found[f"mariatypes.types.{name}"] for name in (*KINDS, "zeros")})
+    return Captured(texts, {name: found[f"mariatypes.types.{name}"] for name in (*KINDS, "zeros")}, own)
 
 
 def test_every_exact_value_arrives(captured: Captured, session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path, form=("debezium-json", "mariadb"))
-    for partition, records in captured.records["exact"].items():
-        lake.put("exact", *records, partition=partition)
-    lake.append(lake.all_of("exact"))
-    spec = lake.spec("exact", captured.columns("exact"))
-    lake.fold(spec)
-    found = {row["id"]: row for row in values(spec.path)}
-    texts = captured.texts["exact"]
-    assert sorted(found) == sorted([*texts, *(number + STREAMED for number in texts)])
+    found, texts = captured.fold_exact(lake, captured.columns("exact")), captured.texts["exact"]
     kinds = dict(zip((f"c{i}" for i in range(len(EXACT))), EXACT, strict=True))
     wrong = [
         f"{kinds[column]} {'streamed' if number > STREAMED else 'read'}: {row[column]!r} for {text[:100]}"
@@ -167,7 +148,7 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
     chosen = {name: getattr(modes, name) for name in ("decimal", "temporal", "binary", "unsigned")}
     own = captured.maria.renamed(f"mariamodes{number}")
     own.capture(["types.exact"], **chosen)
-    other = Captured(own, captured.texts, {"exact": own.delivered()[f"{own.name}.types.exact"]})
+    other = Captured(captured.texts, {"exact": own.delivered()[f"{own.name}.types.exact"]}, own)
     readable, refused = {}, set()
     for column in captured.columns("exact", **chosen):
         # Which far timestamps are lost is known; the other values must be right.

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+<<<<<<< HEAD
 from collections.abc import Iterator, Mapping
+=======
+import os
+from collections.abc import Mapping
+>>>>>>> 6282025 (Versions are merged into a history by one statement's pieces; tests share their registries, captured values and workers)
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +24,10 @@ from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns
-from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.oracles.type_oracle import same
+from cdc_assets_tests.support.values.captured import STREAMED, CapturedValues
 from cdc_assets_tests.support.values.conversions import converted_leaves
 from cdc_assets_tests.support.values.type_values import ACCEPTED, EXACT, LIMITS, LOST, REFUSED, SETUP, UNFIT
 from spark.errors import ColumnTypeError
@@ -33,17 +38,14 @@ from spark.types.type_rules import lake_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STREAMED = 10_000
 Values = Mapping[str, tuple[str, ...]]
 
 
 @dataclass
-class Captured:
-    """Tables of one value per row and column: `texts` of the database, `records` of Debezium, by table."""
+class Captured(CapturedValues):
+    """As PostgreSQL captured them."""
 
     live: LiveSource
-    texts: dict[str, dict[int, tuple[str, str]]]
-    records: dict[str, dict[int, list[Record]]]
 
     def columns(self, table: str, *, accept: bool = False) -> tuple[Column, ...]:
         """As the product reads them from the catalogue."""
@@ -53,14 +55,6 @@ class Captured:
         (catalogue,) = found.values()
         declared = Table(name=f"public.{table}", accept_inexact=tuple(c.name for c in catalogue.columns) if accept else ())
         return source_columns(source, declared, catalogue)
-
-    def sent(self, table: str) -> Iterator[tuple[int, str, Any]]:
-        """Row, column and JSON leaf of each event."""
-        for records in self.records[table].values():
-            for record in records:
-                after = json.loads(record.value or "")["after"]
-                column, _ = self.texts[table][after["id"] % STREAMED]
-                yield after["id"], column, after.get(column)
 
 
 def _fill(live: LiveSource, table: str, chosen: Values) -> dict[int, tuple[str, str]]:
@@ -96,19 +90,12 @@ def captured(live: LiveSource) -> Captured:
                 copy = f"INSERT INTO {name} (id, {column}) SELECT id + {STREAMED}, {column} FROM {name} WHERE id = {number}"
                 connection.execute(copy.encode())
     found = own.delivered()
-    return Captured(own, texts, {name: found[f"types.public.{name}"] for name in tables})
+    return Captured(texts, {name: found[f"types.public.{name}"] for name in tables}, own)
 
 
 def test_every_exact_value_arrives(captured: Captured, session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
-    for partition, records in captured.records["exact"].items():
-        lake.put("exact", *records, partition=partition)
-    lake.append(lake.all_of("exact"))
-    spec = lake.spec("exact", captured.columns("exact"))
-    lake.fold(spec)
-    found = {row["id"]: row for row in values(spec.path)}
-    texts = captured.texts["exact"]
-    assert sorted(found) == sorted([*texts, *(number + STREAMED for number in texts)])
+    found, texts = captured.fold_exact(lake, captured.columns("exact")), captured.texts["exact"]
     types = dict(zip((f"c{i}" for i in range(len(EXACT))), EXACT, strict=True))
     assert not (wrong := untrue(captured, found)), "\n".join(wrong)
     other = [(n, types[c], v) for n, row in found.items() for c, v in row.items() if c not in ("id", texts[n % STREAMED][0])]
@@ -254,7 +241,7 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
     own.capture(["public.exact", "public.unfit"], **chosen)
     found = own.delivered()
     for table in ("exact", "unfit"):
-        other = Captured(own, captured.texts, {table: found[f"{own.name}.public.{table}"]})
+        other = Captured(captured.texts, {table: found[f"{own.name}.public.{table}"]}, own)
         readable, refused = {}, set()
         for column in captured.columns(table):
             # What NaN and far timestamps become is known; the other values must be right.

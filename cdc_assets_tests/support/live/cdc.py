@@ -49,6 +49,14 @@ class Cdc:
         text = REGISTRY.format(name=self.live.name, host=HOST, port=port, db=NAME, tables=listed, heartbeat=heartbeat)
         (self.folder / f"{self.live.name}.yaml").write_text(text)
 
+    def make_table(self) -> None:
+        """A table called as the source, with one row, and declared."""
+        name = self.live.name
+        with self.live.connection() as connection:
+            connection.execute(f"CREATE TABLE public.{name} (id int PRIMARY KEY, v text)".encode())
+            connection.execute(f"INSERT INTO public.{name} VALUES (1, 'one')".encode())
+        self.declare(f"public.{name}")
+
     def __call__(self, *arguments: str, code: int = 0, stdin: str | None = None) -> str:
         from cdc_assets.cli import app
         from cdc_assets.errors import CdcAssetsError

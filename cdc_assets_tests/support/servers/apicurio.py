@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 from typing_extensions import override
 
-from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.java import java
 from cdc_assets_tests.support.lake.jvm import free_port, locked_jars, running, until
+from cdc_assets_tests.support.servers.secrets_worker import SecretsWorker
 
 CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
 PLUGIN = "apicurio-converter"
@@ -45,7 +45,7 @@ class Apicurio:
         return {f"{part}.{name}": value for part in ("key", "value") for name, value in settings.items()}
 
 
-class WorkerWithAvro(ConnectWorker):
+class WorkerWithAvro(SecretsWorker):
     """A worker that finds the converter, which does not say itself that it is one (plugin.discovery is service_load).
 
     It resolves `${secrets:kafka/cdc-secrets:…}` as Strimzi's provider does, from a folder. Its machine's clock is not UTC's,
@@ -59,21 +59,9 @@ class WorkerWithAvro(ConnectWorker):
     @override
     def prepare(self) -> None:
         super().prepare()
-        secret = self.run / "kafka" / "cdc-secrets"
-        secret.parent.mkdir(exist_ok=True)
-        secret.unlink(missing_ok=True)
-        secret.symlink_to(self.site.home.secrets)
+        self.link("kafka/cdc-secrets", self.site.home.secrets)
         with zipfile.ZipFile(self.run / "plugins" / PLUGIN / "services.jar", "w") as jar:
             jar.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", CONVERTER)
-
-    @override
-    def _properties(self) -> dict[str, str]:
-        plain = super()._properties()
-        return {
-            **plain,
-            "config.providers": plain["config.providers"] + ",secrets",
-            "config.providers.secrets.class": plain["config.providers.dir.class"],
-        }
 
 
 @contextmanager
