@@ -8,13 +8,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cdc_assets import settings
-from cdc_assets.resources.durable_file import replace_json
+from cdc_assets.resources.durable_file import read_json, replace_json
 
 Bounds = dict[str, dict[int, int]]
 
@@ -65,9 +64,9 @@ class Memory:
     def of(cls, source: str) -> Memory:
         """Read, or empty where there is none."""
         path = settings.home() / "incarnations" / f"{source}.json"
-        if not path.is_file():
+        data = read_json(path)
+        if data is None:
             return cls(path)
-        data = json.loads(path.read_text(encoding="utf-8"))
         known, opening, seen = data["known"], data["opening"], data.get("seen") or {}
         return cls(
             path,

@@ -9,12 +9,11 @@ stays until it is repaired, however MirrorMaker's own offsets go on.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cdc_assets import settings
-from cdc_assets.resources.durable_file import replace_json
+from cdc_assets.resources.durable_file import read_json, replace_json
 
 
 @dataclass
@@ -30,13 +29,9 @@ class SeenTopic:
 
 def load(source: str) -> dict[str, SeenTopic]:
     """By core topic; empty before the first look."""
-    try:
-        data = json.loads(_file(source).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
     return {
         topic: SeenTopic(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen.get("held", {}))
-        for topic, seen in data.items()
+        for topic, seen in (read_json(_file(source)) or {}).items()
     }
 
 

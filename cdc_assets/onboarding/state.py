@@ -8,7 +8,6 @@ repetition. It is local, as the locks are: whoever goes on with an onboarding do
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cdc_assets import settings
-from cdc_assets.resources.durable_file import replace_json
+from cdc_assets.resources.durable_file import read_json, replace_json
 from cdc_assets.resources.table_lock import table_lock
 
 Route = Literal["incremental", "blocking", "temporary", "offboard"]
@@ -54,9 +53,7 @@ class Journal:
     def of(cls, source: str) -> Journal:
         """Read, or empty where there is none."""
         path = settings.home() / "onboarding" / f"{source}.json"
-        if not path.is_file():
-            return cls(path)
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path) or {"running": None, "finished": {}}
         running = data["running"]
         if running is not None:
             running = Onboarding(**{**running, "tables": tuple(running["tables"])})

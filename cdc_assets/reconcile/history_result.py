@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.verdict import EQUAL, NOT_COMPARED
+from cdc_assets.reconcile.verdict import NOT_COMPARED, ComparisonResult
 
 HISTORY, SILVER, EITHER = "history", "silver", "history or silver"
 
@@ -29,33 +28,17 @@ class HistoryDifference:
     proofs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class HistoryResult:
+@dataclass(frozen=True, kw_only=True)
+class HistoryResult(ComparisonResult):
     """One history at one version, and silver at the version that has folded the same. Seconds by phase: wait, lake.
 
     `current` are its versions that hold. Not compared is also what bronze cannot prove; what was proven otherwise is told.
-    `earlier`: an earlier run had found that this part of the history is wrong.
     """
 
-    table: str
-    verdict: str
-    reason: str = ""
     version: int | None = None
-    silver_version: int | None = None
     versions: int = 0
     current: int = 0
-    share: str = "1/1"
-    keys_differing: int = 0
     differences: tuple[HistoryDifference, ...] = ()
-    not_compared: Mapping[str, str] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    healed: int | None = None
-    earlier: bool = False
-
-    @property
-    def equal(self) -> bool:
-        """All three proofs hold."""
-        return self.verdict == EQUAL
 
     def to_json(self) -> dict[str, Any]:
         """As `cdc reconcile -o json` nests it."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.history_result import HistoryResult
-from cdc_assets.reconcile.verdict import EQUAL, NOT_COMPARED
+from cdc_assets.reconcile.verdict import NOT_COMPARED, ComparisonResult
 
 Row = Mapping[str, str | None]
 
@@ -38,43 +38,28 @@ class RowDifference:
         return tuple(name for name, text in self.source.items() if text != self.silver.get(name))
 
 
-@dataclass(frozen=True)
-class TableResult:
+@dataclass(frozen=True, kw_only=True)
+class TableResult(ComparisonResult):
     """One table at one cut. Seconds by phase: source, carry, lake, drill; `lsn`: the place in the log, or of topics, for people.
 
     `looked_up` are the keys of silver that were asked for at the source, beside the rows compared (two ranges, ADR 48).
     `history` is what the proof of the table's history found, where it has one (cdc reconcile).
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
-    neither cleared nor confirmed. `earlier`: an earlier run had found that this part of the table differs.
+    neither cleared nor confirmed.
     """
 
-    table: str
-    verdict: str
-    reason: str = ""
     snapshot: str = ""
     lsn: str = ""
-    silver_version: int | None = None
     source_rows: int | None = None
     silver_rows: int | None = None
     looked_up: int | None = None
     buckets: int = 0
     buckets_differing: int = 0
-    share: str = "1/1"
-    keys_differing: int = 0
     differences: tuple[RowDifference, ...] = ()
-    not_compared: Mapping[str, str] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    healed: int | None = None
     method: str = "cut"
     suspects: int = 0
     in_flight: int = 0
-    earlier: bool = False
     history: HistoryResult | None = None
-
-    @property
-    def equal(self) -> bool:
-        """Every compared row is the same."""
-        return self.verdict == EQUAL
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of one table's comparison."""

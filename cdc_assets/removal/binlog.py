@@ -8,7 +8,8 @@ from cdc_assets import names
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.removal.trace import Trace
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase, quote
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
+from spark.delta.identifiers import quote
 
 # Of the signal table's database: whether it is there, whether the table is, and what else is in it, also what is no table.
 _THERE = """

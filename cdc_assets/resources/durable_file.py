@@ -14,6 +14,11 @@ def replace_json(path: Path, data: Any) -> None:
     replace_bytes(path, json.dumps(data, indent=2).encode())
 
 
+def read_json(path: Path) -> Any:
+    """The data of such a file; None where there is none yet."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
 def replace_bytes(path: Path, data: bytes) -> None:
     """Replace the file. Its folder is made, as those above it, mode 0700; the file is 0600."""
     # One by one: `parents=True` gives those above the usual mode.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from spark.delta.commits import Folded, fold_silver, surviving
 from spark.delta.failures import SPARK_FAILURES, error_text
@@ -20,7 +20,7 @@ from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableEr
 T = TypeVar("T")
 FIRST_LOOK = 20
 JUST_WRITTEN = 2
-FIELDS = ("version", "operation", "operationParameters", "userMetadata", "operationMetrics")
+FIELDS = ("version", "operation", "operationParameters", "userMetadata")
 NOT_A_TABLE = (
     "DELTA_TABLE_ONLY_OPERATION",
     "DELTA_TABLE_NOT_FOUND",
@@ -47,15 +47,21 @@ class Commit:
 
 def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
     """The newest commits, newest first, without the metadata of those that a RESTORE undid; empty when no table."""
+    found = history_rows(session, path, limit, "operationMetrics")
+    return [Commit(row.version, row.operation, text, dict(row.operationMetrics or {})) for row, text in found]
+
+
+def history_rows(session: SparkSession, path: str, limit: int | None, *more: str) -> list[tuple[Row, str | None]]:
+    """What Delta tells of each of these commits, with `more` of its fields, and the metadata; None of what a RESTORE undid."""
     statement = f"DESCRIBE HISTORY {table_at(path)}" + (f" LIMIT {limit}" if limit else "")
     try:
-        rows = session.sql(statement).select(*FIELDS).collect()
+        rows = session.sql(statement).select(*FIELDS, *more).collect()
     except SPARK_FAILURES as error:
         if is_missing_table(error):
             return []
         raise
     kept = dict(surviving(row.asDict() for row in rows))
-    return [Commit(r.version, r.operation, kept[r.version], dict(r.operationMetrics or {})) for r in rows]
+    return [(row, kept[row.version]) for row in rows]
 
 
 def is_missing_table(error: Exception) -> bool:

@@ -8,9 +8,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.commits import TopicCommit, parse, surviving
-from spark.delta.identifiers import table_at
-from spark.ledger.folds import FIELDS, FoldsToCount, place
+from spark.delta.commits import TopicCommit, parse
+from spark.delta.log import history_rows
+from spark.ledger.folds import FoldsToCount, place
 
 AT_MOST = 400
 """Appends that are told apart; before them the hop's time is not told."""
@@ -19,11 +19,9 @@ Append = tuple[datetime, dict[str, TopicCommit]]
 
 def appends(session: SparkSession, path: str) -> list[Append]:
     """The newest appends, oldest first."""
-    rows = session.sql(f"DESCRIBE HISTORY {table_at(path)} LIMIT {AT_MOST}").select(*FIELDS).collect()
-    kept = dict(surviving(row.asDict() for row in rows))
     found: list[Append] = []
-    for row in sorted(rows, key=lambda r: r.version):
-        data = parse(kept[row.version], "bronze", row.version)
+    for row, text in reversed(history_rows(session, path, AT_MOST, "timestamp")):
+        data = parse(text, "bronze", row.version)
         if data is not None and data["topics"]:
             found.append((row.timestamp, {t: TopicCommit.from_dict(s) for t, s in data["topics"].items()}))
     return found

@@ -11,14 +11,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.commits import fold_silver, parse, surviving
-from spark.delta.failures import SPARK_FAILURES
-from spark.delta.identifiers import table_at
-from spark.delta.log import is_missing_table
+from spark.delta.commits import fold_silver, parse
+from spark.delta.log import history_rows
 from spark.delta.topic_commits import CommittedTopic
 from spark.ledger.ledger_commits import Counted
 
-FIELDS = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
 FIRST_LOOK, AT_MOST = 50, 20_000
 """Commits of silver that are read; what is older than the most of them is one fold."""
 NO_END = (1 << 63) - 1
@@ -80,14 +77,8 @@ def folds(session: SparkSession, path: str, operation_id: str | None) -> list[Fo
     """Silver's folds, oldest first, as far back as to the one with this id; none: as far as the log reaches."""
     limit = FIRST_LOOK if operation_id else AT_MOST
     while True:
-        try:
-            rows = session.sql(f"DESCRIBE HISTORY {table_at(path)} LIMIT {limit}").select(*FIELDS).collect()
-        except SPARK_FAILURES as error:
-            if is_missing_table(error):
-                return []
-            raise
-        kept = dict(surviving(row.asDict() for row in rows))
-        found = [fold for row in rows if (fold := _fold(row, kept[row.version])) is not None]
+        rows = history_rows(session, path, limit, "timestamp")
+        found = [fold for row, text in rows if (fold := _fold(row, text)) is not None]
         if len(rows) < limit or limit >= AT_MOST or any(f.operation_id == operation_id for f in found):
             return sorted(found, key=lambda f: f.version)
         limit = min(limit * 10, AT_MOST)

@@ -78,6 +78,11 @@ class Component(ABC):
         """How to reach it, for people."""
         return self.site.address(self.ports[0])
 
+    @property
+    def url(self) -> str:
+        """Where those who speak HTTP find it."""
+        return f"http://{self.address}"
+
     def prepare(self) -> None:  # noqa: B027 - most need nothing
         """Whatever must be there before the process starts. Runs before each start: idempotent."""
 

@@ -59,11 +59,6 @@ class ConnectWorker(Component):
         external = f"CDC_{self.cluster.upper()}_BOOTSTRAP" in self.site.external
         return () if external else tuple(broker_names(self.cluster, self.site.brokers))
 
-    @property
-    def url(self) -> str:
-        """The address of the workers' REST interface."""
-        return f"http://{self.address}"
-
     @override
     def prepare(self) -> None:
         private_folder(self.run)

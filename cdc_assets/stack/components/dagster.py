@@ -209,11 +209,6 @@ class DagsterWebserver(_DagsterProcess):
         return (*super().needs, _CODE)
 
     @property
-    def url(self) -> str:
-        """Where a browser finds it."""
-        return f"http://{self.address}"
-
-    @property
     @override
     def address(self) -> str:
         return self.site.address(WEBSERVER)

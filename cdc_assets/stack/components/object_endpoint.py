@@ -20,11 +20,6 @@ PROBE_BUCKET = "cdc-probe"
 class ObjectEndpoint(Component):
     """Objects lie in a local folder, so that they outlive a restart."""
 
-    @property
-    def url(self) -> str:
-        """The endpoint that clients are given."""
-        return f"http://{self.address}"
-
     @override
     def prepare(self) -> None:
         private_folder(self.run)
