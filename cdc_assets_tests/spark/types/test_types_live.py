@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-<<<<<<< HEAD
-from collections.abc import Iterator, Mapping
-=======
-import os
 from collections.abc import Mapping
->>>>>>> 6282025 (Versions are merged into a history by one statement's pieces; tests share their registries, captured values and workers)
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
