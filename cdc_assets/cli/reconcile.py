@@ -26,7 +26,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import ComparisonMethod, compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
@@ -103,7 +103,7 @@ def _compare_source(platform: Platform, source: BaseSource, tables: Sequence[Tab
     try:
         return compare_rows(platform, source, tables, slices=slices, timeout=asked.timeout, method=asked.method)
     except CdcAssetsError as error:
-        return {name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error)) for name in short}
+        return {names.table_name(table): not_compared(source, table, str(error)) for table in tables}
 
 
 def _heal_and_compare(

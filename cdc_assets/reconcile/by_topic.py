@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import TableResult
-from cdc_assets.reconcile.verdict import NOT_COMPARED
+from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.registry.models import Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
@@ -45,9 +44,8 @@ def compare(
         found = _compare(platform, source, kept, slices, timeout) if kept else {}
     except CdcAssetsError as error:
         refused |= {names.table_name(t): str(error) for t in kept}
-    for name, why in refused.items():
-        found[name] = TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=why, method="two-step")
-    return found
+    unread = {n: not_compared(source, t, refused[n], method="two-step") for t in asked if (n := names.table_name(t)) in refused}
+    return found | unread
 
 
 def _compare(

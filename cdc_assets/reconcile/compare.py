@@ -25,9 +25,9 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
-from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import WHOLE
-from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
@@ -88,7 +88,7 @@ def compare(
     try:
         return _compare(platform, source, tables, slices or {}, timeout)
     except CdcAssetsError as error:
-        return {names.table_name(t): _not_compared(source, t, str(error)) for t in tables}
+        return {names.table_name(t): not_compared(source, t, str(error)) for t in tables}
 
 
 def _compare(
@@ -107,7 +107,7 @@ def _compare(
                 asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part)
                 works.append(_at_source(platform, source, asked, cut))
             except _STOPPED as error:
-                results[names.table_name(table)] = _not_compared(source, table, str(error))
+                results[names.table_name(table)] = not_compared(source, table, str(error))
         if not works:
             return results
         started = time.monotonic()
@@ -119,7 +119,7 @@ def _compare(
             try:
                 return _in_lake(work, cut, position)
             except _STOPPED as error:
-                return _not_compared(source, work.compared.table, str(error))
+                return not_compared(source, work.compared.table, str(error))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             results |= {names.table_name(w.compared.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
@@ -204,7 +204,3 @@ def _two_ranges(work: TableComparison, part: TwoRanges, cut: SourceCut, position
         result = drill_down.of_keys(compared, task, cut, result, sides)
         work.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(work.seconds))
-
-
-def _not_compared(source: Source, table: Table, reason: str) -> TableResult:
-    return TableResult(table=f"{source.name}/{names.table_name(table)}", verdict=NOT_COMPARED, reason=reason)

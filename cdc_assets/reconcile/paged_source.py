@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import TableResult
-from cdc_assets.reconcile.verdict import NOT_COMPARED
+from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import Table
@@ -58,10 +57,7 @@ def compare(
         asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue)
         return two_step.compare(platform, source, tables, asked, slices=slices)
     except CdcAssetsError as error:
-        return {
-            name: TableResult(f"{source.name}/{name}", NOT_COMPARED, reason=str(error), method="two-step")
-            for name in map(names.table_name, tables)
-        }
+        return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 
 
 def mark(core: KafkaCluster, source: UnaskedSource, reader: RowReader, table: TableId, marker: str, until: float) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from cdc_assets import names
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.history_result import HistoryResult
 from cdc_assets.reconcile.verdict import NOT_COMPARED, ComparisonResult
+from cdc_assets.registry.models import BaseSource, Table
 
 Row = Mapping[str, str | None]
 
@@ -91,6 +93,11 @@ class TableResult(ComparisonResult):
         still = " still" if self.earlier else ""
         differ = "differs" if self.keys_differing == 1 else "differ"
         return f"{quantity(self.keys_differing, 'key')}{still} {differ} {at}{part}: {told}{buckets}{left_out}"
+
+
+def not_compared(source: BaseSource, table: Table, reason: str, *, method: str = "cut") -> TableResult:
+    """What stands in the way of comparing, as a result."""
+    return TableResult(f"{source.name}/{names.table_name(table)}", NOT_COMPARED, reason, method=method)
 
 
 class Veil:

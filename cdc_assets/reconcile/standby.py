@@ -16,8 +16,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.result import TableResult
-from cdc_assets.reconcile.verdict import NOT_COMPARED
+from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.registry.models import Database, Source, Table
 from cdc_assets.resources.databases.cuts import RowsNow
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
@@ -79,8 +78,7 @@ def compare_as_declared(
     try:
         return compare(platform, source, tables, standby=settings.resolve(declared), slices=shares, timeout=timeout)
     except CdcAssetsError as error:
-        names_ = [names.table_name(table) for table in tables]
-        return {n: TableResult(f"{source.name}/{n}", NOT_COMPARED, reason=str(error), method="two-step") for n in names_}
+        return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 
 
 def standby_of(source: Source, place: str) -> PostgresDatabase:

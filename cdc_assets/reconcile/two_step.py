@@ -26,7 +26,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill_down import MAX_ROWS
-from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
+from cdc_assets.reconcile.result import RowDifference, TableResult, Veil, not_compared
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.identifiers import TableId
@@ -103,9 +103,7 @@ def compare(
             one = _Table(platform, source, table, asked.now, asked.carry, asked.catalogue[table.id], part)
             found[names.table_name(table)] = one.compare(rounds)
         except (CdcAssetsError, SparkJobError) as error:
-            found[names.table_name(table)] = TableResult(
-                f"{source.name}/{names.table_name(table)}", NOT_COMPARED, reason=str(error), method="two-step"
-            )
+            found[names.table_name(table)] = not_compared(source, table, str(error), method="two-step")
     return found
 
 
