@@ -151,12 +151,8 @@ class DagsterCode(_DagsterProcess):
     A reload starts a new server and lets the old one end its runs; `dagster api grpc` alone cannot reload (ADR 0050).
     """
 
+    name = _CODE
     stop_timeout = 30
-
-    @property
-    @override
-    def name(self) -> str:
-        return _CODE
 
     @override
     def command(self) -> list[str]:
@@ -198,10 +194,7 @@ class DagsterCode(_DagsterProcess):
 class DagsterWebserver(_DagsterProcess):
     """The web interface and GraphQL."""
 
-    @property
-    @override
-    def name(self) -> str:
-        return WEBSERVER
+    name = WEBSERVER
 
     @property
     @override
@@ -241,30 +234,15 @@ class DagsterWebserver(_DagsterProcess):
 class DagsterDaemon(_DagsterProcess):
     """Sensors, schedules and run monitoring. It has no port: its heartbeat is in Dagster's storage."""
 
-    @property
-    @override
-    def name(self) -> str:
-        return DAEMON
-
-    @property
-    @override
-    def ports(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    @override
-    def address(self) -> str:
-        return "-"
+    name = DAEMON
+    ports: tuple[str, ...] = ()
+    address = "-"
+    asked_through: tuple[str, ...] = (WEBSERVER,)
 
     @property
     @override
     def needs(self) -> tuple[str, ...]:
         return (*super().needs, _CODE)
-
-    @property
-    @override
-    def asked_through(self) -> tuple[str, ...]:
-        return (WEBSERVER,)
 
     @override
     def command(self) -> list[str]:

@@ -21,10 +21,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 class GcsEndpoint(ObjectEndpoint):
     """Google Cloud Storage on 127.0.0.1."""
 
-    @property
-    @override
-    def name(self) -> str:
-        return "gcs"
+    name = "gcs"
 
     @override
     def command(self) -> list[str]:

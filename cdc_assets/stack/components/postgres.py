@@ -55,16 +55,13 @@ def binary(name: str) -> str:
 class Postgres(Component):
     """The one PostgreSQL server: the example sources, and Dagster's storage."""
 
+    name = NAME
+
     # Fast shutdown: sessions are ended, the log is flushed.
     stop_signal = signal.SIGINT
     # Killed, it would leave its shared memory behind.
     discard_signal = signal.SIGQUIT
     stop_timeout = 30
-
-    @property
-    @override
-    def name(self) -> str:
-        return NAME
 
     @property
     @override

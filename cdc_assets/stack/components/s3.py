@@ -30,10 +30,7 @@ _LOGBACK = """\
 class S3Endpoint(ObjectEndpoint):
     """S3 on 127.0.0.1."""
 
-    @property
-    @override
-    def name(self) -> str:
-        return "s3"
+    name = "s3"
 
     @override
     def prepare(self) -> None:

@@ -68,12 +68,8 @@ _LOG_LEVELS = {"org.apache.spark.sql.delta": "warn", "io.delta": "warn"}
 class SparkConnect(Component):
     """Spark as a service on 127.0.0.1."""
 
+    name = NAME
     start_timeout = 120
-
-    @property
-    @override
-    def name(self) -> str:
-        return NAME
 
     @property
     def remote(self) -> str:
