@@ -11,6 +11,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.registry.loader import load_sources
+from cdc_assets.resources.platform import Platform
 from cdc_assets.settings import sources_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend.md"
@@ -25,7 +26,8 @@ def test_the_check_of_the_page_warns_of_a_table_without_description() -> None:
     country, *others = world.tables
     bare = world.model_copy(update={"tables": (country.model_copy(update={"description": None}), *others)})
     assets = [dg.AssetSpec(dg.AssetKey(names.asset_key("silver", world, table))) for table in world.tables]
-    defined = dg.Definitions(assets=assets, asset_checks=[module.build_described_checks(bare)])
+    checks, resources = [module.build_described_checks(bare)], {"platform": Platform()}
+    defined = dg.Definitions(assets=assets, asset_checks=checks, resources=resources)
     done = defined.resolve_implicit_global_asset_job_def().execute_in_process()
     found = {result.asset_key.path[-1].removeprefix("silver_"): result for result in done.get_asset_check_evaluations()}
     assert {table: result.passed for table, result in found.items()} == {"country": False, "city": True}
