@@ -14,10 +14,10 @@ from cdc_assets.onboarding import run
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
 from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.binlog_capture import _names
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
+from cdc_assets_tests.support.declared import declared_source
 
 TEXT = """
 source: shop
@@ -28,13 +28,8 @@ tables: [{name: shop.orders}]
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    (tmp_path / "shop.yaml").write_text(TEXT)
-    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
-    source = load_source(tmp_path / "shop.yaml")
-    assert isinstance(source, Source)
-    return source
+    return declared_source(tmp_path, monkeypatch, TEXT)
 
 
 @pytest.mark.parametrize(

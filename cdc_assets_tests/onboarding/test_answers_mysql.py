@@ -18,11 +18,11 @@ from cdc_assets.onboarding.steps.verify import _exact
 from cdc_assets.onboarding.work import OnboardingWork, find_source
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.support.declared import declared_source
 
 TEXT = """
 source: shop
@@ -36,13 +36,8 @@ tables:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UnaskedSource:
-    (tmp_path / "shop.yaml").write_text(TEXT)
-    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
-    source = load_source(tmp_path / "shop.yaml")
-    assert isinstance(source, UnaskedSource)
-    return source
+    return declared_source(tmp_path, monkeypatch, TEXT, UnaskedSource)
 
 
 def work(source: UnaskedSource, route: Route, *tables: str) -> OnboardingWork:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from cdc_assets.registry.loader import load_source
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource, Source
 
+AnySource = TypeVar("AnySource", bound=BaseSource)
 PLACES = {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}
 
 
@@ -22,8 +24,8 @@ def declare(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str 
     return file
 
 
-def declared_source(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Source:
-    """As it is read from the file."""
+def declared_source(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, kind: type[AnySource] = Source) -> AnySource:
+    """As it is read from the file, and of this kind."""
     source = load_source(declare(folder, monkeypatch, text))
-    assert isinstance(source, Source)
+    assert isinstance(source, kind)
     return source
