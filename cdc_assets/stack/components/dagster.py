@@ -191,15 +191,19 @@ class DagsterCode(_DagsterProcess):
         raise StackError(self.name, f"has no definitions: {refused.details()}", f"./cdc logs {self.name}", log=self.log)
 
 
-class DagsterWebserver(_DagsterProcess):
-    """The web interface and GraphQL."""
-
-    name = WEBSERVER
+class _AsksCode(_DagsterProcess):
+    """What loads the definitions from the code location."""
 
     @property
     @override
     def needs(self) -> tuple[str, ...]:
         return (*super().needs, _CODE)
+
+
+class DagsterWebserver(_AsksCode):
+    """The web interface and GraphQL."""
+
+    name = WEBSERVER
 
     @property
     @override
@@ -231,18 +235,13 @@ class DagsterWebserver(_DagsterProcess):
         return {self.url: self.site.home.private_file(_TOKEN)}
 
 
-class DagsterDaemon(_DagsterProcess):
+class DagsterDaemon(_AsksCode):
     """Sensors, schedules and run monitoring. It has no port: its heartbeat is in Dagster's storage."""
 
     name = DAEMON
     ports: tuple[str, ...] = ()
     address = "-"
     asked_through: tuple[str, ...] = (WEBSERVER,)
-
-    @property
-    @override
-    def needs(self) -> tuple[str, ...]:
-        return (*super().needs, _CODE)
 
     @override
     def command(self) -> list[str]:
