@@ -52,5 +52,5 @@ def test_the_boxes_of_an_onboarding_can_be_told_apart(lakehouse: Lakehouse, page
 
 
 def test_a_comment_of_the_source_is_at_its_column(lakehouse: Lakehouse, page: Any) -> None:
-    page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/silver/world/city")
+    page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/silver/world/silver_city")
     page.get_by_text("Degrees, WGS 84; south is negative.").first.wait_for()
