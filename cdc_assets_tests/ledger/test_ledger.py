@@ -30,7 +30,7 @@ from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources import schema_ledger
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.support.declared import declared_source
+from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 from spark.delta.commits import Folded
 from spark.ledger.ledger_commits import Counted, ledger_metadata
@@ -68,7 +68,7 @@ def write(lake: Path, rows: list[dict[str, Any]], **place: Any) -> None:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    return declared_source(tmp_path, monkeypatch, YAML)
+    return declare_source(tmp_path, monkeypatch, YAML)
 
 
 @pytest.mark.parametrize(("window", "minutes"), [("1m", 1), ("1h", 60), ("1d", 1440)])

@@ -17,7 +17,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.binlog_capture import _names
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets_tests.support.declared import declared_source
+from cdc_assets_tests.support.declared import declare_source
 
 TEXT = """
 source: shop
@@ -29,7 +29,7 @@ tables: [{name: shop.orders}]
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
-    return declared_source(tmp_path, monkeypatch, TEXT)
+    return declare_source(tmp_path, monkeypatch, TEXT)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.support.declared import declared_source
+from cdc_assets_tests.support.declared import declare_source
 
 TEXT = """
 source: shop
@@ -37,7 +37,7 @@ tables:
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UnaskedSource:
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core:9092")
-    return declared_source(tmp_path, monkeypatch, TEXT, UnaskedSource)
+    return declare_source(tmp_path, monkeypatch, TEXT, UnaskedSource)
 
 
 def work(source: UnaskedSource, route: Route, *tables: str) -> OnboardingWork:

@@ -24,7 +24,7 @@ from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.support.declared import declared_source
+from cdc_assets_tests.support.declared import declare_source
 from spark.delta.commits import CommittedTopic, Folded, silver_metadata
 
 YAML = """\
@@ -45,7 +45,7 @@ FOUND = {
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    return declared_source(tmp_path, monkeypatch, YAML)
+    return declare_source(tmp_path, monkeypatch, YAML)
 
 
 def play(monkeypatch: pytest.MonkeyPatch, verdict: str) -> list[str]:

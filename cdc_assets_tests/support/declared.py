@@ -24,7 +24,7 @@ def declare(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str 
     return file
 
 
-def declared_source(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, kind: type[AnySource] = Source) -> AnySource:
+def declare_source(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, kind: type[AnySource] = Source) -> AnySource:
     """As it is read from the file, and of this kind."""
     source = load_source(declare(folder, monkeypatch, text))
     assert isinstance(source, kind)
