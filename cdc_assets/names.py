@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
-from cdc_assets.registry.oracle import Oracle
-from cdc_assets.registry.sqlserver import SqlServer
-from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 CORE_ALIAS = "core"
 LAKE_ALIAS = "lake"
@@ -141,28 +139,21 @@ def temporary(name: str) -> str:
 
 def topic(source: BaseSource, table: Table) -> str:
     """The topic on the core cluster, or where an application fills it."""
-    if isinstance(table, TopicTable):
-        return table.topic
-    return topic_of(source, table.id)
+    return table.own_topic or topic_of(source, table.id)
 
 
 def topic_of(source: BaseSource, table: TableId) -> str:
     """Debezium's topic of any table that the source's connector captures.
 
-    SQL Server's has the database as well: one connector may read several of them (SqlServerConnectorTask asks
-    SchemaTopicNamingStrategy for its multi-partition mode, 3.6.1).
+    SQL Server's has the database as well.
     """
-    within = f"{source.database.dbname}." if isinstance(source, CapturedSource) and isinstance(source.database, SqlServer) else ""
-    return _topic_safe(f"{source.name}.{within}{table.schema}.{table.table}")
+    scope = source.captured.database.topic_scope if source.captured else ()
+    return _topic_safe(".".join((source.name, *scope, *table)))
 
 
 def collection(source: CapturedSource, table: TableId) -> str:
     """What Debezium calls a table in signals: SQL Server's and Oracle's with their database."""
-    database = source.database
-    within = database.dbname if isinstance(database, SqlServer) else None
-    if isinstance(database, Oracle):
-        within = database.pdb or database.dbname
-    return ".".join((*([within] if within else []), *table))
+    return ".".join((*source.database.signal_scope, *table))
 
 
 def marker_topic(source: BaseSource) -> str:
@@ -172,7 +163,7 @@ def marker_topic(source: BaseSource) -> str:
 
 def capture_names(source: CapturedSource) -> dict[str, str]:
     """What the capturing connector keeps under a name of its own, as asset metadata."""
-    if source.database.HAS_SLOT:
+    if kind_of(source).has_slot:
         return {"cdc/slot": slot_name(source), "cdc/publication": publication_name(source)}
     return {"cdc/schema_history": schema_history_topic(source)} if has_schema_history(source) else {}
 
@@ -184,7 +175,7 @@ def connect_topics(cluster: str) -> dict[str, str]:
 
 def has_schema_history(source: CapturedSource) -> bool:
     """Whether its connector keeps the tables' definitions in a topic."""
-    return source.database.HAS_SCHEMA_HISTORY
+    return kind_of(source).has_schema_history
 
 
 def schema_history_topic(source: BaseSource) -> str:
@@ -211,7 +202,7 @@ def lake_topic(source: BaseSource, table: Table) -> str:
 
 def is_mirrored(source: BaseSource) -> bool:
     """Whether the source's topics are on the core cluster, so that the lake's hold copies."""
-    return not (isinstance(source, TopicSource) and source.cluster == "lake")
+    return source.mirrored
 
 
 def bronze_path(lake: str, source: BaseSource) -> str:

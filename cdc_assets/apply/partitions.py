@@ -1,27 +1,19 @@
-"""Partitioned tables of PostgreSQL: a publication has to send their changes under their own names."""
+"""What is mended at a source before its connector is applied: changes of partitions that come under the wrong names."""
 
 from __future__ import annotations
 
-from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Database
-from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.kinds import kind_of
+from cdc_assets.registry.models import BaseSource
 
 
 def publish_by_root(source: BaseSource) -> str:
-    """Alter a publication that does not, and say what that has cost so far; empty where there was nothing to do.
+    """Mend it as the source's kind does, and say what that has cost so far; empty where there was nothing to do.
 
     Raises:
-        DatabaseError: the publication is another role's.
+        DatabaseError: the role may not.
     """
-    asked = source.asked
-    if asked is None or not isinstance(asked.database, Database) or source.managed_by != "cdc":
+    part = kind_of(source).partitions
+    if part is None or source.managed_by != "cdc":
         return ""
-    publication = names.publication_name(asked)
-    late = PostgresCapture(asked.database).publish_by_root(publication, [table.id for table in source.tables])
-    if not late:
-        return ""
-    listed = " ".join(map(str, late))
-    return (
-        f"changes of {listed} were published under the names of their partitions, which are not captured; from now on they come "
-        f"under its own name (ALTER PUBLICATION {publication}). For what was lost: cdc onboard {source.name} {listed} --again"
-    )
+    said: str = part.load()(source)
+    return said

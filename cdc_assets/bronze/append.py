@@ -26,7 +26,6 @@ from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
-from cdc_assets.tables.record_form import record_form
 from cdc_assets.volumetry.log_position import carry_to_lake
 from spark.delta.commits import CommittedTopic as TopicCommitted
 from spark.specs import BronzeSpec, TopicRange
@@ -179,4 +178,4 @@ def bronze_spec(
 
 def _range(source: BaseSource, topic: str, each: TopicSlice, ranges: Ranges) -> TopicRange:
     table = names.table_name(each.table)
-    return TopicRange(table, topic, each.state.topic_id, each.epoch, ranges, **record_form(source, each.table))
+    return TopicRange(table, topic, each.state.topic_id, each.epoch, ranges, **source.record_form(each.table))

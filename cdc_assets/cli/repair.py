@@ -98,12 +98,13 @@ def _source_to_ask(declared: BaseSource, trouble: str) -> Source:
         TopicGapError: it cannot; begins with the trouble.
     """
     from cdc_assets.errors import TopicGapError
+    from cdc_assets.kinds import names_with
 
     if declared.asked is not None:
         return declared.asked
     why = "nobody can be asked to send a topic's records again"
     if own := declared.captured:
-        why = f"this reads tables of PostgreSQL and MariaDB again, not of kind {own.database.kind}"
+        why = f"this reads tables of kind {' and '.join(names_with('database'))} again, not of kind {own.database.kind}"
     raise TopicGapError(f"{trouble}; but {why}")
 
 
@@ -134,11 +135,12 @@ def source(
     from cdc_assets.failover.epochs import open_epoch
     from cdc_assets.failover.opening import STEPS
     from cdc_assets.identity.look import verdict
+    from cdc_assets.kinds import kind_of
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([name])
     asked = declared.asked
-    if asked is None or not asked.database.TELLS_PLACE:
+    if asked is None or kind_of(asked).incarnation is None:
         raise IncarnationError(
             f"source {name} is no PostgreSQL or MariaDB database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"

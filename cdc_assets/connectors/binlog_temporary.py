@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_assets import names
-from cdc_assets.connectors import mariadb, mysql
+from cdc_assets.connectors.capture import config_of_kind
 from cdc_assets.connectors.debezium_common import exact_pattern, server_id_of
 from cdc_assets.registry.models import CapturedSource, Table
 
 _SCHEMA_ONLY = "snapshot.mode.configuration.based"
-_CONFIGS = {"mariadb": mariadb.capture_config, "mysql": mysql.capture_config}
 
 
 def temporary_config(source: CapturedSource, tables: Sequence[Table]) -> dict[str, str]:
@@ -39,7 +38,7 @@ def definitions_config(source: CapturedSource, tables: Sequence[Table]) -> dict[
 
 
 def _beside(source: CapturedSource, tables: Sequence[Table]) -> dict[str, str]:
-    config = _CONFIGS[source.database.kind](source.model_copy(update={"tables": tuple(tables)}))
+    config = config_of_kind(source.model_copy(update={"tables": tuple(tables)}))
     name = names.temporary(config["name"])
     kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
     return {

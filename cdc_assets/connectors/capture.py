@@ -7,27 +7,23 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from cdc_assets import names
-from cdc_assets.connectors import mariadb, mongodb, mysql, oracle, postgresql, sqlserver
 from cdc_assets.connectors.debezium_common import exact_pattern, table_pattern
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
-
-CONFIGS: Mapping[str, Callable[[CapturedSource], dict[str, str]]] = {
-    "postgresql": postgresql.capture_config,
-    "mariadb": mariadb.capture_config,
-    "mysql": mysql.capture_config,
-    "sqlserver": sqlserver.capture_config,
-    "oracle": oracle.capture_config,
-    "mongodb": mongodb.capture_config,
-}
-
-# Where a server or a store compares names, or takes the pattern itself, the plain one stays.
-_PATTERNS: Mapping[str, Callable[..., str]] = dict.fromkeys(("sqlserver", "oracle", "mongodb"), table_pattern)
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The whole config of `<source>-capture`."""
-    return _with_tables_of_ours(source, CONFIGS[source.database.kind](source))
+    return _with_tables_of_ours(source, config_of_kind(source))
+
+
+def config_of_kind(source: CapturedSource) -> dict[str, str]:
+    """The config without tables of ours, as the source's kind makes it."""
+    part = kind_of(source).connector
+    assert part is not None, source.kind_name
+    config: dict[str, str] = part.load()(source)
+    return config
 
 
 def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
@@ -40,7 +36,8 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
         config["signal.data.collection"] = names.collection(source, parse_table(declared.signals))
     listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
     for table in (parse_table(name) for name in (declared.marker, declared.signals) if name):
-        pattern_of = _PATTERNS.get(source.database.kind, exact_pattern)
+        # Where a server or a store compares names, or takes the pattern itself, the plain one stays.
+        pattern_of: Callable[..., str] = table_pattern if kind_of(source).plain_patterns else exact_pattern
         more = {listed: pattern_of(*table), "database.include.list": pattern_of(table.schema)}
         config |= {
             key: ",".join(dict.fromkeys([*config[key].split(","), pattern])) for key, pattern in more.items() if key in config

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from cdc_assets import settings
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Database
 from cdc_assets.registry.mysql import MySql
+from cdc_assets.registry.postgresql import Database
 
 
 def postgresql_tls(database: Database) -> dict[str, str]:

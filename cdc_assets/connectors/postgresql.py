@@ -11,7 +11,8 @@ from cdc_assets import names
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import postgresql_tls
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
-from cdc_assets.registry.models import CapturedSource, Database, Table
+from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.value_forms import ValueForms
 from spark.delta.identifiers import double_quote, text_literal
 from spark.specs import ANCHOR_HEADER

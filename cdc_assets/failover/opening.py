@@ -18,20 +18,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from typing import Any, Protocol
 
 from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.connectors.unchanged_value import settle
-from cdc_assets.errors import DatabaseError, IncarnationError
-from cdc_assets.identity.facts import IncarnationDatabase
-from cdc_assets.identity.look import ends_in_core, remember
-from cdc_assets.identity.memory import Memory, Opening, SeenStarts
-from cdc_assets.identity.starts import StartsTable
+from cdc_assets.errors import IncarnationError
+from cdc_assets.identity.memory import Memory, Opening
+from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import only_one
-from cdc_assets.registry.models import Database, Source
-from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -48,7 +46,19 @@ STEPS = {
 Append = Callable[[Platform, Source, Mapping[str, int], Mapping[str, Mapping[int, int]]], None]
 Say = Callable[[str], None]
 _DEADLINE_SECONDS = 24 * 3600.0
-_SLOT_DEADLINE_SECONDS = 60.0
+
+
+class ServerEpoch(Protocol):
+    """What a new epoch does at the server itself."""
+
+    def forget(self) -> None:
+        """What keeps the connector's place there is gone."""
+
+    def facts(self) -> Any:
+        """What the server is now."""
+
+    def adopt(self, platform: Platform, memory: Memory, facts: Any) -> None:
+        """Take it, as `facts` told it, for the one that is known; writes `memory`."""
 
 
 def begin_epoch(platform: Platform, source: Source, reason: str, append: Append, say: Say) -> dict[str, int]:
@@ -99,24 +109,12 @@ def _record_bounds(platform: Platform, source: Source, opening: Opening) -> None
 
 def _forget(platform: Platform, source: Source, opening: Opening) -> None:
     connect, name = platform.core_connect(), names.connector_name(source)
-    if isinstance(source.database, Database):
-        _drop_slot(PostgresCapture(source.database), names.slot_name(source))
+    at_server = _epoch_of(source)
+    if at_server:
+        at_server.forget()
     if connect.config(name) is not None:
         connect.stop(name)
         connect.reset_offsets(name)
-
-
-def _drop_slot(database: PostgresCapture, slot: str) -> None:
-    until = time.monotonic() + _SLOT_DEADLINE_SECONDS
-    while True:
-        try:
-            database.drop_slot(slot)
-            return
-        except DatabaseError:
-            # The walsender of a stopped task ends a moment later.
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.5)
 
 
 def _read(platform: Platform, source: Source, opening: Opening) -> None:
@@ -136,19 +134,20 @@ def _read(platform: Platform, source: Source, opening: Opening) -> None:
 def _adopt_server(platform: Platform, source: Source, memory: Memory) -> dict[str, int]:
     assert memory.opening is not None
     epochs = memory.opening.epochs
-    if not isinstance(source.database, Database):
-        memory.opening = None
-        memory.save()
-        return epochs
-    database = IncarnationDatabase(source.database)
-    facts = database.facts(names.slot_name(source), names.witness_table(source))
+    at_server = _epoch_of(source)
+    facts = at_server.facts() if at_server else None
     memory.opening = None
-    starts, table = StartsTable(source.database), names.starts_table(source)
-    # What the connector has noted until now is answered by the reading.
-    memory.seen = SeenStarts(ends=ends_in_core(platform, source))
-    starts.forget(table, starts.read(table))
-    remember(database, source, memory, facts)
+    if at_server:
+        at_server.adopt(platform, memory, facts)
+    else:
+        memory.save()
     return epochs
+
+
+def _epoch_of(source: Source) -> ServerEpoch | None:
+    part = kind_of(source).epoch
+    found: ServerEpoch | None = part.load()(source) if part else None
+    return found
 
 
 _RUN: Mapping[str, Callable[[Platform, Source, Opening], None]] = {

@@ -1,116 +1,13 @@
-"""One look at a source: which incarnation it is, and whether that is the one that has been read."""
+"""Whether a source is the one that has been read; what happens where it is not."""
 
 from __future__ import annotations
 
-import datetime as dt
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
 from cdc_assets import names
 from cdc_assets.errors import IncarnationError
-from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts
-from cdc_assets.identity.judge import Verdict, server_verdict
-from cdc_assets.identity.memory import Bounds, Known, Memory
-from cdc_assets.identity.purged_binlog import binlog_verdict
-from cdc_assets.identity.starts import StartsTable, find_loss
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, Database, Source
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.identity.judge import Verdict
+from cdc_assets.kinds import kind_of
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.table_lock import table_lock
-from spark.delta.commits import Committed
-
-
-@dataclass(frozen=True)
-class IdentityLook:
-    """`witnessed`: a witness could be written, so that a restore will show however long the log has grown."""
-
-    facts: ServerFacts
-    verdict: Verdict
-    reached: int
-    witnessed: bool = True
-
-
-def look(platform: Platform, source: Source) -> IdentityLook:
-    """Ask the server, judge, and remember what is as it was; another incarnation is remembered when its epoch is open.
-
-    Nothing is written to a server of which nothing has been read yet.
-
-    Raises:
-        CdcAssetsError: the server, Connect or the lake cannot be asked.
-    """
-    # Two looks at once would take each other's witness for an older one.
-    with table_lock("incarnation", source.name, "server"):
-        return _look(platform, source)
-
-
-def _look(platform: Platform, source: Source) -> IdentityLook:
-    assert isinstance(source.database, Database), source.database.kind
-    database, memory = IncarnationDatabase(source.database), Memory.of(source.name)
-    offsets = platform.core_connect().offsets(names.connector_name(source))
-    # Before the server is asked: its log only grows.
-    at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
-    facts = database.facts(names.slot_name(source), names.witness_table(source))
-    stored = max(at, _position(platform.core_connect().offsets(names.connector_name(source))))
-    verdict = server_verdict(memory.known, facts, reached=at, captured=bool(offsets), stored=stored)
-    if verdict.kind != "other" and offsets:
-        lost = _lost(platform, source, memory, _position(offsets))
-        verdict = Verdict("other", lost) if lost else verdict
-    if memory.opening is not None:
-        verdict = Verdict("other", memory.opening.reason)
-    if verdict.kind == "other" or not offsets:
-        return IdentityLook(facts, verdict, at)
-    return IdentityLook(facts, verdict, at, witnessed=remember(database, source, memory, facts))
-
-
-def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
-    """What a start of the connector has left out since the last look; "" where nothing is known to be lost."""
-    assert isinstance(source.database, Database), source.database.kind
-    seen, table = memory.seen, names.starts_table(source)
-    if seen.hole:
-        return seen.hole
-    # Before the starts are asked for: what lies behind the ends is of those that are noted later.
-    ends, starts = ends_in_core(platform, source), StartsTable(source.database)
-    noted = starts.read(table)
-    # A slot at what had been read by the last look has lost nothing, whenever it was noted.
-    passed = tuple(start for start in noted if start.slot <= seen.stored)
-    open_ = tuple(start for start in noted if start.slot > seen.stored)
-    if open_:
-        seen.hole, done = find_loss(platform.core_kafka(), _topics(source), seen.ends, open_)
-        passed, open_ = passed + done, tuple(start for start in open_ if start not in done)
-    if not open_:
-        seen.ends, seen.stored = ends, max(seen.stored, read)
-    memory.save()
-    starts.forget(table, passed)
-    return seen.hole
-
-
-def ends_in_core(platform: Platform, source: Source) -> Bounds:
-    """Where the topics of its connector end."""
-    return {topic: dict(state.ends) for topic, state in platform.core_kafka().states(_topics(source)).items()}
-
-
-def _topics(source: Source) -> list[str]:
-    return [*(names.topic(source, table) for table in source.tables), names.marker_topic(source)]
-
-
-def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: ServerFacts) -> bool:
-    """Take this server for the one that is read, with a new witness; False where it may not be written."""
-    token, table = uuid.uuid4().hex, names.witness_table(source)
-    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    before = () if facts.witness is None else (facts.witness,)
-    memory.known = Known(facts.system, facts.timeline, (*before, token), now)
-    memory.save()
-    written = facts.writable and database.write_witness(table, token)
-    if written:
-        assert isinstance(source.database, Database), source.database.kind
-        StartsTable(source.database).ensure(names.starts_table(source))
-    memory.known = replace(memory.known, tokens=(token,) if written else ())
-    memory.save()
-    return written
 
 
 def verdict(platform: Platform, source: Source) -> Verdict:
@@ -119,19 +16,8 @@ def verdict(platform: Platform, source: Source) -> Verdict:
     Raises:
         CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
-    if isinstance(source.database, Database):
-        return look(platform, source).verdict
-    if not isinstance(source.database, MariaDb):
-        return Verdict("same")
-    opening = Memory.of(source.name).opening
-    if opening is not None:
-        return Verdict("other", opening.reason)
-    connect, name = platform.core_connect(), names.connector_name(source)
-    offsets = connect.offsets(name)
-    found = binlog_verdict(MariaDbDatabase(source.database).binlog(), offsets)
-    if found.kind == "other" and (status := connect.status(name)) is not None and status.running:
-        # What reads has its file open, wherever the offset was stored last.
-        return Verdict("same")
+    part = kind_of(source).incarnation
+    found: Verdict = part.load()(platform, source) if part else Verdict("same")
     return found
 
 
@@ -170,17 +56,3 @@ def refusal(source: Source, verdict: Verdict) -> str:
         f"the server of source {source.name} does not go on where it was read: {verdict.reason}. Its connector must not go on "
         f"from its offset: {stop}cdc repair source {source.name} opens a new epoch, with every table read again"
     )
-
-
-def _position(offsets: Sequence[Mapping[str, Any]]) -> int:
-    """The highest log position in a connector's offsets."""
-    kept = [each["offset"] for each in offsets if each.get("offset")]
-    return max((int(offset.get(key) or 0) for offset in kept for key in ("lsn", "lsn_commit", "lsn_proc")), default=0)
-
-
-def _in_bronze(source: Source, committed: Committed | None) -> int:
-    """The highest log position among bronze's events; `epoch.anchor.kind.lsn.offset`, see spark.positions.postgresql."""
-    topics = committed.topics if committed else {}
-    states = [topics[topic] for table in source.tables if (topic := names.lake_topic(source, table)) in topics]
-    parts = [position.split(".") for state in states for position in state.max_position.values()]
-    return max((int(part, 16) for _, anchor, _, lsn, _ in parts for part in (anchor, lsn)), default=0)

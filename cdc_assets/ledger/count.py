@@ -14,7 +14,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_of, record_form
+from cdc_assets.tables.record_form import catalogue_of
 from spark.specs import JobResult, TopicRange
 
 if TYPE_CHECKING:
@@ -97,5 +97,5 @@ def _range(source: BaseSource, table: Table, topic: str, states: Mapping[str, To
             f"Materialize the topic and mirror assets of {source.name}/{names.table_name(table)}"
         )
     state = states[topic]
-    form = record_form(source, table)
+    form = source.record_form(table)
     return TopicRange(names.table_name(table), state.name, state.topic_id, 0, dict(state.ranges), **form)

@@ -9,16 +9,13 @@ from functools import cached_property
 from cdc_assets import names, settings
 from cdc_assets.connectors.owner import COMMIT, refuse_write
 from cdc_assets.errors import OnboardingError
+from cdc_assets.kinds import kind_of, names_with
 from cdc_assets.onboarding.kinds.kind import CaptureDatabase, OnboardingKind
-from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
-from cdc_assets.onboarding.kinds.mysql import MySqlKind
-from cdc_assets.onboarding.kinds.postgresql import PostgresKind
 from cdc_assets.onboarding.state import Facts, Onboarding, Route
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.platform import Platform
 
-_KINDS: dict[str, OnboardingKind] = {"postgresql": PostgresKind(), "mariadb": MariaDbKind(), "mysql": MySqlKind()}
 _NOT_ITS_KIND = (
     "{name} is of kind {kind}, and onboarding takes tables of {known} only. By hand: declare the table, cdc apply {name}; once "
     "{connector} runs with it, ask for an incremental snapshot of it by a row in the source's signal table (reconciliation: "
@@ -82,7 +79,9 @@ class OnboardingWork:
     @property
     def kind(self) -> OnboardingKind:
         """What its kind of database does differently."""
-        return _KINDS[self.declared.database.kind]
+        found = _onboarding_kind(self.declared)
+        assert found is not None, self.declared.kind_name
+        return found
 
     def _with(self, tables: tuple[Table, ...]) -> CapturedSource:
         return self.declared.model_copy(update={"tables": tables})
@@ -100,7 +99,13 @@ class Step:
 
 def takes(source: BaseSource) -> bool:
     """Whether tables of the source can be taken in, or read again, by onboarding."""
-    return source.captured is not None and source.captured.database.kind in _KINDS
+    return kind_of(source).onboarding is not None
+
+
+def _onboarding_kind(source: BaseSource) -> OnboardingKind | None:
+    part = kind_of(source).onboarding
+    found: OnboardingKind | None = part.load()() if part else None
+    return found
 
 
 def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
@@ -124,9 +129,9 @@ def find_source(name: str, route: Route | None = None, *, watched: bool = False)
         raise OnboardingError(
             f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
         )
-    kind = _KINDS.get(found.database.kind)
+    kind = _onboarding_kind(found)
     if kind is None:
-        about = {"name": name, "kind": found.database.kind, "known": ", ".join(_KINDS), "url": _BY_HAND}
+        about = {"name": name, "kind": found.database.kind, "known": ", ".join(names_with("onboarding")), "url": _BY_HAND}
         raise OnboardingError(_NOT_ITS_KIND.format(**about, connector=names.connector_name(found)))
     if route is not None and route in kind.refused:
         open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight.finding import Finding, Report
 from cdc_assets.registry.models import CapturedSource
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.rows.open import open_connection
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
-
-# A statement that waits for a lock holds up everybody behind it.
-_LOCK_TIMEOUT = "SET lock_timeout = '3s'"
 
 
 def fix(platform: Platform, source: CapturedSource, report: Report) -> list[tuple[Finding, str]]:
@@ -37,7 +33,8 @@ def _run(platform: Platform, source: CapturedSource, statement: str) -> None:
         with open_connection(source.database).cursor() as cursor:
             cursor.execute(statement)
         return
-    with platform.database(asked).connection() as connection:
-        if isinstance(platform.database(asked), PostgresDatabase):
-            connection.execute(_LOCK_TIMEOUT)
+    database = platform.database(asked)
+    with database.connection() as connection:
+        if database.LOCK_LIMIT:
+            connection.execute(database.LOCK_LIMIT)
         connection.execute(statement)

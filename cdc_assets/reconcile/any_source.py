@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.reconcile import by_topic, paged_source, standby
+from cdc_assets.kinds import kind_of
+from cdc_assets.reconcile import standby
 from cdc_assets.reconcile.result import TableResult
-from cdc_assets.registry.models import BaseSource, Source, Table
-from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 if TYPE_CHECKING:
@@ -43,12 +42,10 @@ def compare_rows(
     Raises:
         DatabaseError: there is no such kind of source, or the standby is none.
     """
-    if isinstance(source, UnaskedSource):
-        return paged_source.compare(platform, source, tables, slices=slices, timeout=timeout)
-    if isinstance(source, TopicSource):
-        return by_topic.compare(platform, source, tables, slices=slices, timeout=timeout)
-    if not isinstance(source, Source):
+    if source.asked and (method.two_step or method.standby):
+        return standby.compare(platform, source.asked, tables, standby=method.standby, slices=slices, timeout=timeout)
+    part = kind_of(source).compare
+    if part is None:
         raise DatabaseError(f"source {source.name}: nobody can be asked for its rows")
-    if method.two_step or method.standby:
-        return standby.compare(platform, source, tables, standby=method.standby, slices=slices, timeout=timeout)
-    return standby.compare_as_declared(platform, source, tables, slices=slices, timeout=timeout)
+    found: dict[str, TableResult] = part.load()(platform, source, tables, slices=slices, timeout=timeout)
+    return found

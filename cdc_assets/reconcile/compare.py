@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.result import TableResult, not_compared
@@ -30,7 +31,7 @@ from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.cuts import KINDS, SourceCut, open_cut
+from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
@@ -73,7 +74,7 @@ class TableComparison:
 
 def can_reconcile(source: BaseSource) -> bool:
     """Whether the source's rows can be compared at an exact cut."""
-    return source.asked is not None and source.asked.database.kind in KINDS
+    return kind_of(source).cut is not None
 
 
 def compare(

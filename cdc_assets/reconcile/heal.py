@@ -17,18 +17,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from cdc_assets import names
 from cdc_assets.connectors.signals import collection, is_unsignallable, own_rows_condition
 from cdc_assets.errors import DatabaseError
+from cdc_assets.kinds import kind_of
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile import key_signals
 from cdc_assets.reconcile.result import RowDifference, TableResult
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, Database, Source, Table
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.databases.mariadb_capture import MariaDbSignals
-from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import silver_spec
@@ -68,18 +65,25 @@ def _refold(platform: Platform, source: BaseSource, table: Table, spec: SilverSp
 
 
 def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences: Sequence[RowDifference]) -> None:
-    from spark.reconcile.row_text import RowText
-
     if not differences:
         return
-    if isinstance(source, UnaskedSource):
-        key_signals.ask(source, table, spec, [d.key for d in differences])
-        return
-    if not isinstance(source, Source):
+    part = kind_of(source).read_again
+    if part is None:
         raise DatabaseError(
             f"{source.name}/{spec.table}: {quantity(len(differences), 'key')} not in bronze as in the topic, and "
             "nobody can be asked to send them again; if the topic still holds their records, build the table anew from it"
         )
+    part.load()(source, table, spec, [d.key for d in differences])
+
+
+def by_signals_of_ours(source: Source, table: Table, spec: SilverSpec, keys: Sequence[str]) -> None:
+    """One signal with the database's own text of the rows, in the table that we make.
+
+    Raises:
+        DatabaseError: no signal can name the table, or its table cannot be made.
+    """
+    from spark.reconcile.row_text import RowText
+
     if is_unsignallable(table.id):
         raise DatabaseError(
             f"{source.name}/{spec.table}: no signal can name a table with a blank, quote or dot in its name; "
@@ -88,19 +92,18 @@ def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences:
     signals = names.signal_table(source)
     database = signals_of(source)
     database.ensure_signal_table(signals)
-    if isinstance(database, PostgresCapture):
+    if kind_of(source).has_slot:
         database.publish(names.publication_name(source), [signals])
     # In the connection's own settings: the key's text must not depend on them, which times would.
-    wanted = RowText(spec).one_of_sql([d.key for d in differences])
+    wanted = RowText(spec).one_of_sql(keys)
     own = f"{own_rows_condition(table.id)} AND " if table.only else ""
     condition = {"data-collection": ".".join(table.id), "filter": own + wanted}
     data = {"data-collections": [collection(table.id)], "type": "incremental", "additional-conditions": [condition]}
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 
 
-def signals_of(source: Source) -> PostgresCapture | MariaDbSignals:
+def signals_of(source: Source) -> Any:
     """The source's database, as signals are written to it."""
-    if isinstance(source.database, MariaDb):
-        return MariaDbSignals(source.database)
-    assert isinstance(source.database, Database), source.database.kind
-    return PostgresCapture(source.database)
+    part = kind_of(source).signals
+    assert part is not None, source.kind_name
+    return part.load()(source.database)

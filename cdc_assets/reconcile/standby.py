@@ -7,19 +7,18 @@ primary says how far it must have replayed: in a round, the second look at a sus
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.quantity import quantity
+from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.registry.models import Database, Source, Table
+from cdc_assets.registry.models import Source, Table
+from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.databases.cuts import RowsNow
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
@@ -28,7 +27,17 @@ if TYPE_CHECKING:
     from spark.reconcile.row_text import Slice
 
 STATEMENT_TIMEOUT = 600.0
-_POLL_SECONDS = 0.2
+
+
+class StandbyServer(Protocol):
+    """A server that replays the source's log."""
+
+    @property
+    def database(self) -> SourceDatabase:
+        """Opened for its rows."""
+
+    def await_replay(self, lsn: str, timeout: float) -> None:
+        """Until it shows what the primary had committed at this place; `timeout` in seconds."""
 
 
 def compare(
@@ -46,12 +55,13 @@ def compare(
         DatabaseError: the standby is not reached, is none, or the source is no PostgreSQL.
     """
     primary = platform.database(source)
-    where = primary if standby is None else standby_of(source, standby)
+    beside = None if standby is None else open_standby(source, standby)
+    where = beside.database if beside else primary
 
     def carry() -> LogPosition:
         position = carry_to_lake(platform, source, deadline=timeout)
-        if isinstance(where, PostgresDatabase) and standby is not None:
-            await_replay(where, position.lsn, timeout)
+        if beside:
+            beside.await_replay(position.lsn, timeout)
         return position
 
     catalogue = primary.tables([t.id for t in tables])
@@ -81,38 +91,14 @@ def compare_as_declared(
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 
 
-def standby_of(source: Source, place: str) -> PostgresDatabase:
-    """The standby at `host:port`, reached with the source's own role.
+def open_standby(source: Source, place: str) -> StandbyServer:
+    """The standby at `host:port`.
 
     Raises:
-        DatabaseError: it is not reached, or is no standby.
+        DatabaseError: the source's kind has none, or it is not reached.
     """
-    host, _, port = place.rpartition(":")
-    if not (host and port.isdigit()) or not isinstance(source.database, Database):
+    part = kind_of(source).standby
+    if part is None:
         raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
-    standby = PostgresDatabase(source.database.model_copy(update={"host": host, "port": int(port)}))
-    with standby.connection() as connection:
-        if not connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
-            raise DatabaseError(f"PostgreSQL at {standby.place} is no standby: compare with it without --standby")
+    standby: StandbyServer = part.load()(source, place)
     return standby
-
-
-def await_replay(standby: PostgresDatabase, lsn: str, timeout: float) -> None:
-    """Until the standby shows what the primary had committed when the marker at `lsn` was written.
-
-    Raises:
-        DatabaseError: it does not within `timeout` seconds.
-    """
-    until = time.monotonic() + timeout
-    with standby.connection() as connection:
-        while True:
-            behind, at = connection.execute(
-                "SELECT pg_wal_lsn_diff(%s::pg_lsn, pg_last_wal_replay_lsn())::bigint, pg_last_wal_replay_lsn()::text", [lsn]
-            ).fetchone()
-            if behind <= 0:
-                return
-            if time.monotonic() > until:
-                raise DatabaseError(
-                    f"the standby at {standby.place} has replayed up to {at}, {quantity(behind, 'byte')} short of {lsn}"
-                )
-            time.sleep(_POLL_SECONDS)

@@ -14,23 +14,27 @@ class Declared(BaseModel):
 
 
 class DatabaseKind(Declared):
-    """Where a source database is, and of which kind."""
+    """Where a source database is. What its kind can do is in the table of kinds (cdc_assets.kinds)."""
 
-    SETTINGS: ClassVar[frozenset[str]] = frozenset()
-    """Keys of `capture` that are not for every kind, and are for this one."""
-    BINLOG: ClassVar[str] = ""
-    """Whose binlog the connector reads, in words; empty for a kind without one."""
-    HAS_SLOT: ClassVar[bool] = False
-    """A slot and a publication of the server keep the connector's place and its tables; its own rows can be anchored there."""
-    TELLS_PLACE: ClassVar[bool] = False
-    """The server itself is asked for its place and for rows: no marker, signals or rhythm are declared for it."""
-    HAS_SCHEMA_HISTORY: ClassVar[bool] = True
-    """The connector keeps the tables' definitions in a topic."""
-    ENVELOPE: ClassVar[str] = ""
-    """The only form of the connector's records; empty where `capture.envelope` chooses."""
+    ADDRESS: ClassVar[tuple[str, ...]] = ("host", "port")
+    """The keys that say where it is, in order."""
 
     kind: str
 
     def key_refusal(self, keys: tuple[str, ...]) -> str:
         """Why a table's rows cannot be known by these columns; empty where they can."""
         return ""
+
+    def name_refusal(self, name: str) -> str:
+        """Why the server or Debezium's own SQL cannot name a table or schema called so; empty where they can."""
+        return ""
+
+    @property
+    def topic_scope(self) -> tuple[str, ...]:
+        """What the connector's topics have before schema and table."""
+        return ()
+
+    @property
+    def signal_scope(self) -> tuple[str, ...]:
+        """What signals have before schema and table."""
+        return ()

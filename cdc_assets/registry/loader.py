@@ -16,23 +16,21 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from cdc_assets.kinds import DATABASES, KINDS
 from cdc_assets.registry.accepted import accepted_values
 from cdc_assets.registry.broken_text import find_broken_texts
 from cdc_assets.registry.collisions import Collision, find_collisions
 from cdc_assets.registry.errors import RegistryError, RegistryFinding
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.plain_words import plain_words
-from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.registry.unasked_source import KINDS as UNASKED
-from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.registry.unquotable import find_unquotable
 
 Loc = tuple[int | str, ...]
-_KINDS: dict[str, type[BaseSource]] = {"database": Source, "topics": TopicSource}
+_DOORS = ("database", *(name for name in KINDS if name not in DATABASES))
+"""What `kind:` of a file may be."""
 REMOVED = ".removed"
 """How the name of a registry file ends that `cdc remove` has put aside."""
-DATABASES = ("postgresql", "mariadb", *UNASKED)
 
 
 def _why_not(folder: Path) -> str:
@@ -91,8 +89,8 @@ def load_source(file: Path) -> BaseSource:
     """
     document = _parse(file)
     kind = document.get("kind", "database")
-    if kind not in _KINDS:
-        message = f"no such kind, got {kind!r}; accepted: {', '.join(_KINDS)}"
+    if kind not in _DOORS:
+        message = f"no such kind, got {kind!r}; accepted: {', '.join(_DOORS)}"
         raise RegistryError([RegistryFinding(file, _line_of(document, ("kind",)), "kind", message)])
     try:
         source = _model(document).model_validate(document)
@@ -138,10 +136,13 @@ def _path_of(loc: Loc) -> str:
 
 
 def _model(document: Any) -> type[BaseSource]:
-    database = document.get("database")
-    if isinstance(database, dict) and database.get("kind") in UNASKED:
-        return UnaskedSource
-    return _KINDS[document.get("kind", "database")]
+    kind, database = document.get("kind", "database"), document.get("database")
+    if kind not in KINDS and isinstance(database, dict):
+        kind = database.get("kind")
+    # Where no kind is known, the most common one says what is wrong.
+    row = KINDS.get(kind) if isinstance(kind, str) else None
+    model: type[BaseSource] = (row or KINDS[DATABASES[0]]).source.load()
+    return model
 
 
 def _explain(file: Path, document: Any, error: ValidationError) -> list[RegistryFinding]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field, field_validator, model_validator
 
-from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.kinds import kind_of
+from cdc_assets.registry.database_kinds import AskedDatabase
 from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.identifiers import TableId, parse_table
-from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.rows import Rows
@@ -31,29 +31,17 @@ from cdc_assets.registry.source_settings import (
     Topics,
     Volumetry,
 )
-from cdc_assets.registry.tls import Encrypted
 from cdc_assets.registry.value_forms import ValueForms
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 
 
-class Database(Encrypted):
-    """Where the source database is. Host, port and user may be `{env: NAME}`. The password is a secret.
+class RecordForm(TypedDict):
+    """What spark.specs.TopicRange and SilverSpec are told."""
 
-    Without `sslmode` a server elsewhere must show a certificate that can be
-    verified, by those who are in `sslrootcert`, or by the system's (docs/how-to/security.md).
-    """
-
-    HERE, VERIFIED, UNVERIFIED = "prefer", ("verify-ca", "verify-full"), ("require", "disable")
-    SETTINGS, HAS_SLOT, TELLS_PLACE, HAS_SCHEMA_HISTORY = frozenset({"slot", "publication"}), True, True, False
-
-    kind: Literal["postgresql"]
-    host: str | EnvRef
-    port: int | EnvRef = 5432
-    dbname: str = Field(min_length=1)
-    user: str | EnvRef
-    password: SecretRef
-    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = None
+    envelope: str
+    connector: str
+    schema_registry: str | None
 
 
 class Table(Rows):
@@ -95,6 +83,11 @@ class Table(Rows):
     def id(self) -> TableId:
         """The table in its database."""
         return parse_table(self.name)
+
+    @property
+    def own_topic(self) -> str:
+        """The topic that is declared for it; empty where the source's connector names it."""
+        return ""
 
     @model_validator(mode="after")
     def _only_can_be_said(self) -> Table:
@@ -165,6 +158,20 @@ class BaseSource(Declared):
         return None
 
     @property
+    def kind_name(self) -> str:
+        """The name of its row in the table of kinds (cdc_assets.kinds)."""
+        raise NotImplementedError
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether its topics are on the core cluster, so that the lake's hold copies."""
+        return True
+
+    def record_form(self, table: Table) -> RecordForm:
+        """The envelope of the table's records and whose positions they carry."""
+        raise NotImplementedError
+
+    @property
     def name(self) -> str:
         """The source's name: topic prefix, Dagster group, folder in the lake."""
         return self.source
@@ -201,6 +208,16 @@ class CapturedSource(BaseSource):
     capture: Capture = Capture()
 
     @property
+    def kind_name(self) -> str:
+        """The kind of its database."""
+        return self.database.kind
+
+    def record_form(self, table: Table) -> RecordForm:
+        """The connector's own form, else the one that is declared."""
+        envelope = kind_of(self).envelope or self.capture.envelope
+        return {"envelope": envelope, "connector": self.database.kind, "schema_registry": None}
+
+    @property
     def captured(self) -> CapturedSource:
         """Itself: a connector of ours captures it."""
         return self
@@ -209,7 +226,7 @@ class CapturedSource(BaseSource):
     def values(self) -> ValueForms:
         """How the connector writes values: as declared, else in the forms that lose the least for this kind of database."""
         forms = self.capture.values
-        if self.database.BINLOG and "temporal" not in forms.model_fields_set:
+        if kind_of(self).binlog and "temporal" not in forms.model_fields_set:
             return forms.model_copy(update={"temporal": "adaptive_time_microseconds"})
         return forms
 
@@ -225,18 +242,18 @@ class CapturedSource(BaseSource):
 
     @model_validator(mode="after")
     def _settings_of_its_kind(self) -> CapturedSource:
-        foreign = sorted({"slot", "publication", "server_id"} - self.database.SETTINGS)
+        row = kind_of(self)
+        foreign = sorted({"slot", "publication", "server_id"} - row.settings)
         given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
         if given:
             raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
         for name in ("marker", "signals", "every"):
-            if getattr(self.reconciliation, name) and self.database.TELLS_PLACE:
+            if getattr(self.reconciliation, name) and row.tells_place:
                 raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")
-        if not self.database.HAS_SLOT:
+        if not row.has_slot:
             self._refuse_settings_of_postgresql()
-        binlog = self.database.BINLOG
-        if binlog and self.values.temporal == "adaptive":
-            raise ValueError(f"capture.values.temporal: Debezium's {binlog} connector has no mode adaptive")
+        if row.binlog and self.values.temporal == "adaptive":
+            raise ValueError(f"capture.values.temporal: Debezium's {row.binlog} connector has no mode adaptive")
         return self
 
     def _refuse_settings_of_postgresql(self) -> None:
@@ -249,7 +266,7 @@ class CapturedSource(BaseSource):
 class Source(CapturedSource):
     """A source database whose catalogue and rows can be asked for."""
 
-    database: Annotated[Database | MariaDb, Field(discriminator="kind")]
+    database: AskedDatabase
 
     @property
     def asked(self) -> Source:

@@ -21,8 +21,7 @@ class MongoDb(DatabaseKind):
     then have changeStreamPreAndPostImages (preflight).
     """
 
-    HAS_SCHEMA_HISTORY = False
-    ENVELOPE = "debezium-mongodb"
+    ADDRESS = ("hosts",)
 
     kind: Literal["mongodb"]
     hosts: str | EnvRef

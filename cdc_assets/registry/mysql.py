@@ -19,7 +19,6 @@ class MySql(EncryptedBinlog):
     """
 
     HERE, VERIFIED, UNVERIFIED = "preferred", ("verify_ca", "verify_identity"), ("required", "disabled")
-    SETTINGS, BINLOG = frozenset({"server_id"}), "MySQL"
 
     kind: Literal["mysql"]
     host: str | EnvRef

@@ -34,3 +34,8 @@ class Oracle(DatabaseKind):
         if self.lobs and self.mining == "hybrid":
             raise ValueError("lobs: Debezium does not read them with mining: hybrid; choose online_catalog or redo_log_catalog")
         return self
+
+    @property
+    def signal_scope(self) -> tuple[str, ...]:
+        """The database that holds the tables."""
+        return (self.pdb or self.dbname,)

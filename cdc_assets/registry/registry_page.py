@@ -22,10 +22,11 @@ from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, CapturedSource, Database, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.registry.mongodb import MongoDb
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.registry.oracle import Oracle
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 

@@ -29,3 +29,13 @@ class SqlServer(DatabaseKind):
     trust_server_certificate: bool = False
     snapshot_isolation: Literal["snapshot", "repeatable_read", "read_committed", "exclusive"] = "snapshot"
     read_only_replica: bool = False
+
+    @property
+    def topic_scope(self) -> tuple[str, ...]:
+        """One connector may read several databases (SqlServerConnectorTask asks for the multi-partition mode, 3.6.1)."""
+        return (self.dbname,)
+
+    @property
+    def signal_scope(self) -> tuple[str, ...]:
+        """The database."""
+        return (self.dbname,)

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, RecordForm, Table
 from cdc_assets.registry.value_forms import ValueForms
 from spark.envelopes.schema_registry import without_login
 from spark.errors import SchemaRegistryError
@@ -71,6 +71,11 @@ class TopicTable(DeclaredTable):
         return TableId("public", self.name)
 
     @property
+    def own_topic(self) -> str:
+        """As declared."""
+        return self.topic
+
+    @property
     def positions(self) -> Connector:
         """Whose positions the records carry."""
         return self.connector or _IMPLIED[self.envelope]
@@ -119,6 +124,21 @@ class TopicSource(BaseSource):
         except SchemaRegistryError as error:
             raise ValueError(str(error)) from error
         return address
+
+    @property
+    def kind_name(self) -> str:
+        """Nobody's database."""
+        return self.kind
+
+    @property
+    def mirrored(self) -> bool:
+        """Where they are on the core cluster."""
+        return self.cluster == "core"
+
+    def record_form(self, table: Table) -> RecordForm:
+        """As the table declares it."""
+        assert isinstance(table, TopicTable), table.name
+        return {"envelope": table.envelope, "connector": table.positions, "schema_registry": self.schema_registry}
 
     @model_validator(mode="after")
     def _has_a_registry(self) -> TopicSource:

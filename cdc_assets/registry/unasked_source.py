@@ -6,24 +6,17 @@ source. Onboarding takes MySQL only, and rows are compared in two steps (docs/re
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field, model_validator
 
+from cdc_assets.registry.database_kinds import DeclaredDatabase
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.models import CapturedSource
-from cdc_assets.registry.mongodb import MongoDb
-from cdc_assets.registry.mysql import MySql
-from cdc_assets.registry.oracle import Oracle
-from cdc_assets.registry.sqlserver import SqlServer
-
-KINDS = ("mysql", "sqlserver", "oracle", "mongodb")
 
 
 class UnaskedSource(CapturedSource):
     """A source database that is not asked for columns. `keys` are what a row is known by there: they become the record's key."""
 
-    database: Annotated[MySql | SqlServer | Oracle | MongoDb, Field(discriminator="kind")]
+    database: DeclaredDatabase
     tables: tuple[DeclaredTable, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 from cdc_assets import names
+from cdc_assets.kinds import expect
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.mysql import MySql
 from cdc_assets.removal.trace import Trace
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from spark.delta.identifiers import quote
@@ -62,3 +65,17 @@ class BinlogTraces:
                     raise
                 return False
         return True
+
+
+def mariadb_traces(source: CapturedSource) -> BinlogTraces:
+    """Of a MariaDB."""
+    from cdc_assets.resources.databases.mariadb_capture import MariaDbCapture
+
+    return BinlogTraces(source, MariaDbCapture(expect(source.database, MariaDb)))
+
+
+def mysql_traces(source: CapturedSource) -> BinlogTraces:
+    """The same of a MySQL server."""
+    from cdc_assets.resources.databases.mysql_capture import MySqlCapture
+
+    return BinlogTraces(source, MySqlCapture(expect(source.database, MySql)))

@@ -12,7 +12,6 @@ from cdc_assets import names, settings
 from cdc_assets.backup.layout import manifests_prefix, table_prefix
 from cdc_assets.errors import RemovalError
 from cdc_assets.quantity import quantity
-from cdc_assets.removal.at_source import database_kind
 from cdc_assets.removal.trace import Trace
 from cdc_assets.resources.table_lock import table_lock
 
@@ -39,7 +38,7 @@ _STATE = (
 
 def core_topics(source: Any) -> list[str]:
     """Topics that the source's connector has made; none of a source of topics, which others fill."""
-    if database_kind(source) == "topics":
+    if source.captured is None:
         return []
     own = [names.marker_topic(source), names.signal_topic(source), names.notification_topic(source)]
     if names.has_schema_history(source):
@@ -66,7 +65,7 @@ def remove_topics(platform: Platform, source: BaseSource) -> list[str]:
 
 def topics_of_git(platform: Platform, source: BaseSource) -> list[Trace]:
     """Topics that are there and have a KafkaTopic: its operator would make again what is removed here. None without git."""
-    if source.managed_by != "gitops" or database_kind(source) == "topics":
+    if source.managed_by != "gitops" or source.captured is None:
         return []
     wanted = [names.topic(source, table) for table in source.tables]
     return [

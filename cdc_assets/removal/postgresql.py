@@ -84,6 +84,11 @@ class PostgresTraces:
         return True
 
 
+def postgresql_traces(source: CapturedSource) -> PostgresTraces:
+    """Of the source's database."""
+    return PostgresTraces(source, source.database)
+
+
 def _column(connection: Any, query: str, value: Any) -> list[Any]:
     return [row[0] for row in connection.execute(query, [value]).fetchall()]
 

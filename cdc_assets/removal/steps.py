@@ -8,6 +8,7 @@ from typing import Any
 
 from cdc_assets import names, settings
 from cdc_assets.errors import DatabaseError, DefinitionsError, RemovalError
+from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import only_one
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.removal import connectors, data
@@ -60,7 +61,7 @@ def remove(removal: Removal) -> None:
         CdcAssetsError: a service cannot be asked, or refuses; what is done stays done.
     """
     choice, source = removal.choice, removal.source
-    needed = sorted({"slot", "publication"} & choice.gone) if _is_postgres(source) else []
+    needed = sorted({"slot", "publication"} & choice.gone) if _has_slot(source) else []
     if "connector" not in choice.gone and needed and (name := connectors.running_capture(removal.platform, source)):
         raise RemovalError(f"connector {name} is to be kept, and reads from them: --keep connector,{','.join(needed)}")
     with only_one(source.name):
@@ -148,18 +149,18 @@ def _backup(source: BaseSource) -> str:
 
 
 def _slot(source: Any) -> str:
-    return names.slot_name(source) if _is_postgres(source) else "this source has none"
+    return names.slot_name(source) if _has_slot(source) else "this source has none"
 
 
 def _publication(source: Any) -> str:
-    if not _is_postgres(source):
+    if not _has_slot(source):
         return "this source has none"
     declared = source.capture.publication
     return f"{declared} (declared by name: it stays unless --delete publication)" if declared else names.publication_name(source)
 
 
-def _is_postgres(source: BaseSource) -> bool:
-    return bool(getattr(source, "database", None)) and "cdc/slot" in names.capture_names(source)  # type: ignore[arg-type]
+def _has_slot(source: BaseSource) -> bool:
+    return kind_of(source).has_slot
 
 
 def _tables(source: BaseSource) -> str:

@@ -13,6 +13,7 @@ from cdc_assets import names, settings
 from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import RenderError
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.render.connector import kafka_connector
 from cdc_assets.render.deployment import STAND_IN, Deployment
@@ -112,7 +113,7 @@ def _change(sources: Sequence[BaseSource], deployment: Deployment, wanted: Table
         raise RenderError(f"{after.name}: {every} are all of its tables; there is nothing to take them into: cdc render")
     before = [s.model_copy(update={"tables": old}) if s is after else s for s in sources]
     kind = after.database.kind
-    if wanted.route == "temporary" and not after.database.HAS_SLOT:
+    if wanted.route == "temporary" and not kind_of(after).has_slot:
         raise RenderError(f"{after.name}: the temporary connector is for PostgreSQL; {kind} goes by route incremental")
     return _SourceChange(after, new, before, deployment)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.render.deployment import Deployment
@@ -70,7 +71,7 @@ def _marker_tables(captured: Sequence[CapturedSource]) -> list[str]:
 def _histories(captured: Sequence[CapturedSource]) -> list[str]:
     """Topics of schema histories, those of temporary connectors included."""
     found = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
-    temporary = [source for source in captured if source.database.BINLOG]
+    temporary = [source for source in captured if kind_of(source).binlog]
     return found + [names.temporary_schema_history_topic(source) for source in temporary]
 
 

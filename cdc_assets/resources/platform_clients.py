@@ -18,8 +18,6 @@ from cdc_assets.resources.databases import SourceDatabase, open_database
 from cdc_assets.resources.kafka import KafkaCluster
 
 if TYPE_CHECKING:
-    from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-    from cdc_assets.resources.databases.postgresql import PostgresDatabase
     from cdc_assets.resources.spark import SparkSessions
 
 
@@ -73,13 +71,14 @@ class PlatformClients:
         remote = self.spark_remote or settings.address("CDC_SPARK_REMOTE")
         return SparkSessions(remote, settings.key(remote, "CDC_SPARK_TOKEN_FILE"))
 
-    def database(self, source: Source) -> MariaDbDatabase | PostgresDatabase:
-        """The source's database, opened for questions about its tables and its log."""
+    def database(self, source: Source) -> SourceDatabase:
+        """The source's database (SourceDatabase), opened for questions about its tables and its log."""
         return open_database(source.database)
 
     def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
         """The source's database; None for a source of topics."""
-        return self.database(source.asked) if source.asked else None
+        found: SourceDatabase | None = self.database(source.asked) if source.asked else None
+        return found
 
     def store(self, config: BackupStore) -> Any:
         """The object store of a backup."""

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc_assets import settings
+from cdc_assets.kinds import Kind, kind_of
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.stack.home import Home, read_json
 
-# Their licences are the vendors' own: who uses them fetches them.
-VENDORS_DRIVER = ("mysql", "oracle")
+_ALWAYS = "debezium-postgres"
 REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS")
 
 
-def kinds() -> set[str]:
-    """Of the databases that are captured."""
-    return {own.database.kind for source in _sources() if (own := source.captured)}
+def needing_drivers() -> list[str]:
+    """Declared kinds whose driver has a licence of its vendor's own: who uses them fetches it."""
+    return sorted(row.name for row in _captured() if row.plugin is None)
 
 
 def plugins() -> tuple[str, ...]:
     """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
-    return ("debezium-postgres", *(f"debezium-{kind}" for kind in sorted(kinds() - {"postgresql", *VENDORS_DRIVER})))
+    declared = sorted({row.plugin for row in _captured() if row.plugin} - {_ALWAYS})
+    return (_ALWAYS, *declared)
 
 
 def buckets() -> Mapping[str, tuple[str, ...]]:
@@ -37,6 +38,11 @@ def places_to_remember(home: Home) -> dict[str, str]:
     nothing."""
     found = {**read_json(home.stack).get("environment", {}), **settings.places_of_shell()}
     return {name: found[name] for name in REMEMBERED if found.get(name)}
+
+
+def _captured() -> list[Kind]:
+    """The kinds of the databases that are captured, each once."""
+    return list({row.name: row for source in _sources() if source.captured and (row := kind_of(source))}.values())
 
 
 def _sources() -> tuple[BaseSource, ...]:

@@ -17,7 +17,7 @@ from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.declared_needs import VENDORS_DRIVER, buckets, kinds, plugins
+from cdc_assets.stack.declared_needs import buckets, needing_drivers, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 from cdc_assets.stack.ports import assign
@@ -105,7 +105,7 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
         if key in external and address not in external:
             reason = f"{key} is for a server of yours: the embedded one has a key of its own"
             raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
-    drivers = sorted(kinds() & set(VENDORS_DRIVER))
+    drivers = needing_drivers()
     if drivers and "CDC_CORE_CONNECT" not in external:
         reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"
         raise StackError("core-connect", reason, "CDC_CORE_CONNECT=http://… ./cdc up, a worker that has the connector and it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry.topic_source import TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -11,7 +12,7 @@ from spark.specs import Column
 def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> tuple[Column, ...]:
     """The captured columns with their types, and how their values are written."""
     modes = _modes(source, table)
-    dialect = source.asked.database.kind if source.asked else "postgresql"
+    dialect = kind_of(source).dialect
     accepted = frozenset(table.accept_inexact)
     return tuple(
         Column(

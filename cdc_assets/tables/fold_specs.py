@@ -12,7 +12,6 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.tables.columns import source_columns
-from cdc_assets.tables.record_form import record_form
 from spark.specs import DEBEZIUM_UNAVAILABLE, Column, SilverSpec
 
 
@@ -40,7 +39,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         unavailable=PUBLIC if source.captured else DEBEZIUM_UNAVAILABLE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
-        **record_form(source, table),
+        **source.record_form(table),
         deletes=table.deletes,
         truncate=table.truncate,
         quarantine_path=names.quarantine_path(lake, source, table),

@@ -1,37 +1,18 @@
-"""How a table's records are to be read, and the columns it has: from the source's catalogue or from the declaration."""
+"""The columns that a table has: from the source's catalogue or from the declaration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
 
 from cdc_assets import names
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.dropped_tables import with_generations
 from cdc_assets.resources.platform import Platform
 
 _NOT_NULL = " not null"
-
-
-class RecordForm(TypedDict):
-    """What spark.specs.TopicRange and SilverSpec are told."""
-
-    envelope: str
-    connector: str
-    schema_registry: str | None
-
-
-def record_form(source: BaseSource, table: Table) -> RecordForm:
-    """The envelope of the table's records and whose positions they carry."""
-    if isinstance(source, TopicSource) and isinstance(table, TopicTable):
-        return {"envelope": table.envelope, "connector": table.positions, "schema_registry": source.schema_registry}
-    own = source.captured
-    assert own is not None, source.name
-    return {"envelope": own.database.ENVELOPE or own.capture.envelope, "connector": own.database.kind, "schema_registry": None}
 
 
 def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:

@@ -22,8 +22,8 @@ from cdc_assets.volumetry.flow import Baseline, Changes
 class BinlogWitness:
     """One source."""
 
-    def __init__(self, database: MariaDb | MySql) -> None:
-        self.database = MySqlActivity(database) if isinstance(database, MySql) else MariaDbActivity(database)
+    def __init__(self, database: MariaDbActivity | MySqlActivity) -> None:
+        self.database = database
 
     def now(self, tables: Sequence[Table]) -> dict[str, Any]:
         """A place of the binlog."""
@@ -56,3 +56,13 @@ class BinlogWitness:
 
 def _place(baseline: Baseline) -> BinlogPosition:
     return BinlogPosition.of(baseline["file"], int(baseline["position"]))
+
+
+def mariadb_witness(database: MariaDb) -> BinlogWitness:
+    """Of a MariaDB."""
+    return BinlogWitness(MariaDbActivity(database))
+
+
+def mysql_witness(database: MySql) -> BinlogWitness:
+    """The same of a MySQL server."""
+    return BinlogWitness(MySqlActivity(database))

@@ -14,6 +14,8 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.volumetry.log_position import WaitLimit
 
 _POLL_SECONDS = 0.2
 # Longer than the connector's heartbeat interval: the next marker finds it due.
@@ -39,6 +41,19 @@ def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, conn
             marked = time.monotonic()
         time.sleep(_POLL_SECONDS)
     return first
+
+
+def carry_by_offsets(
+    source: BaseSource,
+    marker: str,
+    database: BinlogDatabase,
+    _core: KafkaCluster,
+    connect: ConnectClient | None,
+    limit: WaitLimit,
+) -> str:
+    """See log_position: the connector's offsets tell where it is."""
+    assert connect is not None, "a place of a binlog is told by the connector's offsets"
+    return await_binlog(source, marker, database, connect, limit.until)
 
 
 def connector_position(connect: ConnectClient, name: str) -> BinlogPosition | None:

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.trouble import connector_trouble
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
-from cdc_assets.volumetry.binlog_progress import await_binlog
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform_clients import PlatformClients
@@ -124,9 +123,25 @@ def _carry_to_core(
     connect: ConnectClient | None,
     limit: WaitLimit,
 ) -> str:
-    if isinstance(database, BinlogDatabase):
-        assert connect is not None, "a place of a binlog is told by the connector's offsets"
-        return await_binlog(source, marker, database, connect, limit.until)
+    part = kind_of(source).carry
+    assert part is not None, source.kind_name
+    lsn: str = part.load()(source, marker, database, core, connect, limit)
+    return lsn
+
+
+def carry_by_marker(
+    source: BaseSource,
+    marker: str,
+    database: SourceDatabase,
+    core: KafkaCluster,
+    connect: ConnectClient | None,
+    limit: WaitLimit,
+) -> str:
+    """Write a marker into the log and wait until it is in its topic; its place.
+
+    Raises:
+        CaughtUpTimeoutError: it did not come in time.
+    """
     before = _ends(core, names.marker_topic(source))
     lsn = database.emit_marker(marker)
     look = _connector_look(limit.say, connect, names.connector_name(source))

@@ -13,11 +13,12 @@ import pytest
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, forks, lsn_bytes
 from cdc_assets.identity.judge import server_verdict
-from cdc_assets.identity.look import remember
 from cdc_assets.identity.memory import Known, Memory, Opening
+from cdc_assets.identity.postgresql import remember
 from cdc_assets.identity.starts import StartsTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Database, Source
+from cdc_assets.registry.models import Source
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.stack.components.postgres import SUPERUSER
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.support.live.live_source import NAME

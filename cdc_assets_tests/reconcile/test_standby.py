@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.reconcile.standby import await_replay, standby_of
+from cdc_assets.reconcile.postgresql_standby import standby_of
 from cdc_assets.resources.databases.cuts import RowsNow, open_cut
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -26,8 +26,9 @@ def test_rows_are_read_from_a_standby(live: LiveSource) -> None:
         connection.execute("INSERT INTO held SELECT i, 'note ' || i FROM generate_series(1, 2000) i")
     primary = PostgresDatabase(source.database)  # type: ignore[arg-type]
     with live.settings(), standby(live) as place, live.connection() as writer, live.connection(autocommit=False) as held:
-        other = standby_of(source, place)
-        await_replay(other, primary.emit_marker("standby"), 120)
+        beside = standby_of(source, place)
+        other = beside.database
+        beside.await_replay(primary.emit_marker("standby"), 120)
         assert RowsNow(other, 60).digest(table, TEXT, (0, 1)) == RowsNow(primary, 60).digest(table, TEXT, (0, 1))
         with pytest.raises(DatabaseError, match="is a standby"), open_cut(other, statement_timeout=9):
             pass
@@ -36,7 +37,7 @@ def test_rows_are_read_from_a_standby(live: LiveSource) -> None:
         held.execute("UPDATE held SET note = 'open' WHERE id = 1")
         (running,) = held.execute("SELECT pg_current_xact_id()::text").fetchone() or ()
         writer.execute("UPDATE held SET note = 'done' WHERE id = 2")
-        await_replay(other, primary.emit_marker("standby"), 120)
+        beside.await_replay(primary.emit_marker("standby"), 120)
         seen = "SELECT pg_visible_in_snapshot(%s::text::xid8, pg_current_snapshot()), (SELECT note FROM held WHERE id = 1)"
         with other.connection() as here, primary.connection() as there:
             assert here.execute(seen, [running]).fetchone() == (True, "note 1")
@@ -46,7 +47,7 @@ def test_rows_are_read_from_a_standby(live: LiveSource) -> None:
             replay.execute("SELECT pg_wal_replay_pause()")
             writer.execute("UPDATE held SET note = 'late' WHERE id = 3")
             with pytest.raises(DatabaseError, match="bytes short of"):
-                await_replay(other, primary.emit_marker("standby"), 1)
+                beside.await_replay(primary.emit_marker("standby"), 1)
             replay.execute("SELECT pg_wal_replay_resume()")
         with pytest.raises(DatabaseError, match="is no standby"):
             standby_of(source, f"127.0.0.1:{live.postgres.site.ports['postgres']}")

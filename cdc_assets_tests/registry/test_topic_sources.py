@@ -12,7 +12,7 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_table, record_form
+from cdc_assets.tables.record_form import catalogue_table
 from spark.specs import Column
 
 GOOD = """\
@@ -55,7 +55,7 @@ def test_what_the_jobs_are_told(tmp_path: Path) -> None:
         Column("Population", "integer"),
     )
     assert (spec.keys, spec.envelope, spec.connector) == (("ID",), "attunity-json", "attunity")
-    assert record_form(source, readings) == {"envelope": "json", "connector": "topic", "schema_registry": None}
+    assert source.record_form(readings) == {"envelope": "json", "connector": "topic", "schema_registry": None}
     assert silver_spec("/lake", source, readings, catalogue_table(readings)).keys == ()
 
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
 from cdc_assets.errors import KafkaError
-from cdc_assets.registry.models import Database
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.render.guarded import COPY, TOPIC, Ground

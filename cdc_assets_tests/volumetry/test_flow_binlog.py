@@ -10,9 +10,7 @@ import pytest
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.mysql import MySql
-from cdc_assets.volumetry.binlog_changes import BinlogWitness
+from cdc_assets.kinds import kind_of
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mysql import PLAIN
 from cdc_assets_tests.volumetry.test_flow_live import Checked
@@ -35,8 +33,9 @@ def test_a_silent_table_is_found_and_no_other(server: LiveBinlog) -> None:
     execute("CREATE DATABASE mflow", *[f"CREATE TABLE {t} (id int PRIMARY KEY, v int)" for t in tables])
     own.capture(declared(own, tables))
     source = own.source(declared(own, tables))
-    assert isinstance(source.database, MariaDb | MySql)
-    checked = Checked(own, source, BinlogWitness(source.database))
+    part = kind_of(source).witness
+    assert part is not None
+    checked = Checked(own, source, part.load()(source.database))
     assert checked.silent() == {}
     execute("INSERT INTO mflow.a VALUES (1, 1)", "INSERT INTO mflow.b VALUES (1, 1)")
     assert checked.silent() == {}

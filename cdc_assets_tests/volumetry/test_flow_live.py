@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cdc_assets import names
-from cdc_assets.registry.models import Database, Source
+from cdc_assets.registry.models import Source
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
 from cdc_assets.volumetry.postgresql_changes import PostgresWitness

@@ -9,23 +9,21 @@ from cdc_assets.defs.checks.evidence import of_error
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
+from cdc_assets.kinds import kind_of
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, CapturedSource, Database
-from cdc_assets.registry.mysql import MySql
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.binlog_changes import BinlogWitness
 from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
-from cdc_assets.volumetry.postgresql_changes import PostgresWitness
 
 NAME = "events_flow"
 BASELINE = "cdc/baseline"
 _LOOK_BACK = 5
+_NOT_ANSWERED = (DatabaseError, MissingSecretError)
 
 
 def has_flow_check(source: BaseSource) -> TypeGuard[CapturedSource]:
     """Whether the source can be asked what has changed: PostgreSQL by its counters, MariaDB and MySQL by their binlog."""
-    return isinstance(source, CapturedSource) and isinstance(source.database, Database | MariaDb | MySql)
+    return kind_of(source).witness is not None
 
 
 def flow_key(source: CapturedSource) -> dg.AssetCheckKey:
@@ -52,7 +50,7 @@ def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
 
 def severity_of(source: CapturedSource, found: Flow | CdcAssetsError) -> dg.AssetCheckSeverity:
     """A chain of declared columns needs nothing of its database itself: that nobody here can ask it warns, as in `preflight`."""
-    unasked = source.asked is None and isinstance(found, (DatabaseError, MissingSecretError))
+    unasked = source.asked is None and isinstance(found, _NOT_ANSWERED)
     return dg.AssetCheckSeverity.WARN if unasked else dg.AssetCheckSeverity.ERROR
 
 
@@ -70,10 +68,10 @@ def _measurement(context: dg.AssetCheckExecutionContext, platform: Platform, sou
 
 
 def _witness(source: CapturedSource) -> Witness:
-    if isinstance(source.database, MariaDb | MySql):
-        return BinlogWitness(source.database)
-    assert isinstance(source.database, Database)
-    return PostgresWitness(source.database)
+    part = kind_of(source).witness
+    assert part is not None, source.kind_name
+    witness: Witness = part.load()(source.database)
+    return witness
 
 
 def _baseline(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Any:

@@ -19,7 +19,8 @@ from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import CapturedSource, Database
+from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Database
+from typing import Any
+
+from cdc_assets.kinds import find_kind
+from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.resources.databases.catalogue import SourceDatabase
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
 
 __all__ = ["SourceDatabase", "open_database"]
 
 
-def open_database(database: Database | MariaDb) -> MariaDbDatabase | PostgresDatabase:
-    """By its kind; nothing is connected yet."""
-    return MariaDbDatabase(database) if isinstance(database, MariaDb) else PostgresDatabase(database)
+def open_database(database: DatabaseKind) -> Any:
+    """A SourceDatabase, by its kind; nothing is connected yet."""
+    part = find_kind(database.kind).database
+    assert part is not None, f"kind {database.kind} is not asked: its columns are declared"
+    return part.load()(database)

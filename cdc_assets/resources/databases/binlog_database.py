@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from cdc_assets import settings
 from cdc_assets.errors import DatabaseError
@@ -41,6 +41,9 @@ _NO_ZERO = {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
 
 class BinlogDatabase(ABC):
     """One source server."""
+
+    KIND: ClassVar[str]
+    LOCK_LIMIT: ClassVar[str] = ""
 
     NAME: str
     """For messages."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cdc_assets.registry.identifiers import TableId
 
@@ -66,6 +67,14 @@ class SourceSnapshot(Protocol):
 
 class SourceDatabase(Protocol):
     """One source database."""
+
+    KIND: ClassVar[str]
+    """The name of its row in the table of kinds."""
+    LOCK_LIMIT: ClassVar[str]
+    """The statement that keeps a connection from waiting long for a lock; empty where nobody is held up."""
+
+    def connection(self) -> AbstractContextManager[Any]:
+        """Takes statements, each committed by itself; the driver's errors are DatabaseErrors."""
 
     @property
     def place(self) -> str:

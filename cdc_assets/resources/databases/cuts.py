@@ -7,21 +7,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from cdc_assets.kinds import find_kind
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases import mariadb_cut, postgresql_cut
-from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-from cdc_assets.resources.databases.mariadb_cut import MariaDbCut
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
-from cdc_assets.resources.databases.postgresql_cut import PostgresRows
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import AnyCut
     from spark.reconcile.job import Digest, KeyHashes, Texts
     from spark.reconcile.key_order import Bound, KeyRange
     from spark.reconcile.row_text import RowText, Slice
-
-KINDS = ("postgresql", "mariadb")
 
 
 class SourceRows(Protocol):
@@ -53,6 +47,10 @@ class OwnOrderRows(Protocol):
         """Those of these keys (texts, with their columns' values) that have a row."""
 
 
+class RowsAtOnce(SourceRows, OwnOrderRows, Protocol):
+    """Both of one moment."""
+
+
 class AnyRows(SourceRows, Protocol):
     """Rows that are read in two steps."""
 
@@ -82,31 +80,31 @@ class SourceCut(SourceRows, OwnOrderRows, Protocol):
         """How Spark tells which events it sees."""
 
 
-def open_cut(database: MariaDbDatabase | PostgresDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
+def open_cut(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
     """The snapshot of this moment, until the end of the block; seconds per statement.
 
     Raises:
         DatabaseError: the server cannot tell an exact moment, or is none to compare with.
     """
-    if isinstance(database, MariaDbDatabase):
-        return mariadb_cut.open_cut(database, statement_timeout=statement_timeout)
-    return postgresql_cut.open_cut(database, statement_timeout=statement_timeout)
+    part = find_kind(database.KIND).cut
+    assert part is not None, database.KIND
+    cut: AbstractContextManager[SourceCut] = part.load()(database, statement_timeout=statement_timeout)
+    return cut
 
 
-def open_rows(
-    database: MariaDbDatabase | PostgresDatabase, *, statement_timeout: float
-) -> AbstractContextManager[PostgresRows | MariaDbCut]:
+def open_rows(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[RowsAtOnce]:
     """The rows of this moment, whichever that is; of a standby of PostgreSQL as well."""
-    if isinstance(database, MariaDbDatabase):
-        return mariadb_cut.open_cut(database, statement_timeout=statement_timeout)
-    return postgresql_cut.open_rows(database, statement_timeout=statement_timeout)
+    part = find_kind(database.KIND).rows
+    assert part is not None, database.KIND
+    rows: AbstractContextManager[RowsAtOnce] = part.load()(database, statement_timeout=statement_timeout)
+    return rows
 
 
 @dataclass(frozen=True)
 class RowsNow:
     """A database's rows as they are: every answer is of a moment of its own. It may be a standby's."""
 
-    database: MariaDbDatabase | PostgresDatabase
+    database: SourceDatabase
     statement_timeout: float
 
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:

@@ -31,7 +31,7 @@ _LOOKS, _LOOK_SECONDS = 50, 0.1
 class MariaDbDatabase(BinlogDatabase):
     """One source server."""
 
-    NAME = "MariaDB"
+    KIND, NAME = "mariadb", "MariaDB"
     _GENERATED = "c.is_generated = 'ALWAYS'"
     _database: MariaDb
 

@@ -35,7 +35,7 @@ SELECT column_name, character_maximum_length FROM information_schema.columns WHE
 class MySqlCapture(BinlogCapture):
     """One source server."""
 
-    NAME = "MySQL"
+    KIND, NAME = "mysql", "MySQL"
     _GENERATED = "c.generation_expression <> ''"
     _database: MySql
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from cdc_assets import settings
 from cdc_assets.errors import DatabaseError
 from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Database
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable, rows_by_table
 from cdc_assets.resources.databases.tls import libpq_options
 from spark.delta.identifiers import double_quote
@@ -95,6 +95,10 @@ class Snapshot:
 
 class PostgresDatabase:
     """One source database."""
+
+    KIND: ClassVar[str] = "postgresql"
+    # A statement that waits for a lock holds up everybody behind it.
+    LOCK_LIMIT: ClassVar[str] = "SET lock_timeout = '3s'"
 
     def __init__(self, database: Database) -> None:
         self._database = database

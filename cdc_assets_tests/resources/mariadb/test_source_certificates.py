@@ -13,7 +13,7 @@ import pytest
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import Database
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.render.certificates import Authority

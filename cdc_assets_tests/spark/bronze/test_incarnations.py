@@ -17,7 +17,7 @@ from cdc_assets.backup.verify import verify_backup
 from cdc_assets.bronze.append import append, look
 from cdc_assets.errors import IncarnationError
 from cdc_assets.failover.epochs import apply_on_gap, open_epoch
-from cdc_assets.identity import look as watch
+from cdc_assets.identity import postgresql as watch
 from cdc_assets.ledger.balance import hops
 from cdc_assets.ledger.count import count_events
 from cdc_assets.ledger.read import places, read_windows

@@ -21,7 +21,7 @@ from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_table, record_form
+from cdc_assets.tables.record_form import catalogue_table
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.live.writers import at_work
 from cdc_assets_tests.support.oracles.damage import PLANTED, plant
@@ -84,7 +84,7 @@ class Ground:
     def advance(self) -> None:
         self.feed.producer.flush(30)
         state = self.platform.lake_kafka().states([self.topic])[self.topic]
-        form = record_form(self.source, self.table)
+        form = self.source.record_form(self.table)
         ranges = TopicRange("t", self.topic, state.topic_id, 0, dict(state.ranges), **form)
         path = names.bronze_path(self.platform.lake, self.source)
         bronze.run(self.session, BronzeSpec(path, self.kafka, (ranges,), uuid.uuid4().hex))

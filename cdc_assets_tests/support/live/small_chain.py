@@ -26,7 +26,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_of, record_form
+from cdc_assets.tables.record_form import catalogue_of
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 from spark.bronze import job as bronze
@@ -135,7 +135,7 @@ class SmallChain:
                 state.topic_id,
                 0,
                 {p: (0, end) for p, end in state.ends.items()},
-                **record_form(self.source, mirrored[topic]),
+                **self.source.record_form(mirrored[topic]),
             )
             for topic, state in cluster.states([*mirrored]).items()
         )

@@ -1,0 +1,27 @@
+"""Whether a MariaDB's connector may go on: its binlog holds what has not been read."""
+
+from __future__ import annotations
+
+from cdc_assets import names
+from cdc_assets.identity.judge import Verdict
+from cdc_assets.identity.memory import Memory
+from cdc_assets.identity.purged_binlog import binlog_verdict
+from cdc_assets.kinds import expect
+from cdc_assets.registry.mariadb import MariaDb
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.platform import Platform
+
+
+def verdict(platform: Platform, source: Source) -> Verdict:
+    """Asks the server for its files, and Connect for the connector's place."""
+    opening = Memory.of(source.name).opening
+    if opening is not None:
+        return Verdict("other", opening.reason)
+    connect, name = platform.core_connect(), names.connector_name(source)
+    offsets = connect.offsets(name)
+    found = binlog_verdict(MariaDbDatabase(expect(source.database, MariaDb)).binlog(), offsets)
+    if found.kind == "other" and (status := connect.status(name)) is not None and status.running:
+        # What reads has its file open, wherever the offset was stored last.
+        return Verdict("same")
+    return found

@@ -1,0 +1,56 @@
+"""The table of kinds of sources: one row each (table.py). Nobody else asks what kind a source is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from cdc_assets.kinds.kind import Kind, Part
+from cdc_assets.kinds.table import ROWS
+
+__all__ = ["DATABASES", "KINDS", "HasKind", "Kind", "Part", "expect", "find_kind", "kind_of", "names_with"]
+
+KINDS: Mapping[str, Kind] = {row.name: row for row in ROWS}
+DATABASES = tuple(row.name for row in ROWS if row.model)
+"""What `database.kind` may be."""
+
+
+_Model = TypeVar("_Model")
+
+
+class HasKind(Protocol):
+    """A source, as the table sees it."""
+
+    @property
+    def kind_name(self) -> str:
+        """The name of its row."""
+
+
+def kind_of(source: HasKind) -> Kind:
+    """The row of a source's kind."""
+    return KINDS[source.kind_name]
+
+
+def find_kind(name: str) -> Kind:
+    """The row of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return KINDS[name]
+
+
+def expect(database: object, model: type[_Model]) -> _Model:
+    """What stands below `database:`, as the kind's own files know it.
+
+    Raises:
+        TypeError: a row of the table has given it to files of another kind.
+    """
+    if not isinstance(database, model):
+        raise TypeError(f"{type(database).__name__} was given to the files of {model.__name__}: see cdc_assets/kinds/table.py")
+    return database
+
+
+def names_with(part: str) -> list[str]:
+    """The kinds that have this part, in the table's order."""
+    return [row.name for row in ROWS if getattr(row, part)]

@@ -1,0 +1,137 @@
+"""The rows. A new kind of database is one row here and files of its own (docs/how-to/extend.md)."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from cdc_assets.kinds.kind import Kind, Part
+
+_ASKED = Part("cdc_assets.registry.models:Source")
+_DECLARED = Part("cdc_assets.registry.unasked_source:UnaskedSource")
+_NO_SERVER = "not run against a server"
+
+
+class _InPages(TypedDict):
+    source: Part
+    compare: Part
+    read_again: Part
+
+
+class _ByBinlog(TypedDict):
+    settings: frozenset[str]
+    carry: Part
+
+
+_IN_PAGES: _InPages = {
+    "source": _DECLARED,
+    "compare": Part("cdc_assets.reconcile.paged_source:compare"),
+    "read_again": Part("cdc_assets.reconcile.key_signals:ask"),
+}
+_BY_BINLOG: _ByBinlog = {
+    "settings": frozenset({"server_id"}),
+    "carry": Part("cdc_assets.volumetry.binlog_progress:carry_by_offsets"),
+}
+
+POSTGRESQL = Kind(
+    name="postgresql",
+    source=_ASKED,
+    model=Part("cdc_assets.registry.postgresql:Database"),
+    connector=Part("cdc_assets.connectors.postgresql:capture_config"),
+    plugin="debezium-postgres",
+    settings=frozenset({"slot", "publication"}),
+    has_slot=True,
+    has_schema_history=False,
+    tells_place=True,
+    database=Part("cdc_assets.resources.databases.postgresql:PostgresDatabase"),
+    cut=Part("cdc_assets.resources.databases.postgresql_cut:open_cut"),
+    rows=Part("cdc_assets.resources.databases.postgresql_cut:open_rows"),
+    carry=Part("cdc_assets.volumetry.log_position:carry_by_marker"),
+    witness=Part("cdc_assets.volumetry.postgresql_changes:PostgresWitness"),
+    preflight=Part("cdc_assets.preflight.postgresql_inspection:inspect"),
+    compare=Part("cdc_assets.reconcile.standby:compare_as_declared"),
+    standby=Part("cdc_assets.reconcile.postgresql_standby:standby_of"),
+    read_again=Part("cdc_assets.reconcile.heal:by_signals_of_ours"),
+    signals=Part("cdc_assets.resources.databases.postgresql_capture:PostgresCapture"),
+    incarnation=Part("cdc_assets.identity.postgresql:verdict"),
+    epoch=Part("cdc_assets.failover.postgresql:PostgresEpoch"),
+    partitions=Part("cdc_assets.apply.postgresql_partitions:publish_by_root"),
+    onboarding=Part("cdc_assets.onboarding.kinds.postgresql:PostgresKind"),
+    traces=Part("cdc_assets.removal.postgresql:postgresql_traces"),
+)
+MARIADB = Kind(
+    name="mariadb",
+    source=_ASKED,
+    model=Part("cdc_assets.registry.mariadb:MariaDb"),
+    connector=Part("cdc_assets.connectors.mariadb:capture_config"),
+    plugin="debezium-mariadb",
+    binlog="MariaDB",
+    tells_place=True,
+    dialect="mariadb",
+    database=Part("cdc_assets.resources.databases.mariadb:MariaDbDatabase"),
+    cut=Part("cdc_assets.resources.databases.mariadb_cut:open_cut"),
+    rows=Part("cdc_assets.resources.databases.mariadb_cut:open_cut"),
+    witness=Part("cdc_assets.volumetry.binlog_changes:mariadb_witness"),
+    preflight=Part("cdc_assets.preflight.mariadb_inspection:inspect"),
+    compare=Part("cdc_assets.reconcile.standby:compare_as_declared"),
+    read_again=Part("cdc_assets.reconcile.heal:by_signals_of_ours"),
+    signals=Part("cdc_assets.resources.databases.mariadb_capture:MariaDbSignals"),
+    incarnation=Part("cdc_assets.identity.mariadb:verdict"),
+    onboarding=Part("cdc_assets.onboarding.kinds.mariadb:MariaDbKind"),
+    traces=Part("cdc_assets.removal.binlog:mariadb_traces"),
+    **_BY_BINLOG,
+)
+MYSQL = Kind(
+    name="mysql",
+    model=Part("cdc_assets.registry.mysql:MySql"),
+    connector=Part("cdc_assets.connectors.mysql:capture_config"),
+    binlog="MySQL",
+    connection=Part("cdc_assets.resources.rows.mysql:MySqlConnection"),
+    witness=Part("cdc_assets.volumetry.binlog_changes:mysql_witness"),
+    preflight=Part("cdc_assets.preflight.mysql_inspection:inspect"),
+    onboarding=Part("cdc_assets.onboarding.kinds.mysql:MySqlKind"),
+    traces=Part("cdc_assets.removal.binlog:mysql_traces"),
+    **_BY_BINLOG,
+    **_IN_PAGES,
+)
+SQLSERVER = Kind(
+    name="sqlserver",
+    model=Part("cdc_assets.registry.sqlserver:SqlServer"),
+    experimental=_NO_SERVER,
+    connector=Part("cdc_assets.connectors.sqlserver:capture_config"),
+    plain_patterns=True,
+    plugin="debezium-sqlserver",
+    connection=Part("cdc_assets.resources.rows.sqlserver:SqlServerConnection"),
+    preflight=Part("cdc_assets.preflight.sqlserver_inspection:inspect"),
+    **_IN_PAGES,
+)
+ORACLE = Kind(
+    name="oracle",
+    model=Part("cdc_assets.registry.oracle:Oracle"),
+    experimental=_NO_SERVER,
+    connector=Part("cdc_assets.connectors.oracle:capture_config"),
+    plain_patterns=True,
+    connection=Part("cdc_assets.resources.rows.oracle:OracleConnection"),
+    preflight=Part("cdc_assets.preflight.oracle_inspection:inspect"),
+    **_IN_PAGES,
+)
+MONGODB = Kind(
+    name="mongodb",
+    model=Part("cdc_assets.registry.mongodb:MongoDb"),
+    experimental=_NO_SERVER,
+    connector=Part("cdc_assets.connectors.mongodb:capture_config"),
+    plain_patterns=True,
+    plugin="debezium-mongodb",
+    has_schema_history=False,
+    envelope="debezium-mongodb",
+    pages=Part("cdc_assets.resources.rows.mongodb:MongoDbReader"),
+    preflight=Part("cdc_assets.preflight.mongodb_inspection:inspect"),
+    **_IN_PAGES,
+)
+TOPICS = Kind(
+    name="topics",
+    source=Part("cdc_assets.registry.topic_source:TopicSource"),
+    has_schema_history=False,
+    compare=Part("cdc_assets.reconcile.by_topic:compare"),
+)
+
+ROWS: tuple[Kind, ...] = (POSTGRESQL, MARIADB, MYSQL, SQLSERVER, ORACLE, MONGODB, TOPICS)
