@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from spark.errors import SpecError
+from spark.kinds.envelopes import WHOLE_BEFORE
 
 T = TypeVar("T")
 Order = tuple[tuple[str, int], ...]
@@ -19,7 +20,6 @@ MAX_EPOCH = 0xFFFF
 DELETES = ("hard", "soft")
 TRUNCATES = ("apply", "soft", "ignore", "halt")
 WITHOUT_KEY = ("append", "multiset")
-WHOLE_BEFORE = ("debezium-json", "debezium-json-schema", "debezium-avro")
 """The envelopes whose deletes and updates hold the row as it was."""
 
 META = ("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id")
@@ -65,7 +65,7 @@ def _build(cls: type[T], data: Mapping[str, Any]) -> T:
 class TopicRange:
     """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
 
-    `envelope` is a name of spark.envelopes.known_envelopes, `connector` (the kind of source) one of spark.positions.source_kinds.
+    `envelope` is a name of spark.kinds.envelopes, `connector` (the kind of source) one of spark.kinds.positions.
     `schema_registry` is the address of the registry, for envelopes in Avro.
     """
 

@@ -10,6 +10,7 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.kinds import experimental_warning
 from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.errors import RegistryError
@@ -33,10 +34,13 @@ def validate(
             print(f"{quantity(len(error.findings), 'finding')} in {place}", file=sys.stderr)
         raise typer.Exit(1) from None
     if is_data(output):
-        print_document({"valid": True, "sources": {s.name: [table_name(t) for t in s.tables] for s in sources}}, output)
+        found = {s.name: [table_name(t) for t in s.tables] for s in sources}
+        experimental = {s.name: warning for s in sources if (warning := experimental_warning(s))}
+        print_document({"valid": True, "sources": found, "experimental": experimental}, output)
         return
     for source in sources:
-        print(
-            f"{source.name}: {quantity(len(source.tables), 'table')} ({', '.join(table_name(table) for table in source.tables)})"
-        )
+        listed = ", ".join(table_name(table) for table in source.tables)
+        print(f"{source.name}: {quantity(len(source.tables), 'table')} ({listed})")
+        if warning := experimental_warning(source):
+            print(f"{source.name}: {warning}")
     print(f"{quantity(len(sources), 'source')} in {place}: valid")

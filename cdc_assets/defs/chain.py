@@ -19,14 +19,8 @@ from cdc_assets.defs.assets.ledger import build_ledger_assets
 from cdc_assets.defs.assets.mirrors import build_mirror_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.assets.topics import build_topic_assets
-from cdc_assets.defs.checks.flow import build_flow_check, has_flow_check
-from cdc_assets.defs.checks.history import build_history_checks, tables_with_history
-from cdc_assets.defs.checks.hop_balance import build_ledger_checks
-from cdc_assets.defs.checks.mirror import build_mirror_checks
-from cdc_assets.defs.checks.preflight import build_preflight_check
-from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
-from cdc_assets.defs.checks.reconciled_two_step import build_rows_checks, has_rows_check
-from cdc_assets.defs.checks.volumetry import build_volumetry_checks
+from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
+from cdc_assets.defs.checks.table import CHECKS
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
@@ -44,28 +38,18 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
     if source.backup is not None:
         chain.append(build_backup_assets(source))
-    checks = [*build_volumetry_checks(source), build_quarantine_checks(source), build_ledger_checks(source)]
     sensors = [build_offsets_sensor(source, declared_in)]
-    if source.captured:
-        checks.append(build_preflight_check(source.captured))
     if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
-    if has_flow_check(source):
-        checks.append(build_flow_check(source))
-    if names.is_mirrored(source):
-        checks.append(build_mirror_checks(source))
-    if tables_with_history(source):
-        checks.append(build_history_checks(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
     jobs = [job, ledger]
     schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]
     if has_rows_check(source):
-        checks.append(build_rows_checks(source))
         jobs.append(rows := build_rows_job(source))
         schedules.append(build_rows_schedule(source, rows))
     return dg.Definitions(
         assets=chain,
-        asset_checks=checks,
+        asset_checks=[check for build in CHECKS for check in build(source)],
         jobs=jobs,
         sensors=sensors,
         schedules=schedules,

@@ -8,7 +8,18 @@ from typing import Protocol, TypeVar
 from cdc_assets.kinds.kind import Kind, Part
 from cdc_assets.kinds.table import ROWS
 
-__all__ = ["DATABASES", "KINDS", "HasKind", "Kind", "Part", "expect", "find_kind", "kind_of", "names_with"]
+__all__ = [
+    "DATABASES",
+    "KINDS",
+    "HasKind",
+    "Kind",
+    "Part",
+    "expect",
+    "experimental_warning",
+    "find_kind",
+    "kind_of",
+    "names_with",
+]
 
 KINDS: Mapping[str, Kind] = {row.name: row for row in ROWS}
 DATABASES = tuple(row.name for row in ROWS if row.model)
@@ -49,6 +60,12 @@ def expect(database: object, model: type[_Model]) -> _Model:
     if not isinstance(database, model):
         raise TypeError(f"{type(database).__name__} was given to the files of {model.__name__}: see cdc_assets/kinds/table.py")
     return database
+
+
+def experimental_warning(source: HasKind) -> str:
+    """What a user is told of a kind that nobody should rely on yet; empty for all others."""
+    row = kind_of(source)
+    return f"kind {row.name} is experimental: {row.experimental}" if row.experimental else ""
 
 
 def names_with(part: str) -> list[str]:

@@ -56,6 +56,8 @@ class Kind:
     """The server itself is asked for its place and for rows: no marker, signals or rhythm are declared for it."""
     envelope: str = ""
     """The only form of the connector's records; empty where `capture.envelope` chooses."""
+    positions: str = ""
+    """Whose positions its records carry (spark.kinds.positions); empty: those called as the kind is."""
     dialect: str = "postgresql"
     """How column types are written (spark.types.type_rules)."""
 

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from cdc_assets.kinds.stores import STORES
+
+if TYPE_CHECKING:
+    StoreName = str
+else:
+    StoreName = Literal[tuple(STORES)]
 
 
 class BackupStore(BaseModel):
@@ -17,7 +24,7 @@ class BackupStore(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["s3", "gcs", "local"]
+    kind: StoreName
     bucket: str = Field(min_length=1)
     prefix: str = "cdc"
     endpoint: str | None = None

@@ -214,8 +214,9 @@ class CapturedSource(BaseSource):
 
     def record_form(self, table: Table) -> RecordForm:
         """The connector's own form, else the one that is declared."""
-        envelope = kind_of(self).envelope or self.capture.envelope
-        return {"envelope": envelope, "connector": self.database.kind, "schema_registry": None}
+        row = kind_of(self)
+        envelope = row.envelope or self.capture.envelope
+        return {"envelope": envelope, "connector": row.positions or row.name, "schema_registry": None}
 
     @property
     def captured(self) -> CapturedSource:

@@ -7,7 +7,7 @@ against, so checks that need a database are not there.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,34 +17,15 @@ from cdc_assets.registry.models import BaseSource, RecordForm, Table
 from cdc_assets.registry.value_forms import ValueForms
 from spark.envelopes.schema_registry import without_login
 from spark.errors import SchemaRegistryError
-from spark.specs import WHOLE_BEFORE
+from spark.kinds.envelopes import ENVELOPES, WHOLE_BEFORE
+from spark.kinds.positions import PLACES
 
-Rows = Literal["json", "avro", "event-json", "event-avro"]
-Changes = Literal[
-    "attunity-json",
-    "debezium-json",
-    "debezium-json-schema",
-    "debezium-unwrapped",
-    "debezium-unwrapped-schema",
-    "debezium-mongodb",
-    "debezium-avro",
-    "debezium-unwrapped-avro",
-]
-Connector = Literal["postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "attunity", "topic"]
-_IMPLIED: dict[str, Connector] = {
-    "json": "topic",
-    "avro": "topic",
-    "event-json": "topic",
-    "event-avro": "topic",
-    "attunity-json": "attunity",
-    "debezium-mongodb": "mongodb",
-    "debezium-unwrapped": "topic",
-    "debezium-unwrapped-schema": "topic",
-    "debezium-unwrapped-avro": "topic",
-}
-_AVRO = ("avro", "event-avro", "debezium-avro", "debezium-unwrapped-avro")
+if TYPE_CHECKING:
+    EnvelopeName = str
+    PositionsName = str
+else:
+    EnvelopeName, PositionsName = Literal[tuple(ENVELOPES)], Literal[tuple(PLACES)]
 _TEXTS = ("text[]", "character varying[]")
-_ROWS = ("json", "avro", "event-json", "event-avro")
 
 
 class TopicTable(DeclaredTable):
@@ -56,8 +37,8 @@ class TopicTable(DeclaredTable):
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    envelope: Rows | Changes
-    connector: Connector | None = None
+    envelope: EnvelopeName
+    connector: PositionsName | None = None
     values: ValueForms = ValueForms()
 
     @field_validator("name")
@@ -76,15 +57,15 @@ class TopicTable(DeclaredTable):
         return self.topic
 
     @property
-    def positions(self) -> Connector:
+    def positions(self) -> str:
         """Whose positions the records carry."""
-        return self.connector or _IMPLIED[self.envelope]
+        return self.connector or ENVELOPES[self.envelope].positions
 
     @model_validator(mode="after")
     def _parts_of_rows(self) -> TopicTable:
         if not self.partial:
             return self
-        if self.envelope not in _ROWS:
+        if not ENVELOPES[self.envelope].is_row:
             raise ValueError(f"{', '.join(self.partial)}: envelope {self.envelope} says itself which columns it holds")
         if not self.keys:
             raise ValueError(f"{', '.join(self.partial)}: a part of a row needs keys, to find the rest by")
@@ -98,12 +79,12 @@ class TopicTable(DeclaredTable):
 
     @model_validator(mode="after")
     def _is_complete(self) -> TopicTable:
-        if self.connector is None and self.envelope not in _IMPLIED:
+        if not self.positions:
             raise ValueError(f"envelope {self.envelope} does not say whose positions it carries: declare the connector")
         if self.without_key == "multiset":
             if self.envelope not in WHOLE_BEFORE:
                 raise ValueError(f"without_key: multiset needs before-images; the envelope is one of {', '.join(WHOLE_BEFORE)}")
-        elif not self.keys and self.envelope not in _ROWS:
+        elif not self.keys and not ENVELOPES[self.envelope].is_row:
             raise ValueError(f"envelope {self.envelope} holds changes of rows: declare the keys they are known by")
         return self
 
@@ -142,7 +123,7 @@ class TopicSource(BaseSource):
 
     @model_validator(mode="after")
     def _has_a_registry(self) -> TopicSource:
-        avro = [table.name for table in self.tables if table.envelope in _AVRO]
+        avro = [table.name for table in self.tables if ENVELOPES[table.envelope].in_avro]
         if avro and self.schema_registry is None:
             raise ValueError(f"{', '.join(avro)} in Avro: declare the schema_registry")
         return self

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from spark.envelopes.attunity_json import AttunityJson
-from spark.envelopes.debezium_avro import DebeziumAvro
-from spark.envelopes.debezium_json import DebeziumJson
-from spark.envelopes.debezium_json_schema import DebeziumJsonSchema
-from spark.envelopes.debezium_mongodb import DebeziumMongodb
-from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped, DebeziumUnwrappedSchema
-from spark.envelopes.debezium_unwrapped_avro import DebeziumUnwrappedAvro
+from functools import cache
+from importlib import import_module
+
 from spark.envelopes.envelope import Envelope
-from spark.envelopes.event_avro import EventAvro
-from spark.envelopes.event_json import EventJson
-from spark.envelopes.plain_avro import PlainAvro
-from spark.envelopes.plain_json import PlainJson
 from spark.errors import SpecError
-
-KNOWN: tuple[Envelope, ...] = (
-    DebeziumJson(),
-    DebeziumJsonSchema(),
-    DebeziumUnwrapped(),
-    DebeziumUnwrappedSchema(),
-    DebeziumMongodb(),
-    DebeziumAvro(),
-    DebeziumUnwrappedAvro(),
-    AttunityJson(),
-    EventJson(),
-    EventAvro(),
-    PlainJson(),
-    PlainAvro(),
-)
-ENVELOPES: dict[str, Envelope] = {e.name: e for e in KNOWN}
+from spark.kinds.envelopes import ENVELOPES
 
 
+@cache
 def envelope(name: str) -> Envelope:
     """The envelope of that name.
 
@@ -41,4 +19,6 @@ def envelope(name: str) -> Envelope:
     """
     if name not in ENVELOPES:
         raise SpecError(f"envelope {name!r} is not known; known are {', '.join(sorted(ENVELOPES))}")
-    return ENVELOPES[name]
+    module, _, attribute = ENVELOPES[name].place.partition(":")
+    found: Envelope = getattr(import_module(module), attribute)()
+    return found

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from pyspark.sql import Column
 
 from spark.errors import SpecError
-from spark.positions.attunity import ATTUNITY
-from spark.positions.mongodb import MONGODB
-from spark.positions.mysql import MARIADB, MYSQL
-from spark.positions.oracle import ORACLE
-from spark.positions.postgresql import POSTGRESQL
+from spark.kinds.positions import PLACES
 from spark.positions.source_connector import Connector
-from spark.positions.sqlserver import SQLSERVER
-from spark.positions.topic import TOPIC
-
-CONNECTORS = {c.name: c for c in (POSTGRESQL, MYSQL, MARIADB, SQLSERVER, ORACLE, MONGODB, ATTUNITY, TOPIC)}
 
 
 def connector(name: str) -> Connector:
@@ -23,9 +17,11 @@ def connector(name: str) -> Connector:
     Raises:
         SpecError: naming the known ones.
     """
-    if name not in CONNECTORS:
-        raise SpecError(f"connector {name!r} is not known; known are {', '.join(sorted(CONNECTORS))}")
-    return CONNECTORS[name]
+    if name not in PLACES:
+        raise SpecError(f"connector {name!r} is not known; known are {', '.join(sorted(PLACES))}")
+    module, _, attribute = PLACES[name].partition(":")
+    found: Connector = getattr(import_module(module), attribute)
+    return found
 
 
 def write_of(position: Column, name: str) -> Column:

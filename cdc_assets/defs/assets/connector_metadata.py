@@ -10,6 +10,7 @@ import dagster as dg
 
 from cdc_assets.connectors.apply import Applied
 from cdc_assets.defs.runbook import runbook
+from cdc_assets.kinds import experimental_warning
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectorStatus
 
@@ -20,6 +21,7 @@ def of_applied(source: BaseSource, applied: Applied) -> dict[str, Any]:
         "cdc/change": applied.summary,
         "cdc/changed_keys": ", ".join(applied.changed_keys) or "none",
         "cdc/managed_by": source.managed_by,
+        **({"cdc/experimental": warning} if (warning := experimental_warning(source)) else {}),
     }
 
 

@@ -9,6 +9,8 @@ import dagster as dg
 
 from cdc_assets import names, settings
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.kinds import experimental_warning
+from cdc_assets.kinds.stores import STORES
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from spark.delta.bronze_columns import COLUMNS
@@ -48,7 +50,11 @@ def connector_spec(source: CapturedSource) -> dg.AssetSpec:
         kinds={*KINDS["connector"], source.database.kind},
         owners=source.owners,
         tags={"layer": "connector", "source": source.name},
-        metadata={"cdc/connector": names.connector_name(source), **names.capture_names(source)},
+        metadata={
+            "cdc/connector": names.connector_name(source),
+            **names.capture_names(source),
+            **({"cdc/experimental": warning} if (warning := experimental_warning(source)) else {}),
+        },
     )
 
 
@@ -84,8 +90,7 @@ def _upstream_keys(layer: str, source: BaseSource, table: Table) -> list[tuple[s
 
 
 def _store_kind(source: BaseSource) -> str:
-    kind = source.backup.store.kind if source.backup else "local"
-    return {"s3": "s3", "gcs": "gcs"}.get(kind, "files")
+    return STORES[source.backup.store.kind if source.backup else "local"].icon
 
 
 def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
@@ -116,7 +121,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
         }
     assert source.backup is not None
     store = source.backup.store
-    scheme = {"s3": "s3", "gcs": "gs"}.get(store.kind, "file")
+    scheme = STORES[store.kind].scheme
     return {
         "dagster/uri": f"{scheme}://{store.bucket}/{store.prefix}/{source.name}/{names.table_name(table)}/",
         "dagster/storage_kind": store.kind,

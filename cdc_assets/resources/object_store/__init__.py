@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_assets.kinds.stores import STORES
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store.base import ObjectStore, StoredObject
 
@@ -10,14 +11,5 @@ __all__ = ["ObjectStore", "StoredObject", "open_store"]
 
 def open_store(config: BackupStore) -> ObjectStore:
     """The store that a source declares. The vendor's library is imported here, not while definitions load."""
-    if config.kind == "s3":
-        from cdc_assets.resources.object_store.s3 import S3Store
-
-        return S3Store(config)
-    if config.kind == "gcs":
-        from cdc_assets.resources.object_store.gcs import GcsStore
-
-        return GcsStore(config)
-    from cdc_assets.resources.object_store.local import LocalStore
-
-    return LocalStore(config)
+    store: ObjectStore = STORES[config.kind].store.load()(config)
+    return store
