@@ -19,8 +19,8 @@ from cdc_assets.defs.assets.ledger import build_ledger_assets
 from cdc_assets.defs.assets.mirrors import build_mirror_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.assets.topics import build_topic_assets
+from cdc_assets.defs.checks.builders import CHECKS
 from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
-from cdc_assets.defs.checks.table import CHECKS
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule

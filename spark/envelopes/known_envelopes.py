@@ -20,5 +20,5 @@ def envelope(name: str) -> Envelope:
     if name not in ENVELOPES:
         raise SpecError(f"envelope {name!r} is not known; known are {', '.join(sorted(ENVELOPES))}")
     module, _, attribute = ENVELOPES[name].place.partition(":")
-    found: Envelope = getattr(import_module(module), attribute)()
+    found: Envelope = getattr(import_module(f"..{module}", __package__), attribute)()
     return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 PLACES: dict[str, str] = {
-    "postgresql": "spark.positions.postgresql:POSTGRESQL",
-    "mysql": "spark.positions.mysql:MYSQL",
-    "mariadb": "spark.positions.mysql:MARIADB",
-    "sqlserver": "spark.positions.sqlserver:SQLSERVER",
-    "oracle": "spark.positions.oracle:ORACLE",
-    "mongodb": "spark.positions.mongodb:MONGODB",
-    "attunity": "spark.positions.attunity:ATTUNITY",
-    "topic": "spark.positions.topic:TOPIC",
+    "postgresql": "positions.postgresql:POSTGRESQL",
+    "mysql": "positions.mysql:MYSQL",
+    "mariadb": "positions.mysql:MARIADB",
+    "sqlserver": "positions.sqlserver:SQLSERVER",
+    "oracle": "positions.oracle:ORACLE",
+    "mongodb": "positions.mongodb:MONGODB",
+    "attunity": "positions.attunity:ATTUNITY",
+    "topic": "positions.topic:TOPIC",
 }
-"""By the name that a spec and a registry file use; `module:name` of its Connector."""
+"""By the name that a spec and a registry file use; `module:name` of its Connector, below the package `spark`."""

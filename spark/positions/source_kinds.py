@@ -20,7 +20,7 @@ def connector(name: str) -> Connector:
     if name not in PLACES:
         raise SpecError(f"connector {name!r} is not known; known are {', '.join(sorted(PLACES))}")
     module, _, attribute = PLACES[name].partition(":")
-    found: Connector = getattr(import_module(module), attribute)
+    found: Connector = getattr(import_module(f"..{module}", __package__), attribute)
     return found
 
 
