@@ -37,5 +37,5 @@ class SqlServer(DatabaseKind):
 
     @property
     def signal_scope(self) -> tuple[str, ...]:
-        """The database."""
+        """Its signals name the database as well."""
         return (self.dbname,)
