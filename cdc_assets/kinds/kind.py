@@ -27,7 +27,7 @@ class Part:
 class Kind:
     """One kind of source. A part that is None is one that this kind does not have.
 
-    Each part is described by the room that loads it; docs/how-to/extend.md lists them.
+    Each part is described by the room that loads it; docs/how-to/add-a-database.md lists them.
     """
 
     name: str

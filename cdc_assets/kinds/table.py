@@ -1,4 +1,4 @@
-"""The rows. A new kind of database is one row here and files of its own (docs/how-to/extend.md)."""
+"""The rows. A new kind of database is one row here and files of its own (docs/how-to/add-a-database.md)."""
 
 from __future__ import annotations
 

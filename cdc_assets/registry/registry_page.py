@@ -17,17 +17,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from cdc_assets.kinds import KINDS
 from cdc_assets.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
 from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.durations import format_duration
-from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
-from cdc_assets.registry.mongodb import MongoDb
-from cdc_assets.registry.mysql import MySql
-from cdc_assets.registry.oracle import Oracle
-from cdc_assets.registry.postgresql import Database
-from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 HEAD = """\
@@ -48,18 +43,20 @@ A *duration* is a number and a unit: `500ms`, `30s`, `5m`, `1h30m` or `7d`. A *v
 `{env: NAME}`: its value comes from the environment when it is needed. `{env: NAME, default: …}` has
 a value for the case that nobody sets it. A *secret* is `{secret: name}`: see [secret](#secret).
 """
+DECLARED = [row.name for row in KINDS.values() if row.model and row.database is None]
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 _SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
     ("A source", BaseSource, None),
     ("A source with a database", CapturedSource, BaseSource),
     ("A source of topics", TopicSource, BaseSource),
-    ("database: kind postgresql", Database, None),
-    ("database: kind mariadb", MariaDb, None),
-    ("database: kind mysql", MySql, None),
-    ("database: kind sqlserver", SqlServer, None),
-    ("database: kind oracle", Oracle, None),
-    ("database: kind mongodb", MongoDb, None),
+    *((f"database: kind {row.name}", row.model.load(), None) for row in KINDS.values() if row.model),
     ("tables", Table, None),
-    ("tables of mysql, sqlserver, oracle and mongodb", DeclaredTable, Table),
+    (f"tables of {_listed(DECLARED)}", DeclaredTable, Table),
     ("tables of topics", TopicTable, DeclaredTable),
     ("secret", SecretRef, None),
 )

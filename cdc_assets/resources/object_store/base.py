@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cdc_assets.errors import StoreError
+from cdc_assets.kinds.stores import STORES
 from cdc_assets.registry.backup_store import BackupStore
 
 # Both S3's and GCS's limit, in bytes of UTF-8.
@@ -32,15 +33,13 @@ class ObjectStore(ABC):
     All of them raise `StoreError` or one of its children (`object_store.errors`).
     """
 
-    scheme = "file"
-
     def __init__(self, config: BackupStore) -> None:
         self.config = config
 
     @property
     def url(self) -> str:
         """The store's place for messages, as `scheme://bucket/prefix`."""
-        return f"{self.scheme}://{self.config.bucket}/{self.config.prefix}"
+        return f"{STORES[self.config.kind].scheme}://{self.config.bucket}/{self.config.prefix}"
 
     @abstractmethod
     def put(self, key: str, data: bytes) -> None:

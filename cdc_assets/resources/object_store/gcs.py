@@ -24,8 +24,6 @@ _TYPE = "application/octet-stream"
 class GcsStore(ObjectStore):
     """One bucket; credentials by Google's own chain, none for a plain http endpoint (an emulator)."""
 
-    scheme = "gs"
-
     def __init__(self, config: BackupStore) -> None:
         super().__init__(config)
         from google.auth.credentials import AnonymousCredentials

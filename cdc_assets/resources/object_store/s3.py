@@ -37,8 +37,6 @@ _CONFLICT_TRIES, _CONFLICT_SECONDS = 5, 0.2
 class S3Store(ObjectStore):
     """One bucket; endpoint and credentials from the standard chain unless the registry names an endpoint."""
 
-    scheme = "s3"
-
     def __init__(self, config: BackupStore) -> None:
         super().__init__(config)
         from boto3.session import Session

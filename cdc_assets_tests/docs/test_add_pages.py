@@ -1,0 +1,227 @@
+"""The pages "add a …", followed as they are written, on a copy: each adds its files and one row, and nothing else.
+
+A block with a title is a new file of that name, or goes into the file of that name. What `./cdc` prints is on the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_assets_tests.support.lake.records import Sent, leaves_of
+from spark.kinds import envelopes
+from spark.specs import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+HOW_TO = ROOT / "docs" / "how-to"
+BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+# Where the rows of a table end.
+END_OF_ROWS = {
+    "cdc_assets/kinds/table.py": r"(?=^ROWS: )",
+    "cdc_assets/kinds/stores.py": r"(?<=\n)(?=\)\nSTORES)",
+    "spark/kinds/envelopes.py": r"(?<=\n)(?=\)\nENVELOPES)",
+    "cdc_assets/defs/checks/builders.py": r"(?<=\n)(?=\)\n\Z)",
+    "docs/reference/checks.md": r"(?<=\|\n)(?=\n)",
+}
+# In the module the sources of which are asked for, as at a shell.
+ASSETS = """
+from cdc_assets.definitions import defs
+graph = defs.get_repository_def().asset_graph
+for key in sorted(graph.get_all_asset_keys()):
+    print(key.to_user_string(), *sorted(graph.get(key).kinds), *(check.name for check in sorted(graph.get(key).check_keys)))
+    print(graph.get(key).metadata.get("cdc/experimental", "-"))
+"""
+
+
+class Copy:
+    """The product, copied, with a page's files and rows in it."""
+
+    def __init__(self, folder: Path, page: str) -> None:
+        self.root, self.text = folder, (HOW_TO / page).read_text(encoding="utf-8")
+        for part in ("cdc_assets", "spark"):
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "docs" / "reference", folder / "docs" / "reference")
+        self.tables = 0
+        for name, text in BLOCK.findall(self.text):
+            file = folder / name
+            if file.exists():
+                self.tables += 1
+                self._insert(file, name, text)
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+
+    def _insert(self, file: Path, name: str, text: str) -> None:
+        row = re.match(r"([A-Z]+) = ", text)
+        shown = f"{text}\n" if row else text if name.endswith(".md") else f"    {text.rstrip()},\n"
+        before = file.read_text(encoding="utf-8")
+        after, count = re.subn(END_OF_ROWS[name], lambda _: shown, before, count=1, flags=re.MULTILINE)
+        assert count == 1, name
+        if row:
+            after = re.sub(r"^(ROWS: .*)\)$", rf"\1, {row[1]})", after, flags=re.MULTILINE)
+        file.write_text(after, encoding="utf-8")
+
+    def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        """What a command of ours prints, which ends with this code."""
+        return self.python("-m", "cdc_assets.cli", *arguments, code=code, **environment)
+
+    def python(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        """The same of a Python without the variables of ours."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_", "PYTHON"))}
+        own = {"CDC_SOURCES": str(self.root / "sources"), "CDC_HOME": str(self.root / ".cdc"), **environment}
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.root,
+            env=clean | own,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def promise(self, number: int = 0) -> str:
+        """What the page says is printed."""
+        return re.findall(r"^```text\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)[number].replace("…", str(self.root))
+
+
+class _Connect(BaseHTTPRequestHandler):
+    """A Kafka Connect that runs nothing and takes every config."""
+
+    def do_GET(self) -> None:
+        self._answer(404 if "/connectors/" in self.path else 200, [])
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(200, {"error_count": 0, "configs": []})
+
+    def _answer(self, status: int, body: object) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Silent."""
+
+
+@contextmanager
+def a_connect() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Connect)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+
+
+def test_a_database_is_one_folder_and_one_row(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "add-a-database.md")
+    assert copy.tables == 1
+    assert {path.parent.name for path in (tmp_path / "cdc_assets" / "kind_files").rglob("*.py")} == {"kind_files", "firefly"}
+    assert copy.run("validate") == copy.promise(0)
+    told = json.loads(copy.run("validate", "-o", "json"))["experimental"]
+    assert told == {"lamps": "kind firefly is experimental: not run against a server"}
+    lines = copy.python("-c", ASSETS).splitlines()
+    assert [line.split()[0] for line in lines[::2]] == copy.promise(1).splitlines()
+    assert lines[2:4] == ["connector/lamps debezium firefly kafkaconnect connector_running preflight", told["lamps"]]
+    copy.run("render", "--target", "connect", "--out", "rendered")
+    rendered = [json.loads(file.read_text()) for file in (tmp_path / "rendered").rglob("*lamps-capture*")]
+    assert [each.get("config", each)["connector.class"] for each in rendered] == ["org.example.firefly.FireflyConnector"]
+    with a_connect() as url:
+        kafka = {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1", "CDC_LAKE_BOOTSTRAP": "127.0.0.1:2"}
+        secret = {"CDC_SECRET_LAMPS": "x"}
+        shown = copy.run("diff", "lamps", code=1, CDC_CORE_CONNECT=url, CDC_LAKE_CONNECT=url, **kafka, **secret)
+    assert "lamps-capture" in shown
+    assert "org.example.firefly.FireflyConnector" in shown
+
+
+def test_an_object_store_is_one_file_and_one_row(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "add-an-object-store.md")
+    assert copy.tables == 1
+    assert copy.run("validate") == copy.promise()
+    assert "backup/lamps/lamp files manifest_parity" in copy.python("-c", ASSETS)
+    script = f"""
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.resources.object_store import open_store
+store = open_store(BackupStore(kind="shelf", bucket={str(tmp_path / "bucket")!r}))
+store.create_bucket()
+twice = store.put_if_absent("a", b"1"), store.put_if_absent("a", b"2")
+print(type(store).__name__, store.url.partition(":")[0], *twice, store.get("a"))
+"""
+    assert copy.python("-c", script).split() == ["ShelfStore", "shelf", "True", "False", "b'1'"]
+
+
+def test_a_check_is_one_file_and_one_row(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "add-a-check.md")
+    assert copy.tables == 2
+    builders = tmp_path / "cdc_assets" / "defs" / "checks" / "builders.py"
+    (statement,) = re.findall(r"^```python\n(from .*?)^```", copy.text, re.MULTILINE | re.DOTALL)
+    text = builders.read_text()
+    builders.write_text(text.replace("from cdc_assets.defs.checks.flow", f"{statement}from cdc_assets.defs.checks.flow", 1))
+    sources = str(ROOT / "cdc_assets" / "sources")
+    assert "described" in copy.python("-c", ASSETS, CDC_SOURCES=sources)
+    script = """
+import dagster as dg
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.checks.described import build_described_checks
+from cdc_assets.defs.keys import asset_key
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.settings import sources_folder
+(world,) = [source for source in load_sources(sources_folder()) if source.name == "world"]
+country, *others = world.tables
+bare = world.model_copy(update={"tables": (country.model_copy(update={"description": None}), *others)})
+assets = [dg.AssetSpec(asset_key("silver", world, table)) for table in world.tables]
+defined = dg.Definitions(assets=assets, asset_checks=[build_described_checks(bare)])
+done = defined.resolve_implicit_global_asset_job_def().execute_in_process()
+for found in done.get_asset_check_evaluations():
+    explained = "add `description:`" in str(found.metadata)
+    print(found.asset_key.path[-1], found.passed, found.severity.value, found.description, "|", explained)
+"""
+    found = sorted(copy.python("-c", script, CDC_SOURCES=sources).splitlines())
+    assert [line.split()[:3] for line in found] == [["city", "True", "WARN"], ["country", "False", "WARN"]]
+    assert "public.country of source world has no description" in found[1]
+    assert found[1].endswith("| True"), "the page of checks says what it means"
+
+
+def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "add-an-envelope.md")
+    assert copy.tables == 1
+    assert copy.run("validate") == copy.promise()
+    assert "silver/lamps/lamp" in copy.python("-c", ASSETS)
+
+
+def test_the_envelope_of_the_page_reads_its_records(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import spark.envelopes as package
+
+    blocks = dict(BLOCK.findall((HOW_TO / "add-an-envelope.md").read_text(encoding="utf-8")))
+    (tmp_path / "boxed_json.py").write_text(blocks["spark/envelopes/boxed_json.py"])
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    row = eval(blocks["spark/kinds/envelopes.py"], {"EnvelopeRow": envelopes.EnvelopeRow})
+    monkeypatch.setitem(envelopes.ENVELOPES, row.name, row)
+    columns = (Column("id", "bigint", False), Column("colour", "text"))
+    key = {"id": 1}
+    sent = [Sent({"box": {"id": 1, "colour": "red"}}, key), Sent(None, key), Sent({"id": 1}, key), Sent("box", key)]
+    found = leaves_of(session, (row.name, row.positions), columns, ["id"], sent)
+    assert [(each["op"], each["row"]["id"], each["row"]["colour"]) for each in found[:2]] == [("c", "1", "red"), ("d", "1", None)]
+    assert [each["unreadable"] for each in found] == [None, None, *["the value is not a JSON object in a box"] * 2]
