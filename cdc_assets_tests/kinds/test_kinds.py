@@ -47,3 +47,7 @@ def test_the_table_is_read_without_what_it_names() -> None:
 def test_files_of_another_kind_refuse_a_database() -> None:
     with pytest.raises(TypeError, match="str was given to the files of MariaDb: see cdc_assets/kinds/table.py"):
         expect("nothing", MariaDb)
+
+
+def test_who_never_met_a_server_is_experimental() -> None:
+    assert {name for name, row in KINDS.items() if row.experimental} == {"sqlserver", "oracle", "mongodb"}
