@@ -8,9 +8,10 @@ import zlib
 from cdc_assets import names, settings
 from cdc_assets.references import SecretRef
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, CapturedSource, Database
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.registry.oracle import Oracle
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.registry.value_forms import ValueForms
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
+from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.identifiers import TableId, case_twins
 from cdc_assets.registry.models import CapturedSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
@@ -49,6 +50,14 @@ def refuse_inexact(
         findings += [f"{table.name} {sentence}" for sentence in told]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))
+
+
+def inexact_findings(database: SourceDatabase, source: Source, found: Mapping[TableId, CatalogueTable]) -> Iterator[Finding]:
+    """What `cdc apply` would refuse of the columns, but for the days that only a look at every row tells."""
+    for table in source.tables:
+        if table.id in found:
+            for sentence in inexact_columns(database, source, table, found[table.id], snapshot=False):
+                yield Finding("columns", "fail", str(table.id), sentence)
 
 
 def inexact_columns(
