@@ -143,7 +143,7 @@ def test_a_database_is_one_folder_and_one_row(tmp_path: Path) -> None:
     assert told == {"lamps": "kind firefly is experimental: not run against a server"}
     lines = copy.python("-c", ASSETS).splitlines()
     assert [line.split()[0] for line in lines[::2]] == copy.promise(1).splitlines()
-    assert lines[2:4] == ["connector/lamps debezium firefly kafkaconnect connector_running preflight", told["lamps"]]
+    assert lines[2:4] == ["connector/lamps/connector_lamps debezium firefly kafkaconnect connector_running preflight", told["lamps"]]
     copy.run("render", "--target", "connect", "--out", "rendered")
     rendered = [json.loads(file.read_text()) for file in (tmp_path / "rendered").rglob("*lamps-capture*")]
     assert [each.get("config", each)["connector.class"] for each in rendered] == ["org.example.firefly.FireflyConnector"]
@@ -159,7 +159,7 @@ def test_an_object_store_is_one_file_and_one_row(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-an-object-store.md")
     assert copy.tables == 1
     assert copy.run("validate") == copy.promise()
-    assert "backup/lamps/lamp files manifest_parity" in copy.python("-c", ASSETS)
+    assert "backup/lamps/backup_lamp files manifest_parity" in copy.python("-c", ASSETS)
     script = f"""
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store import open_store
@@ -198,7 +198,7 @@ for found in done.get_asset_check_evaluations():
     print(found.asset_key.path[-1], found.passed, found.severity.value, found.description, "|", explained)
 """
     found = sorted(copy.python("-c", script, CDC_SOURCES=sources).splitlines())
-    assert [line.split()[:3] for line in found] == [["city", "True", "WARN"], ["country", "False", "WARN"]]
+    assert [line.split()[:3] for line in found] == [["silver_city", "True", "WARN"], ["silver_country", "False", "WARN"]]
     assert "public.country of source world has no description" in found[1]
     assert found[1].endswith("| True"), "the page of checks says what it means"
 

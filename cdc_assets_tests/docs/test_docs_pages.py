@@ -20,7 +20,7 @@ OPERATIONS = (DOCS / "reference" / "operations.md").read_text()
 OURS = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *OURS, DOCS / "adr" / "README.md"]
 # In a wheel; what a reader is about to write.
-ELSEWHERE = {"cdc_assets/spark/__main__.py", "cdc_assets/defs/checks/described.py"}
+ELSEWHERE = {"cdc_assets/spark/__main__.py", "cdc_assets/kind_files/firefly/"}
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
