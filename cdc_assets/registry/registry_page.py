@@ -46,7 +46,7 @@ a value for the case that nobody sets it. A *secret* is `{secret: name}`: see [s
 DECLARED = [row.name for row in KINDS.values() if row.model and row.database is None]
 
 
-def _listed(names: list[str]) -> str:
+def _in_words(names: list[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -56,7 +56,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
     ("A source of topics", TopicSource, BaseSource),
     *((f"database: kind {row.name}", row.model.load(), None) for row in KINDS.values() if row.model),
     ("tables", Table, None),
-    (f"tables of {_listed(DECLARED)}", DeclaredTable, Table),
+    (f"tables of {_in_words(DECLARED)}", DeclaredTable, Table),
     ("tables of topics", TopicTable, DeclaredTable),
     ("secret", SecretRef, None),
 )

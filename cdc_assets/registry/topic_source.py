@@ -53,7 +53,7 @@ class TopicTable(DeclaredTable):
 
     @property
     def own_topic(self) -> str:
-        """As declared."""
+        """The topic that the file names."""
         return self.topic
 
     @property
@@ -108,7 +108,7 @@ class TopicSource(BaseSource):
 
     @property
     def kind_name(self) -> str:
-        """Nobody's database."""
+        """The one kind that has no database."""
         return self.kind
 
     @property

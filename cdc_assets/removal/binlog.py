@@ -68,7 +68,7 @@ class BinlogTraces:
 
 
 def mariadb_traces(source: CapturedSource) -> BinlogTraces:
-    """Of a MariaDB."""
+    """What we keep at a MariaDB."""
     from cdc_assets.resources.databases.mariadb_capture import MariaDbCapture
 
     return BinlogTraces(source, MariaDbCapture(expect(source.database, MariaDb)))

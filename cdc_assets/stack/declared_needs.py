@@ -17,12 +17,12 @@ REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS")
 
 def needing_drivers() -> list[str]:
     """Declared kinds whose driver has a licence of its vendor's own: who uses them fetches it."""
-    return sorted(row.name for row in _captured() if row.plugin is None)
+    return sorted(row.name for row in _kinds_of_databases() if row.plugin is None)
 
 
 def plugins() -> tuple[str, ...]:
     """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
-    declared = sorted({row.plugin for row in _captured() if row.plugin} - {_ALWAYS})
+    declared = sorted({row.plugin for row in _kinds_of_databases() if row.plugin} - {_ALWAYS})
     return (_ALWAYS, *declared)
 
 
@@ -40,7 +40,7 @@ def places_to_remember(home: Home) -> dict[str, str]:
     return {name: found[name] for name in REMEMBERED if found.get(name)}
 
 
-def _captured() -> list[Kind]:
+def _kinds_of_databases() -> list[Kind]:
     """The kinds of the databases that are captured, each once."""
     return list({row.name: row for source in _sources() if source.captured and (row := kind_of(source))}.values())
 

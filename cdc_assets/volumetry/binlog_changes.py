@@ -59,7 +59,7 @@ def _place(baseline: Baseline) -> BinlogPosition:
 
 
 def mariadb_witness(database: MariaDb) -> BinlogWitness:
-    """Of a MariaDB."""
+    """Asks a MariaDB for its binlog."""
     return BinlogWitness(MariaDbActivity(database))
 
 

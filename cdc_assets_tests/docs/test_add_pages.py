@@ -143,7 +143,10 @@ def test_a_database_is_one_folder_and_one_row(tmp_path: Path) -> None:
     assert told == {"lamps": "kind firefly is experimental: not run against a server"}
     lines = copy.python("-c", ASSETS).splitlines()
     assert [line.split()[0] for line in lines[::2]] == copy.promise(1).splitlines()
-    assert lines[2:4] == ["connector/lamps/connector_lamps debezium firefly kafkaconnect connector_running preflight", told["lamps"]]
+    assert lines[2:4] == [
+        "connector/lamps/connector_lamps debezium firefly kafkaconnect connector_running preflight",
+        told["lamps"],
+    ]
     copy.run("render", "--target", "connect", "--out", "rendered")
     rendered = [json.loads(file.read_text()) for file in (tmp_path / "rendered").rglob("*lamps-capture*")]
     assert [each.get("config", each)["connector.class"] for each in rendered] == ["org.example.firefly.FireflyConnector"]
@@ -186,12 +189,13 @@ from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.described import build_described_checks
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.registry.loader import load_sources
+from cdc_assets.resources.platform import Platform
 from cdc_assets.settings import sources_folder
 (world,) = [source for source in load_sources(sources_folder()) if source.name == "world"]
 country, *others = world.tables
 bare = world.model_copy(update={"tables": (country.model_copy(update={"description": None}), *others)})
 assets = [dg.AssetSpec(asset_key("silver", world, table)) for table in world.tables]
-defined = dg.Definitions(assets=assets, asset_checks=[build_described_checks(bare)])
+defined = dg.Definitions(assets=assets, asset_checks=[build_described_checks(bare)], resources={"platform": Platform()})
 done = defined.resolve_implicit_global_asset_job_def().execute_in_process()
 for found in done.get_asset_check_evaluations():
     explained = "add `description:`" in str(found.metadata)
