@@ -18,14 +18,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-import pytest
-
-from cdc_assets_tests.support.lake.records import Sent, leaves_of
-from spark.kinds import envelopes
-from spark.specs import Column
-
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
@@ -211,21 +205,3 @@ def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-an-envelope.md")
     assert copy.tables == 1
     assert copy.run("validate") == copy.promise()
-
-
-def test_the_envelope_of_the_page_reads_its_records(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import spark.envelopes as package
-
-    blocks = dict(BLOCK.findall((HOW_TO / "add-an-envelope.md").read_text(encoding="utf-8")))
-    (tmp_path / "boxed_json.py").write_text(blocks["spark/envelopes/boxed_json.py"])
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    row = eval(blocks["spark/kinds/envelopes.py"], {"EnvelopeRow": envelopes.EnvelopeRow})
-    monkeypatch.setitem(envelopes.ENVELOPES, row.name, row)
-    columns = (Column("id", "bigint", False), Column("colour", "text"))
-    key = {"id": 1}
-    sent = [Sent({"box": {"id": 1, "colour": "red"}}, key), Sent(None, key), Sent({"id": 1}, key), Sent("box", key)]
-    found = leaves_of(session, (row.name, row.positions), columns, ["id"], sent)
-    assert [(each["op"], each["row"]["id"], each["row"]["colour"]) for each in found[:2]] == [("c", "1", "red"), ("d", "1", None)]
-    assert [each["unreadable"] for each in found] == [None, None, *["the value is not a JSON object in a box"] * 2]
