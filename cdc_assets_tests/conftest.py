@@ -63,6 +63,17 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSource]:
         yield source
 
 
+@pytest.fixture(scope="module", autouse=True)
+def connectors_end_with_their_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where the module's tests use `live`: what they leave behind would take a share of each later test's time."""
+    if not any(item.path == request.path and "live" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        yield
+        return
+    live: LiveSource = request.getfixturevalue("live")
+    yield
+    live.clear()
+
+
 @pytest.fixture(scope="session")
 def lake(live: LiveSource) -> Iterator[Lake]:
     with live_lake(live) as cluster:

@@ -182,6 +182,17 @@ class LiveSource:
         finally:
             consumer.close()
 
+    def clear(self) -> None:
+        """No connector of anybody is left, and no slot: each that goes on would read all that is written from now on."""
+        for name in self.connect.connectors():
+            self.connect.delete(name)
+        with self.connection() as connection:
+            deadline = time.monotonic() + 60
+            while connection.execute("SELECT 1 FROM pg_replication_slots WHERE active").fetchone():
+                assert time.monotonic() < deadline, connection.execute("TABLE pg_replication_slots").fetchall()
+                time.sleep(0.1)
+            connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
     def _failed(self) -> bool:
         status = self.connect.status(f"{self.name}-capture")
         return status is None or status.failed
