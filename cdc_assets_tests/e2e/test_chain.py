@@ -96,11 +96,9 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
 
 
 def materialize(lakehouse: Lakehouse, folder: Path, selection: str) -> subprocess.CompletedProcess[str]:
-    """As in a CI job: an instance of its own, no daemon, no webserver; each step is a process, from one that has all imported."""
-    config = json.dumps({"execution": {"config": {"multiprocess": {"start_method": {"forkserver": {}}}}}})
-    command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "cdc_assets.definitions", "--select", selection]
+    """As in a CI job: an instance of its own, no daemon, no webserver."""
     return subprocess.run(
-        [*command, "--config-json", config],
+        [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "cdc_assets.definitions", "--select", selection],
         cwd=ROOT,
         env=lakehouse.environment(DAGSTER_HOME=str(folder)),
         capture_output=True,
