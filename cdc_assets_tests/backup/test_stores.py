@@ -57,10 +57,11 @@ def test_bytes_come_back(any_store: ObjectStore, size: int) -> None:
 
 
 def test_endpoints_list_the_md5(any_store: ObjectStore) -> None:
+    """Other stores may tell none, and never a wrong one."""
     any_store.put(KEY, b"content")
     (item,) = any_store.list("shop/")
-    expected = None if any_store.config.kind == "local" else hashlib.md5(b"content").hexdigest()
-    assert item.md5 == expected
+    told = hashlib.md5(b"content").hexdigest()
+    assert item.md5 in ((told,) if any_store.config.kind in ("s3", "gcs") else (told, None))
 
 
 def test_listing_is_complete_sorted_and_confined(any_store: ObjectStore) -> None:
