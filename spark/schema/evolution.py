@@ -64,7 +64,7 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     effective = replace(
         spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
     )
-    _same_key(ledger, effective)
+    _same_key(ledger, effective, {old: new.name for new, old in wanted.renamed})
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
     if old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys):
         return effective
@@ -77,9 +77,12 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     return effective
 
 
-def _same_key(ledger: ColumnLedger, spec: SilverSpec) -> None:
-    """Events from before and after a change of the key's definition do not say of each other which rows they mean."""
-    if ledger.keys and set(ledger.keys) != set(spec.keys):
+def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]) -> None:
+    """Events from before and after a change of the key's definition do not say of each other which rows they mean.
+
+    A column of the key that was renamed holds the same values, and events from before are read under its former name.
+    """
+    if ledger.keys and {renamed.get(key, key) for key in ledger.keys} != set(spec.keys):
         was, now = (", ".join(keys) or "none" for keys in (ledger.keys, spec.keys))
         raise KeyDefinitionError(
             f"table {spec.table}: its key was ({was}) and is ({now}) now; silver is unchanged. If ({was}) still tells its rows "

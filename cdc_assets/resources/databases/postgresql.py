@@ -26,14 +26,17 @@ _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
        COALESCE(array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum), -1) AS key_position,
        CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
-       (a.attmissingval::text::text[])[1] AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted,
+       COALESCE((a.attmissingval::text::text[])[1], parts.missing) AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted,
        COALESCE(col_description(c.oid, a.attnum), '') AS comment, c.oid::text || coalesce(':' || parts.listed, '')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
 LEFT JOIN LATERAL (
-  SELECT string_agg(relid::oid || '/' || coalesce(pg_relation_filenode(relid), 0), ',' ORDER BY relid::oid) AS listed
-  FROM pg_partition_tree(c.oid) WHERE isleaf AND c.relkind = 'p'
+  -- A partitioned table has no rows: what those from before an ADD COLUMN have in it is said of its partitions.
+  SELECT string_agg(relid::oid || '/' || coalesce(pg_relation_filenode(relid), 0), ',' ORDER BY relid::oid) AS listed,
+    CASE WHEN count(DISTINCT p.attmissingval::text) = 1 THEN min((p.attmissingval::text::text[])[1]) END AS missing
+  FROM pg_partition_tree(c.oid) LEFT JOIN pg_attribute p ON p.attrelid = relid AND p.attname = a.attname
+  WHERE isleaf AND c.relkind = 'p'
 ) parts ON true
 CROSS JOIN LATERAL (
   -- Debezium sends a domain's value as its base type, however deep the domains are nested.

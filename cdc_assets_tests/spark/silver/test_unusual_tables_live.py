@@ -49,7 +49,7 @@ def played(live: LiveSource, remote: str, session: SparkSession, tmp_path_factor
     with small_chain(own, remote, session, tmp_path_factory.mktemp("unusual"), TABLES) as chain:
         run(own, *BEHIND.split(";"), *SWAPS, *CHANGES.split(";"))
         chain.advance(fold=False)
-        behind = chain.compare(["unusual.lagging", "unusual.anew", "unusual.swapped"])
+        behind = chain.compare([f"unusual.{table}" for table in ("lagging", "anew", "swapped", "rekeyed")])
         chain.fold()
         yield Played(chain, behind, chain.compare())
 
@@ -100,11 +100,12 @@ def test_rows_of_children_are_no_rows_of_the_table(played: Played) -> None:
 def test_silver_behind_a_schema_change_is_not_different(played: Played) -> None:
     """But for the value that no event tells of."""
     for found in (played.behind, played.folded):
-        for name in ("unusual__lagging", "unusual__swapped"):
+        for name in ("unusual__lagging", "unusual__swapped", "unusual__rekeyed"):
             assert (found[name].verdict, found[name].reason, found[name].differences) == ("equal", "", ())
         assert [(d.key, d.columns) for d in found["unusual__anew"].differences] == [("1;", ("v",))]
     assert_same(played.chain, "lagging")
     assert_same(played.chain, "swapped")
+    assert_same(played.chain, "rekeyed")
 
 
 def test_an_isn_is_a_text(played: Played) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TABLES = [
     *("unusual.shown", "unusual.by_shape", "unusual.lagging", "unusual.anew"),
-    "unusual.swapped",
+    *("unusual.swapped", "unusual.rekeyed"),
     "unusual.included",
     {"name": "unusual.wide", "accept_inexact": ["t"]},
     {"name": "unusual.book", "accept_inexact": ["many"]},
@@ -37,6 +37,8 @@ CREATE TABLE anew (id int PRIMARY KEY, d int, v int);
 INSERT INTO anew SELECT i, i, i FROM generate_series(1, 12) i;
 CREATE TABLE swapped (id int PRIMARY KEY, a text, b text, c text, d text, f int, e text);
 INSERT INTO swapped SELECT i, 'a' || i, NULLIF('b' || i, 'b9'), 'c' || i, 'd' || i, i, 'e' || i FROM generate_series(1, 12) i;
+CREATE TABLE rekeyed (id int, k text, v text, PRIMARY KEY (id, k));
+INSERT INTO rekeyed SELECT i, 'k' || i, 'v' || i FROM generate_series(1, 8) i;
 CREATE TABLE included (id int, v text, PRIMARY KEY (id) INCLUDE (v));
 INSERT INTO included SELECT i, i FROM generate_series(1, 6) i;
 CREATE TABLE book (id int PRIMARY KEY, i isbn, j isbn13, s issn, e ean13, u upc, m ismn, many isbn[]);
@@ -70,6 +72,9 @@ UPDATE lagging SET a = 'before' WHERE id = 1;
 ALTER TABLE lagging RENAME a TO aa; ALTER TABLE lagging DROP d; ALTER TABLE lagging ADD d int;
 ALTER TABLE lagging ADD e text DEFAULT 'e';
 UPDATE lagging SET aa = 'after', d = 7 WHERE id IN (1, 2); INSERT INTO lagging (id, aa) VALUES (20, 'new');
+UPDATE rekeyed SET v = 'before' WHERE id < 3; ALTER TABLE rekeyed RENAME id TO ident; DELETE FROM rekeyed WHERE ident IN (2, 4);
+ALTER TABLE rekeyed RENAME k TO kk; UPDATE rekeyed SET kk = 'moved' WHERE ident IN (1, 3); DELETE FROM rekeyed WHERE ident = 5;
+INSERT INTO rekeyed VALUES (2, 'k2', 'again');
 ALTER TABLE anew DROP d; ALTER TABLE anew ADD d int; ALTER TABLE anew ALTER v TYPE text USING 'v' || v;
 UPDATE anew SET v = v WHERE id > 1; UPDATE anew SET d = 7, v = 'text' WHERE id = 2
 """
@@ -96,6 +101,7 @@ UPDATE parted SET region = 'a' WHERE id IN (15, 17, 19); DELETE FROM parted WHER
 CREATE TABLE parted_3 PARTITION OF parted FOR VALUES FROM ('2026-03-01') TO ('2026-04-01');
 INSERT INTO parted SELECT i, '2026-03-01', 'c', 'later' FROM generate_series(100, 105) i;
 UPDATE parted SET day = '2026-03-02' WHERE id = 10;
+ALTER TABLE parted ADD y text DEFAULT 'y'; UPDATE parted SET y = 'own' WHERE id IN (11, 12);
 UPDATE child SET v = 'changed' WHERE id = 3; UPDATE ONLY parent SET v = 'changed' WHERE id = 2;
 INSERT INTO book SELECT 2, i, j, s, e, u, m, ARRAY[i] FROM book WHERE id = 1; INSERT INTO book (id) VALUES (3);
 INSERT INTO wide SELECT id + 10, {", ".join(KINDS)} FROM wide;
@@ -110,9 +116,10 @@ ALTER TABLE parted ATTACH PARTITION filled FOR VALUES FROM ('2026-04-01') TO ('2
 """What happens to partitions without an event."""
 SELECTS = {
     "shown": "SELECT id, v::text, w::text FROM shown",
-    "parted": "SELECT id, day, region, v FROM parted",
+    "parted": "SELECT id, day, region, v, y FROM parted",
     "parent": "SELECT id, v FROM ONLY parent",
     "swapped": "SELECT id, a, b, c, d, e_old, e, f FROM swapped",
+    "rekeyed": "SELECT ident, kk, v FROM rekeyed",
     "lagging": "SELECT id, aa, b, c, d, e FROM lagging",
     "book": "SELECT id, i::text, j::text, s::text, e::text, u::text, m::text, many::text[] FROM book",
     "chosen": "SELECT id, code, v FROM chosen",
