@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from cdc_assets.connectors.postgresql import capture_config
@@ -12,6 +13,8 @@ from cdc_assets.errors import ConnectError
 from cdc_assets.resources.connect import SourceOffset
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
+
+MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +78,37 @@ def test_a_connector_may_be_created_stopped(captured: LiveSource) -> None:
     captured.connect.create(config["name"], config)  # asked again, as after an answer that came too late
     captured.connect.delete(config["name"])
     assert captured.connect.status(config["name"]) is None
+
+
+def test_a_placeholder_reaches_the_secrets_and_nothing_else(captured: LiveSource) -> None:
+    """Connect resolves them for everybody whom it lets in: what is no secret of a source stays shut."""
+    secrets, outside = captured.home.secrets, captured.home.root / "outside"
+    outside.mkdir()
+    for folder in (secrets, outside):
+        (folder / "canary").write_text("key=sings")
+    (outside / "link").symlink_to(secrets)
+    shut = [
+        *(f"${{dir:{folder}:canary}}" for folder in (outside, f"{secrets}/../outside")),
+        *(f"${{file:{folder}/canary:key}}" for folder in (outside, f"{secrets}/../outside")),
+        *(
+            "${file:/etc/passwd:root}",
+            "${dir:/proc/self:environ}",
+            "${env:PATH}",
+            "${env:HOME}",
+            f"${{dir:{outside}/link:canary}}",
+        ),
+    ]
+    assert [way for way in shut if resolved(captured, way) not in (way, None)] == []
+    assert resolved(captured, f"${{dir:{secrets}:canary}}") == "key=sings"
+    assert resolved(captured, f"${{file:{secrets}/canary:key}}") == "sings"
+
+
+def resolved(live: LiveSource, placeholder: str) -> str | None:
+    """What a config's value became in the answer to its validation; None: it was refused."""
+    config = {"connector.class": MIRROR, "name": "canary", "target.cluster.alias": "b", "source.cluster.alias": placeholder}
+    place = f"{live.connect.url}/connector-plugins/{MIRROR.rpartition('.')[2]}/config/validate"
+    answer = httpx.put(place, json=config, trust_env=False, timeout=60)
+    if answer.is_error:
+        return None
+    values = {each["value"]["name"]: each["value"]["value"] for each in answer.json()["configs"]}
+    return str(values["source.cluster.alias"])
