@@ -98,12 +98,12 @@ def test_a_placeholder_reaches_the_secrets_and_nothing_else(captured: LiveSource
             f"${{dir:{outside}/link:canary}}",
         ),
     ]
-    assert [way for way in shut if resolved(captured, way) not in (way, None)] == []
-    assert resolved(captured, f"${{dir:{secrets}:canary}}") == "key=sings"
-    assert resolved(captured, f"${{file:{secrets}/canary:key}}") == "sings"
+    assert [way for way in shut if value_of(captured, way) not in (way, None)] == []
+    assert value_of(captured, f"${{dir:{secrets}:canary}}") == "key=sings"
+    assert value_of(captured, f"${{file:{secrets}/canary:key}}") == "sings"
 
 
-def resolved(live: LiveSource, placeholder: str) -> str | None:
+def value_of(live: LiveSource, placeholder: str) -> str | None:
     """What a config's value became in the answer to its validation; None: it was refused."""
     config = {"connector.class": MIRROR, "name": "canary", "target.cluster.alias": "b", "source.cluster.alias": placeholder}
     place = f"{live.connect.url}/connector-plugins/{MIRROR.rpartition('.')[2]}/config/validate"
