@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import typer
 
 from cdc_assets import names, settings
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
 
 
 def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:

@@ -87,7 +87,7 @@ def _refuse_of_git(name: str, verb: str) -> None:
     """State is declared in a manifest; a registry that cannot be read stands in nobody's way."""
     from cdc_assets.cli.chosen_sources import chosen_sources
     from cdc_assets.connectors.owner import refuse_write_of
-    from cdc_assets.registry.errors import RegistryError
+    from cdc_assets.registry_files.errors import RegistryError
 
     try:
         sources = chosen_sources()

@@ -50,7 +50,7 @@ def _tables(home: Home) -> int:
 
 def _tell_traces_outside(home: Home) -> Iterator[str]:
     """Each source whose database is not the embedded one, with what that database keeps for us."""
-    from cdc_assets.registry.loader import load_sources
+    from cdc_assets.registry_files.loader import load_sources
     from cdc_assets.removal.at_source import traces_of
 
     try:

@@ -76,7 +76,7 @@ class LazyGroup(TyperGroup):
         except typer.BadParameter as error:
             errors = getattr(error.__cause__, "errors", None)
             if errors is not None:
-                from cdc_assets.registry.plain_words import plain_words
+                from cdc_assets.registry_files.plain_words import plain_words
 
                 error.message = "; ".join(dict.fromkeys(plain_words(found) for found in errors(include_url=False)))
             raise

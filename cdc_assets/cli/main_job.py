@@ -12,7 +12,7 @@ from rich.console import Console
 from cdc_assets import settings
 from cdc_assets.cli.progress import console, status
 from cdc_assets.main_job.run import run_main_job
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.stack.examples.burst import burst
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.state import HEALTHY, StackState

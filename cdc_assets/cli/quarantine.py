@@ -13,8 +13,8 @@ from rich.table import Table as Grid
 from cdc_assets import names, settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quarantine.held import QuarantinedRecord, QuarantineFilter, quarantine_records
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry_files.loader import load_sources
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 Chosen = Annotated[str | None, typer.Argument(help="SOURCE or SOURCE/TABLE; default all.")]

@@ -28,8 +28,8 @@ from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
 
 _SHOWN = 20

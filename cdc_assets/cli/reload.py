@@ -12,8 +12,8 @@ from rich.console import Console
 from cdc_assets import settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
 
 if TYPE_CHECKING:
     from cdc_assets.code_location.news import RegistryNews

@@ -12,8 +12,8 @@ import typer
 from cdc_assets import settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.render.connector import name_warnings
 from cdc_assets.render.deployment import Deployment, load_deployment
 from cdc_assets.render.tree import TARGETS, Target, connectors_to_render, render

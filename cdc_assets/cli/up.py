@@ -101,7 +101,7 @@ def _fetch_missing_jars() -> None:
 
 def _sources_with(*, examples: bool) -> list[str]:
     """The names of the declared sources, with or without the examples of ours."""
-    from cdc_assets.registry.loader import load_sources
+    from cdc_assets.registry_files.loader import load_sources
     from cdc_assets.stack.examples import declare_examples
 
     declare_examples(declared=examples)
@@ -113,7 +113,7 @@ def _check_user_definitions() -> None:
     if named := settings.user_definitions():
         from cdc_assets.code_location.chains import build_code_location
         from cdc_assets.code_location.user_definitions import merge_user_definitions
-        from cdc_assets.registry.loader import load_sources
+        from cdc_assets.registry_files.loader import load_sources
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
 
@@ -122,7 +122,7 @@ def _take_in_news() -> None:
     """What was declared while the stack ran: Dagster has it afterwards."""
     from cdc_assets.code_location.news import registry_news
     from cdc_assets.code_location.own_definitions import await_definitions
-    from cdc_assets.registry.loader import load_sources
+    from cdc_assets.registry_files.loader import load_sources
     from cdc_assets.running_dagster.take_in import take_in
 
     url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()

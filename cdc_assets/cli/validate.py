@@ -13,8 +13,8 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.kinds import experimental_warning
 from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_sources
 
 
 def validate(

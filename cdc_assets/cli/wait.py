@@ -15,8 +15,8 @@ from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console, status
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
 from cdc_assets.volumetry.complete_versions import complete_versions

@@ -33,7 +33,7 @@ def offer_definitions(url: str) -> None:
     if named := settings.user_definitions():
         from cdc_assets.code_location.chains import build_code_location
         from cdc_assets.code_location.user_definitions import merge_user_definitions
-        from cdc_assets.registry.loader import load_sources
+        from cdc_assets.registry_files.loader import load_sources
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
     from cdc_assets.stack.adopted import remember

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from cdc_assets.components.scaffold import CdcSourceScaffolder
 from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 
 

@@ -23,8 +23,8 @@ from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
 from cdc_assets.main_job.verdict_lines import is_red
 from cdc_assets.names import asset_key, silver_path, table_name
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.caught_up import Behind, wait_caught_up

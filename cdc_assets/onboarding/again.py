@@ -13,9 +13,10 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.notifications import AGAIN
 from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, only_one
 from cdc_assets.onboarding.steps import capture, prerequisites, snapshot
-from cdc_assets.onboarding.work import OnboardingWork, Step, find_source
+from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.resources.platform import Platform
 
 Way = Literal["incremental", "blocking"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.yaml_entries import put_in, take_out
-from cdc_assets.registry.loader import load_source, registry_files
+from cdc_assets.registry_files.loader import load_source, registry_files
 
 _TABLES = "tables"
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_$]*")

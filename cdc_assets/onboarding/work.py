@@ -1,28 +1,18 @@
-"""What the steps of an onboarding work with, and what a step is."""
+"""What the steps of an onboarding work with, what they ask of a kind of database, and what a step is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
-from cdc_assets import names, settings
-from cdc_assets.connectors.owner import COMMIT, refuse_write
-from cdc_assets.errors import OnboardingError
-from cdc_assets.kinds import kind_of, names_with
-from cdc_assets.onboarding.kinds.kind import CaptureDatabase, OnboardingKind
+from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import Facts, Onboarding, Route
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.platform import Platform
-
-_NOT_ITS_KIND = (
-    "{name} is of kind {kind}, and onboarding takes tables of {known} only. By hand: declare the table, cdc apply {name}; once "
-    "{connector} runs with it, ask for an incremental snapshot of it by a row in the source's signal table (reconciliation: "
-    "{{signals: schema.table}}): {url}"
-)
-_BY_HAND = "https://debezium.io/documentation/reference/3.6/configuration/signalling.html"
-
 
 TakeIn = Callable[[str, Sequence[BaseSource], Callable[[str], None]], Facts]
 """Takes sources into the Dagster at an address, saying what it waits for; what Dagster has of them then."""
@@ -79,7 +69,7 @@ class OnboardingWork:
     @property
     def kind(self) -> OnboardingKind:
         """What its kind of database does differently."""
-        found = _onboarding_kind(self.declared)
+        found = onboarding_kind(self.declared)
         assert found is not None, self.declared.kind_name
         return found
 
@@ -97,50 +87,84 @@ class Step:
     undo: Callable[[OnboardingWork], Facts] | None = None
 
 
-def takes(source: BaseSource) -> bool:
-    """Whether tables of the source can be taken in, or read again, by onboarding."""
-    return kind_of(source).onboarding is not None
+class CaptureDatabase(SourceDatabase, Protocol):
+    """A source's database, as onboarding uses it."""
+
+    def ensure_signal_table(self, table: TableId) -> None:
+        """Make the table that signals are written to."""
+
+    def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
+        """Write a signal, once: the same id again changes nothing."""
+
+    def clear_signals(self, table: TableId) -> int:
+        """Remove signals and watermarks that have been read; the number of rows."""
 
 
-def _onboarding_kind(source: BaseSource) -> OnboardingKind | None:
+class OnboardingKind(Protocol):
+    """One kind of database. All of it may be repeated."""
+
+    @property
+    def refused(self) -> Mapping[Route, str]:
+        """The routes that it cannot take, and why."""
+
+    @property
+    def by_git(self) -> bool:
+        """Whether others may apply what is declared, while the steps wait."""
+
+    @property
+    def keyless(self) -> str:
+        """What a table without a key would lead to, and what to do; `{table}` is its name."""
+
+    @property
+    def outlives_session(self) -> bool:
+        """Whether its connector streams on, or again by itself, when the session in which it reads tables is lost."""
+
+    @property
+    def rows_rank_by_place(self) -> bool:
+        """Whether rows of a temporary connector stand in the topic in no order with changes, without saying so in a header."""
+
+    def database(self, source: CapturedSource) -> CaptureDatabase:
+        """The source's database, opened for capture."""
+
+    def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
+        """Findings about these tables that exist, each with what mends it."""
+
+    def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
+        """The columns that silver will have; `found`: the catalogue's."""
+
+    def why_uncountable(self, work: OnboardingWork) -> str:
+        """Why rows cannot be counted at one place of the log; empty where they can."""
+
+    def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
+        """Stop the running connector, ready for the tables of `source`; when it was stopped (time.monotonic)."""
+
+    def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
+        """The stopped connector's config has the tables of `source`: what else must have them."""
+
+    def reader(self, work: OnboardingWork) -> str:
+        """Who reads the log for the running connector: another one after each of its starts; empty: nobody.
+
+        Where that is not known, each answer is another one.
+        """
+
+    def await_writers(self, work: OnboardingWork) -> Facts:
+        """Wait for the transactions that have written to the tables before their changes were captured."""
+
+    def stop(self, work: OnboardingWork) -> Facts:
+        """The first step of the temporary route."""
+
+    def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
+        """The connector that reads the new tables beside the running one."""
+
+    def clear_leftovers(self, work: OnboardingWork) -> Facts:
+        """The temporary connector is gone: so is whatever it has left."""
+
+    def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
+        """Whether a count at `snapshot` has seen the change whose event says `origin` (its `source`)."""
+
+
+def onboarding_kind(source: BaseSource) -> OnboardingKind | None:
+    """What a source's kind of database does; None where onboarding does not take its tables."""
     part = kind_of(source).onboarding
     found: OnboardingKind | None = part.load()() if part else None
-    return found
-
-
-def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
-    """What was asked for, and how git does it."""
-    if route == "offboard":
-        return f"cdc offboard {source.name}", f"take the tables out of the registry, and {COMMIT}"
-    return f"cdc onboard {source.name}", f"cdc onboard {source.name} TABLE… --watch prints each commit and waits for it"
-
-
-def find_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:
-    """The source of that name in the registry.
-
-    Raises:
-        OnboardingError: when there is none, it is no database, or its kind cannot go that way.
-    """
-    sources = {source.name: source for source in load_sources(settings.sources_folder())}
-    if name not in sources:
-        raise OnboardingError(f"no source {name}; there are: {', '.join(sources)}")
-    found = sources[name].captured
-    if found is None:
-        raise OnboardingError(
-            f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
-        )
-    kind = _onboarding_kind(found)
-    if kind is None:
-        about = {"name": name, "kind": found.database.kind, "known": ", ".join(names_with("onboarding")), "url": _BY_HAND}
-        raise OnboardingError(_NOT_ITS_KIND.format(**about, connector=names.connector_name(found)))
-    if route is not None and route in kind.refused:
-        open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)
-        raise OnboardingError(f"{name} is of kind {found.database.kind}: {kind.refused[route]}; take route {open_to_it}")
-    if route is not None and not watched:
-        refuse_write(found, *_way_by_git(found, route))
-    if watched and not kind.by_git:
-        raise OnboardingError(
-            f"{name} is of kind {found.database.kind}: while its connector is stopped, its schema history is written to, which "
-            "no commit can do; cdc onboard without --watch, then commit what cdc render says"
-        )
     return found

@@ -9,8 +9,8 @@ from cdc_assets import names
 from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, RemovalError
-from cdc_assets.registry.loader import REMOVED
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import REMOVED
 
 if TYPE_CHECKING:
     from cdc_assets.resources.connect import ConnectClient

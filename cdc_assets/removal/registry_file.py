@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_assets.errors import RemovalError
-from cdc_assets.registry.loader import REMOVED, load_source, load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import REMOVED, load_source, load_sources
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ruamel.yaml.error import YAMLError
 
 from cdc_assets.errors import RenderError
 from cdc_assets.registry.declared import Declared
-from cdc_assets.registry.plain_words import plain_words
+from cdc_assets.registry_files.plain_words import plain_words
 
 _NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 # Any absolute folder would do: `secret_reference` replaces it for Strimzi.

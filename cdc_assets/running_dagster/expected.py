@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.digest import digest
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.digest import digest
 from cdc_assets.running_dagster.webserver import Key, Location
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from cdc_assets import settings
 from cdc_assets.kinds import Kind, kind_of
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.stack.home import Home, read_json
 
 _ALWAYS = "debezium-postgres"

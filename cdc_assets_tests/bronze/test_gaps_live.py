@@ -16,8 +16,8 @@ from cdc_assets import names
 from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.checks.mirror import build_mirror_checks
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets_tests.spark.conftest import remote as remote

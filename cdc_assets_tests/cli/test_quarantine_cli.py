@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.defs.checks.quarantine_count import evidence
 from cdc_assets.quarantine.held import quarantine_records
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry_files.loader import load_sources
 
 SOURCE = """
 source: shop

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS
 from cdc_assets.defs.sensors.auto_restart import evaluate
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.cdc import Cdc

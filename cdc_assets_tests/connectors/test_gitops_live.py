@@ -22,8 +22,8 @@ from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.identity.memory import Memory, Opening
 from cdc_assets.mirroring import memory as mirrors
 from cdc_assets.onboarding.state import Journal
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.connectors.git_repository import Repository
 from cdc_assets_tests.support.live.cdc import Cdc

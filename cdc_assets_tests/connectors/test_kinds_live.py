@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource
 
 HERE = f"host: 127.0.0.1, port: 1, user: cdc, password: {{secret: {NAME}}}"

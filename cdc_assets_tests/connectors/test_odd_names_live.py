@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 
 from cdc_assets.names import topic
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets_tests.hostile.names import POSTGRESQL, SCHEMA, quoted
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.live_source import NAME

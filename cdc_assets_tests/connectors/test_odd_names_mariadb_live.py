@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cdc_assets.names import topic
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets_tests.hostile.names import MARIADB, SCHEMA, quoted, ticked
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.live_binlog import SECRET

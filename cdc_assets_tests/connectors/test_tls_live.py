@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.stack.java import java
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.render.certificates import Authority

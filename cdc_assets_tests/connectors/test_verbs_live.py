@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.defs.assets.connector import build_connector_asset
 from cdc_assets.references import SecretRef
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import forget, until

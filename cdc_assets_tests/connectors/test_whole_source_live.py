@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.cdc import Cdc
 

@@ -11,8 +11,8 @@ import pytest
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.runbook import runbook
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.settings import sources_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"

@@ -13,8 +13,8 @@ import pytest
 
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.names import LAYERS
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
 
 ROOT = Path(__file__).parents[2]

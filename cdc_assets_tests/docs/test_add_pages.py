@@ -182,7 +182,7 @@ import dagster as dg
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.described import build_described_checks
 from cdc_assets.defs.keys import asset_key
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
 from cdc_assets.settings import sources_folder
 (world,) = [source for source in load_sources(sources_folder()) if source.name == "world"]

@@ -26,8 +26,8 @@ from cdc_assets.ledger import count
 from cdc_assets.ledger.count import topics_with_compaction
 from cdc_assets.ledger.plot import png
 from cdc_assets.ledger.read import WindowCount, places, read_windows
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources import schema_ledger
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.declared import declare_source

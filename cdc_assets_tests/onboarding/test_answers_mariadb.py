@@ -11,8 +11,8 @@ from cdc_assets.connectors.binlog_temporary import definitions_config, temporary
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
-from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.binlog_capture import _names

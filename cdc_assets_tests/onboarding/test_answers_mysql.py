@@ -11,11 +11,12 @@ from cdc_assets.connectors.binlog_temporary import definitions_config, temporary
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.kinds.mysql import MySqlKind, _declaration_problems
 from cdc_assets.onboarding.state import Onboarding, Route
 from cdc_assets.onboarding.steps import verify
 from cdc_assets.onboarding.steps.verify import _exact
-from cdc_assets.onboarding.work import OnboardingWork, find_source
+from cdc_assets.onboarding.work import OnboardingWork
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Table

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cdc_assets.onboarding import run
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.kinds import binlog as kind
 from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.steps.snapshot import signal_snapshot
-from cdc_assets.onboarding.work import OnboardingWork, find_source
+from cdc_assets.onboarding.work import OnboardingWork
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.clusters import until

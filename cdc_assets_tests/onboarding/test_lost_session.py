@@ -13,8 +13,8 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Onboarding
 from cdc_assets.onboarding.steps.snapshot import follow_snapshot
 from cdc_assets.onboarding.work import OnboardingWork
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.connect import ConnectorStatus
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 

@@ -18,10 +18,10 @@ from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.connectors.unchanged_value import settle, with_public_text
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.steps import snapshot
-from cdc_assets.onboarding.work import find_source
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform

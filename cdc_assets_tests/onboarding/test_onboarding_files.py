@@ -15,8 +15,8 @@ from cdc_assets.onboarding import run
 from cdc_assets.onboarding.registry_file import add_tables, remove_tables
 from cdc_assets.onboarding.route import ROUTES
 from cdc_assets.onboarding.state import Journal
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 
 HEAD = """\

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdc_assets.onboarding.work import find_source
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource

@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.defs.checks.preflight import preflight_result
 from cdc_assets.preflight import Report, fix, preflight
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.catalogues import ORACLE, SQLSERVER, Catalogue
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic

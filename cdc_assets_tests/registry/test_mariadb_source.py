@@ -10,10 +10,10 @@ import pytest
 
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.debezium_common import server_id
-from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.databases.binlog_signals import _create_statements
 from cdc_assets.stack import plan
 from spark.delta.identifiers import quote

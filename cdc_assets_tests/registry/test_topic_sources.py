@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from cdc_assets import names
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.record_form import catalogue_table
 from spark.kinds.envelopes import ENVELOPES

@@ -11,10 +11,10 @@ from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.flow import has_flow_check, severity_of
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
-from cdc_assets.onboarding.work import find_source
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_source
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.stack import plan
 from cdc_assets.stack.errors import StackError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.support.live.cdc import Cdc, Lake

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.apply.signal_table import ensure_signal_table
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.stack.ports import HOST
 from cdc_assets_tests.support.live.live_source import NAME
 from cdc_assets_tests.support.servers.own_server import OwnServer, own_server

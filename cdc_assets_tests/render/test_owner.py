@@ -15,9 +15,9 @@ from cdc_assets.connectors.owner import refuse_write_of
 from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.errors import OwnerError
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.render.tree import render
 from cdc_assets_tests.render.registry import deployment, every_kind, shop
 from cdc_assets_tests.render.test_manifests import of_kind

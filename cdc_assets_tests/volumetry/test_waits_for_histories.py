@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.defs.sensors.kafka_offsets import read_news
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets.volumetry.chain_status import chain_status

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cdc_assets import settings
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.state import Facts
-from cdc_assets.onboarding.work import OnboardingWork, Step, find_source
+from cdc_assets.onboarding.work import OnboardingWork, Step
 
 
 def run(work: OnboardingWork) -> Facts:

@@ -22,7 +22,7 @@ def load_examples(site: Site, names: Collection[str] = EXAMPLES) -> None:
 
 def declare_examples(*, declared: bool) -> None:
     """Let the registry that ships with us be that of the examples, or one without a source, until the next `cdc up`."""
-    from cdc_assets.registry.loader import REMOVED
+    from cdc_assets.registry_files.loader import REMOVED
 
     folder = settings.without_examples()
     if declared:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_source
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
 from spark.envelopes.schema_registry import avro_schema, without_login
 from spark.errors import SchemaRegistryError
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cdc_assets import names
 from cdc_assets.bronze.append import append, look
 from cdc_assets.cli import app
-from cdc_assets.onboarding.work import find_source
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.record_form import catalogue_of

@@ -24,8 +24,8 @@ import pymysql
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirrormaker2 import mirror_config
+from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.registry_file import remove_tables
-from cdc_assets.onboarding.work import find_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb

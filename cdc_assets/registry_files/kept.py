@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 
 from cdc_assets import settings
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import REMOVED, load_sources, registry_files
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import REMOVED, load_sources, registry_files
 
 KEPT = "CDC_REGISTRY_KEPT"
 _LOADED = "CDC_REGISTRY_LOADED"

@@ -17,14 +17,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc_assets.kinds import DATABASES, KINDS
-from cdc_assets.registry.accepted import accepted_values
-from cdc_assets.registry.broken_text import find_broken_texts
-from cdc_assets.registry.collisions import Collision, find_collisions
-from cdc_assets.registry.errors import RegistryError, RegistryFinding
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry.plain_words import plain_words
-from cdc_assets.registry.unquotable import find_unquotable
+from cdc_assets.registry_files.accepted import accepted_values
+from cdc_assets.registry_files.broken_text import find_broken_texts
+from cdc_assets.registry_files.collisions import Collision, find_collisions
+from cdc_assets.registry_files.errors import RegistryError, RegistryFinding
+from cdc_assets.registry_files.plain_words import plain_words
+from cdc_assets.registry_files.unquotable import find_unquotable
 
 Loc = tuple[int | str, ...]
 _DOORS = ("database", *(name for name in KINDS if name not in DATABASES))

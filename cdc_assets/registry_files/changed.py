@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from cdc_assets.registry.digest import digest
-from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.loader import load_source, load_sources, registry_files
+from cdc_assets.registry_files.digest import digest
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source, load_sources, registry_files
 
 Stamps = tuple[tuple[Path, int, int], ...]
 
