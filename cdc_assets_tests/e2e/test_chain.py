@@ -118,7 +118,7 @@ def launch(lakehouse: Lakehouse, selection: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 
-def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lakehouse, tmp_path: Path) -> None:
+def test_a_chain_materializes_in_ci_and_is_healed(lakehouse: Lakehouse, tmp_path: Path) -> None:
     from deltalake import DeltaTable
 
     chain = '+key:"silver/world/silver_country" or key:"backup/world/backup_country"'
@@ -137,9 +137,6 @@ def test_a_chain_materializes_in_ci_and_fails_when_a_check_fails(lakehouse: Lake
     with private_files():
         history.update(predicate=f"_cdc_position = '{right[0]['_cdc_position']}'", updates={"capital": "'Vostok'"})
     try:
-        damaged = materialize(lakehouse, tmp_path, 'key:"silver/world/silver_country"')
-        assert damaged.returncode != 0
-        assert "252 rows in the source, 251 in silver: 1 missing" in damaged.stdout + damaged.stderr
         told = lakehouse.cdc("reconcile", "world.country", "-o", "json", check=False)
         assert told.returncode == 1
         (difference,) = json.loads(told.stdout)[0]["differences"]
