@@ -15,6 +15,7 @@ from spark.errors import SchemaMismatchError
 from spark.schema.column_ledger import ColumnChange
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy
 from spark.specs import Column, SilverSpec
+from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
 
 DROPPED = "\x00"
@@ -89,8 +90,8 @@ def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: Schema
     _stop(policy.add, "add", column.name, "", column.source_type, spec)
     if policy.add == IGNORE:
         return
-    unknown = column.missing is None and (column.defaulted or not column.nullable)
-    done = "filled with the source's default" if column.missing is not None else "NULL in rows from before"
+    filled = missing_leaf(column) is not None
+    done = "filled with the source's default" if filled else "NULL in rows from before"
     was = ""
     if held is None:
         answer.columns.append(column)
@@ -104,23 +105,31 @@ def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: Schema
         done = f"values in {side.name}; {done}"
         answer.columns.append(side)
         answer.added.append(side)
-    answer.changes.append(ColumnChange("add", column.name, was, column.source_type, done, unfilled=unknown))
+    answer.changes.append(
+        ColumnChange("add", column.name, was, column.source_type, done, unfilled=not filled and _has_value(column))
+    )
+
+
+def _has_value(column: Column) -> bool:
+    """Whether the source's rows from before a column may have something in it."""
+    return column.missing is not None or column.defaulted or not column.nullable
 
 
 def _compare(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePolicy, spec: SilverSpec, after: str) -> None:
-    merged = replace(
-        new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=new.missing or old.missing
-    )
+    another = old.number is not None and new.number is not None and old.number != new.number
+    # A column keeps what its older rows have: the catalogue forgets it when the table is rewritten.
+    missing = new.missing if another or new.missing is not None else old.missing
+    merged = replace(new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=missing)
     if old.modes != new.modes:
         raise SchemaMismatchError(
             f"table {spec.table}: the connector's modes were {old.modes or 'ours'} and are {new.modes or 'ours'} now, and an "
             f"event does not say which it was written under; rebuild the table under a new path, {spec.path} stays as it is"
         )
     was, now = lake_type(old).name, lake_type(new).name
-    if old.number is not None and new.number is not None and old.number != new.number:
+    if another:
         _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
         _stop(policy.add, "add", new.name, "", new.source_type, spec)
-        unknown = new.missing is None and (new.defaulted or not new.nullable)
+        unknown = missing_leaf(new) is None and _has_value(new)
         answer.changes.append(ColumnChange("add", old.name, old.source_type, new.source_type, "dropped and added anew", unknown))
         if was == now:
             answer.emptied.append(merged)

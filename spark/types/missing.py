@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 from spark.specs import Column
 from spark.types.numbers import SPECIAL
@@ -20,22 +23,62 @@ _SAME = frozenset(
         *("inet", "cidr", "macaddr", "macaddr8", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange"),
     }
 )
+_BY_MODE = frozenset({"numeric", "bytea", "date", "timestamp without time zone", "time without time zone"})
+"""What a connector of somebody else may write in another form (spark.types.modes)."""
 _EPOCH = dt.datetime(1970, 1, 1)
+_GREGORIAN = dt.datetime(1582, 10, 25)
+"""An array's timestamps before it come by another calendar (spark.types.temporal.from_hybrid)."""
+_ELEMENT = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^",{}]+))(,|$)', re.DOTALL)
 
 
 def missing_leaf(column: Column) -> str | None:
     """The leaf of a column's `missing` text; None where it has none, or none that can be written down here."""
     source, text = SourceType.parse(column.source_type, column.kind), column.missing
-    if source is None or text is None:
+    if source is None or text is None or (column.modes and source.name in _BY_MODE):
         return None
-    if source.array:
-        return "[]" if text == "{}" else None
-    if source.name in _SAME or source.kind == "enum":
-        return {shown: sent for sent, shown in SPECIAL.items()}.get(text, text) if source.name == "numeric" else text
     try:
-        return _convert(source, text)
+        return _array(source, text) if source.array else _scalar(source, text)
     except ValueError:
         return None
+
+
+def _array(source: SourceType, text: str) -> str | None:
+    """The elements' leaves, in JSON; None for nothing but NULLs, and for several dimensions or another lower bound than 1."""
+    element, leaves = replace(source, array=False), []
+    for each in _elements(text):
+        leaf = None if each is None else _scalar(element, each)
+        if each is not None and (leaf is None or leaf in SPECIAL):
+            return None
+        if source.name == "timestamp without time zone" and each and dt.datetime.fromisoformat(_micros(each)) < _GREGORIAN:
+            return None
+        leaves.append(leaf)
+    return None if leaves and not any(leaf is not None for leaf in leaves) else json.dumps(leaves, ensure_ascii=False)
+
+
+def _elements(text: str) -> Iterator[str | None]:
+    """Of an array as PostgreSQL writes it (https://www.postgresql.org/docs/18/arrays.html#ARRAYS-IO).
+
+    Raises:
+        ValueError: it has several dimensions, or another lower bound than 1.
+    """
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError(text)
+    body, at = text[1:-1], 0
+    while at < len(body):
+        found = _ELEMENT.match(body, at)
+        if found is None:
+            raise ValueError(text)
+        if found[1] is not None:
+            yield re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
+        else:
+            yield None if found[2] == "NULL" else found[2]
+        at = found.end()
+
+
+def _scalar(source: SourceType, text: str) -> str | None:
+    if source.name in _SAME or source.kind == "enum":
+        return {shown: sent for sent, shown in SPECIAL.items()}.get(text, text) if source.name == "numeric" else text
+    return _convert(source, text)
 
 
 def _convert(source: SourceType, text: str) -> str | None:

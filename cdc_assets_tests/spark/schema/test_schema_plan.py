@@ -66,6 +66,22 @@ def test_dropped_and_added_again_is_another_column() -> None:
     assert not planned((ID, replace(V, number=7), N), known=tuple(back.columns)).changes
 
 
+def test_what_older_rows_have_is_not_taken_from_a_column_that_is_gone() -> None:
+    known = (ID, replace(V, missing="of the column before"), N)
+    assert [c.missing for c in planned((ID, replace(V, number=7), N), known=known).emptied] == [None]
+    rewritten = planned((ID, V, N), known=known).columns
+    assert [c.missing for c in rewritten if c.name == "v"] == ["of the column before"]
+    assert [c.missing for c in planned((ID, replace(V, missing=""), N)).columns if c.name == "v"] == [""]
+
+
+def test_a_default_that_no_event_shows_is_told() -> None:
+    for text in ("(1,2)", "((1,2),(3,4))"):
+        (change,) = planned((*KNOWN, Column("new", "point", number=4, missing=text))).changes
+        assert (change.unfilled, change.done) == (True, "NULL in rows from before")
+    (change,) = planned((*KNOWN, Column("new", "text[]", number=4, missing='{"a,b",NULL}'))).changes
+    assert (change.unfilled, change.done) == (False, "filled with the source's default")
+
+
 @pytest.mark.parametrize("declared", [False, True])
 def test_rename(declared: bool) -> None:
     renamed = replace(V, name="w", number=None if declared else 2)

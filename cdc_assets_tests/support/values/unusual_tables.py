@@ -70,7 +70,8 @@ KINDS = ("v", "y", "h", "hs", "r", "rs", "m", "p", "l", "s", "b", "o", "g", "c",
 BEHIND = """
 UPDATE lagging SET a = 'before' WHERE id = 1;
 ALTER TABLE lagging RENAME a TO aa; ALTER TABLE lagging DROP d; ALTER TABLE lagging ADD d int;
-ALTER TABLE lagging ADD e text DEFAULT 'e';
+ALTER TABLE lagging ADD e text DEFAULT 'e'; ALTER TABLE lagging ADD f text[] DEFAULT '{"NULL",NULL,"a,b","","\\"\\\\"}';
+ALTER TABLE lagging ADD g int[] DEFAULT '{1,-2}'; ALTER TABLE lagging ADD h timestamp[] DEFAULT '{2024-02-29 12:34:56.5}';
 UPDATE lagging SET aa = 'after', d = 7 WHERE id IN (1, 2); INSERT INTO lagging (id, aa) VALUES (20, 'new');
 UPDATE rekeyed SET v = 'before' WHERE id < 3; ALTER TABLE rekeyed RENAME id TO ident; DELETE FROM rekeyed WHERE ident IN (2, 4);
 ALTER TABLE rekeyed RENAME k TO kk; UPDATE rekeyed SET kk = 'moved' WHERE ident IN (1, 3); DELETE FROM rekeyed WHERE ident = 5;
@@ -120,7 +121,7 @@ SELECTS = {
     "parent": "SELECT id, v FROM ONLY parent",
     "swapped": "SELECT id, a, b, c, d, e_old, e, f FROM swapped",
     "rekeyed": "SELECT ident, kk, v FROM rekeyed",
-    "lagging": "SELECT id, aa, b, c, d, e FROM lagging",
+    "lagging": "SELECT id, aa, b, c, d, e, f, g, h FROM lagging",
     "book": "SELECT id, i::text, j::text, s::text, e::text, u::text, m::text, many::text[] FROM book",
     "chosen": "SELECT id, code, v FROM chosen",
     "included": "SELECT id, v FROM included",
