@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, NumericType
 from spark.delta.identifiers import quote
 from spark.envelopes.places import order_of, orders_with
 from spark.schema import difference, generation
-from spark.schema.difference import SchemaPlan
+from spark.schema.difference import SchemaPlan, is_of_source
 from spark.schema.evolution import read_ledger
 from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
@@ -65,7 +65,8 @@ class ColumnsAtCut:
 
     def _holding(self, column: Column) -> list[Column]:
         """The columns of `lake` with the values of a source's column, newest first: an event fills one of them."""
-        found = [c for c in self.lake.columns if c.event_field == column.name]
+        columns = self.lake.columns
+        found = [c for c in columns if c.event_field == column.name and is_of_source(c, columns)]
         return sorted(found, key=lambda c: c.since, reverse=True)
 
     def _in_table(self, column: Column, present: Sequence[str]) -> Expression:

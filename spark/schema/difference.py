@@ -85,6 +85,14 @@ def keys(columns: Sequence[Column], spec: SilverSpec) -> tuple[str, ...]:
     return tuple(names[key] for key in spec.keys)
 
 
+def is_of_source(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether a column of silver's is one that the source has: none that was dropped there, whatever has its name now."""
+    if column.number == DROPPED_NUMBER or column.event_field.startswith(DROPPED):
+        return False
+    rivals = [c for c in columns if c.event_field == column.event_field and c.since > column.since]
+    return all(None in (c.number, column.number) or c.number == column.number for c in rivals)
+
+
 def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: SchemaChangePolicy, spec: SilverSpec) -> None:
     """`held`: the lake's column of that name, whose values are none of this one's."""
     _stop(policy.add, "add", column.name, "", column.source_type, spec)
@@ -141,7 +149,8 @@ def _compare(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangeP
     elif _wider(was, now):
         _widen(answer, old, merged, policy, spec)
     else:
-        _side(answer, old, new, policy, spec, after)
+        # What older rows have in a column that is another one is not what they have in the one that is gone.
+        _side(answer, old, new if another else replace(new, missing=None), policy, spec, after)
 
 
 def _widen(answer: SchemaPlan, old: Column, merged: Column, policy: SchemaChangePolicy, spec: SilverSpec) -> None:
@@ -165,7 +174,7 @@ def _side(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePoli
     answer.columns.append(old)
     if policy.change == IGNORE:
         return
-    side = replace(new, name=_side_name(new), field=new.name, since=after or "0", missing=None)
+    side = replace(new, name=_side_name(new), field=new.name, since=after or "0")
     answer.columns.append(side)
     answer.added.append(side)
     done = f"values from now on in {side.name}"

@@ -26,6 +26,7 @@ from spark.delta.conditions import all_of
 from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history
 from spark.delta.statement import execute
+from spark.schema.difference import is_of_source
 from spark.silver import keyless, quarantine
 from spark.silver.batch import SilverRun, set_aside
 from spark.silver.changes import slot
@@ -141,10 +142,14 @@ def _slots(spec: SilverSpec) -> list[str]:
 
 
 def _values(spec: SilverSpec, rows: DataFrame) -> list[Expression]:
-    """What equal rows have equal: v0, v1, ... Spark takes -0.0 for 0.0 there, which texts tell apart."""
-    found = [sf.col(name) for name in _slots(spec)]
+    """What equal rows have equal: v0, v1, ... Spark takes -0.0 for 0.0 there, which texts tell apart.
+
+    An event does not say what its row had in a column that the source has dropped; silver's row still has it.
+    """
+    names = [slot(i) for i, column in enumerate(spec.columns) if is_of_source(column, spec.columns)]
     types = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
-    found += [sf.col(n).cast("string") for n in _slots(spec) if "double" in types[n] or "float" in types[n]]
+    found = [sf.col(name) for name in names]
+    found += [sf.col(n).cast("string") for n in names if "double" in types[n] or "float" in types[n]]
     return [value.alias(f"v{i}") for i, value in enumerate(found)]
 
 

@@ -102,6 +102,22 @@ def test_deletes_of_rows_of_many_columns(session: SparkSession, tmp_path: Path) 
     assert held(spec) == Counter({json.dumps(row): 2})
 
 
+def test_deletes_of_rows_that_are_older_than_a_drop(session: SparkSession, tmp_path: Path) -> None:
+    """A column goes, another one of another type comes under its name, and a third one goes for good."""
+    lake = Lake(session, tmp_path)
+    a, v, x = (replace(column, number=i) for i, column in enumerate(COLUMNS, 1))
+    was, now = multiset(lake), [{"a": i, "v": "old", "x": float(i)} for i in range(4)]
+    lake.put("t", *(change(i, "c", None, row) for i, row in enumerate(now)))
+    lake.append(lake.all_of("t"))
+    lake.fold(replace(was, columns=(a, v, x)))
+    spec = replace(was, columns=(a, Column("x", "text", number=4)))
+    lake.put("t", change(4, "u", {"a": 1, "x": None}, {"a": 1, "x": "new"}), change(5, "d", {"a": 2, "x": None}, None))
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
+    assert not quarantine.exists(session, spec)
+    assert sorted((row["a"], row["x__string"]) for row in values(spec.path)) == [(0, None), (1, "new"), (3, None)]
+
+
 def test_deletes_of_rows_that_are_decoded_in_many_steps(session: SparkSession, tmp_path: Path) -> None:
     """A plan is deeper the more its columns' values must be worked on; Spark Connect sends plans of up to 100 levels."""
     kinds = ("timestamp without time zone[]", "time without time zone[]", "polygon", "bytea[]", "double precision")
