@@ -29,7 +29,7 @@ tables:
 # Each key that we set must be one that the plugin lists; these are Connect's, the producer's, the history's or the driver's
 # own, and the one that the binlog connectors read without listing it (seen live with MariaDB's, docs/reference/types.md).
 OTHERS = ("topic.creation.", "exactly.once.support", "transaction.boundary", "key.converter.", "value.converter.")
-DRIVERS = ("database.", "schema.history.internal.kafka.", "binary.handling.mode")
+DRIVERS = ("database.", "driver.", "schema.history.internal.kafka.", "binary.handling.mode")
 # By default MongoDB's client looks for a server for half a minute, SQL Server's for a quarter.
 IMPATIENT = {"sqlserver": {"driver.loginTimeout": "1"}, "mongodb": {"mongodb.server.selection.timeout.ms": "200"}}
 UNREACHABLE = ("unable to connect", "connection", "timed out", "refused")
