@@ -24,6 +24,7 @@ from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
 
+_NO_ZONE = "timestamp_ntz"
 MAPPING = {"delta.columnMapping.mode": "name"}
 # https://docs.delta.io/latest/delta-batch.html#idempotent-table-writes-in-foreachbatch; MERGE knows them as settings alone.
 _TXN_APP, _TXN_VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
@@ -136,6 +137,10 @@ def _alter(session: SparkSession, effective: SilverSpec, wanted: SchemaPlan) -> 
             f"table {effective.table} column {column.name!r}: {effective.path} has it as {present.get(column.name, 'nothing')}, "
             f"and its ledger as {expected}; rebuild the table under a new path"
         )
+    # A new table gets the feature by itself, one that is there does not (DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT).
+    coming = " ".join(lake_type(c).name for c in (*wanted.added, *wanted.widened))
+    if _NO_ZONE in coming and _NO_ZONE not in " ".join(present.values()):
+        set_properties(session, effective.path, {"delta.feature.timestampNtz": "supported"})
     new = [c for c in wanted.added if c.name not in present]
     if new:
         if need_mapping(new):

@@ -227,3 +227,25 @@ def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Pat
     assert [[c.kind for c in entry.changes] for entry in _ledger(lake, "t").history] == [["create"] * 2, ["widen"] * 2]
     with pytest.raises(Exception, match="typeWidening"):
         values(path)
+
+
+@pytest.mark.parametrize("also_widened", [True, False])
+def test_the_first_timestamps_of_a_table(session: SparkSession, tmp_path: Path, also_widened: bool) -> None:
+    """Delta adds its feature for them to new tables alone; a date becomes one, and columns come that are, or hold them."""
+    from cdc_assets_tests.spark.types.test_types import event
+
+    lake = Lake(session, tmp_path)
+    lake.put("t", event(0, {"id": 1, "v": 19_782}))
+    lake.append(lake.all_of("t"))
+    lake.fold(lake.spec("t", (Column("id", "integer", False), Column("v", "date"))))
+    many = Column("a", "timestamp without time zone[]", missing='{"2024-02-29 12:34:56.5"}')
+    widened = Column("v", "timestamp without time zone" if also_widened else "date")
+    columns = (Column("id", "integer", False), widened, many, Column("z", "timestamp without time zone"))
+    lake.put("t", event(1, {"id": 2, "v": None, "a": [1_709_210_096_500_000], "z": 0}))
+    lake.append(lake.all_of("t"))
+    lake.fold(lake.spec("t", columns))
+    found = session.read.format("delta").load(lake.spec("t").path).orderBy("id").collect()
+    assert [(str(r.a[0]), str(r.z)) for r in found] == [
+        ("2024-02-29 12:34:56.500000", "None"),
+        ("2024-02-29 12:34:56.500000", "1970-01-01 00:00:00"),
+    ]
