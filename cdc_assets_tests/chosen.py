@@ -14,8 +14,6 @@ import pytest
 
 from cdc_assets_tests.parts import PARTS, is_served, part_of
 
-_HOSTILE_SECONDS = 1800
-"""Of each of its two databases, in a run of the whole suite with `--all`: an hour of worlds that nobody has seen."""
 _SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
 
 
@@ -33,8 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out of `items` what is not asked for; pytest counts it as deselected."""
     option = config.option
-    if option.all and option.part and getattr(option, "hostile_seconds", None) == 0:
-        option.hostile_seconds = _HOSTILE_SECONDS
     shard = _shard(option.shard, items) if option.shard else None
 
     def is_chosen(item: pytest.Item) -> bool:
