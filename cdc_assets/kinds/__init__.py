@@ -16,7 +16,6 @@ __all__ = [
     "Part",
     "expect",
     "experimental_warning",
-    "find_kind",
     "kind_of",
     "names_with",
 ]
@@ -40,15 +39,6 @@ class HasKind(Protocol):
 def kind_of(source: HasKind) -> Kind:
     """The row of a source's kind."""
     return KINDS[source.kind_name]
-
-
-def find_kind(name: str) -> Kind:
-    """The row of that name.
-
-    Raises:
-        KeyError: there is none.
-    """
-    return KINDS[name]
 
 
 def expect(database: object, model: type[_Model]) -> _Model:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from cdc_assets.kinds import find_kind
+from cdc_assets.kinds import KINDS
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 
@@ -86,7 +86,7 @@ def open_cut(database: SourceDatabase, *, statement_timeout: float) -> AbstractC
     Raises:
         DatabaseError: the server cannot tell an exact moment, or is none to compare with.
     """
-    part = find_kind(database.KIND).cut
+    part = KINDS[database.KIND].cut
     assert part is not None, database.KIND
     cut: AbstractContextManager[SourceCut] = part.load()(database, statement_timeout=statement_timeout)
     return cut
@@ -94,7 +94,7 @@ def open_cut(database: SourceDatabase, *, statement_timeout: float) -> AbstractC
 
 def open_rows(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[RowsAtOnce]:
     """The rows of this moment, whichever that is; of a standby of PostgreSQL as well."""
-    part = find_kind(database.KIND).rows
+    part = KINDS[database.KIND].rows
     assert part is not None, database.KIND
     rows: AbstractContextManager[RowsAtOnce] = part.load()(database, statement_timeout=statement_timeout)
     return rows

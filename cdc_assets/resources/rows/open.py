@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.kinds import find_kind
+from cdc_assets.kinds import KINDS
 from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.resources.rows.paged import RowReader
 from cdc_assets.resources.rows.sql import Connection, SqlReader
@@ -15,7 +15,7 @@ def open_reader(database: DatabaseKind) -> RowReader:
     Raises:
         DatabaseError: there is none for it.
     """
-    part = find_kind(database.kind).pages
+    part = KINDS[database.kind].pages
     if part is None:
         return SqlReader(open_connection(database))
     reader: RowReader = part.load()(database)
@@ -28,7 +28,7 @@ def open_connection(database: DatabaseKind) -> Connection:
     Raises:
         DatabaseError: there is none for it.
     """
-    part = find_kind(database.kind).connection
+    part = KINDS[database.kind].connection
     if part is None:
         raise DatabaseError(f"a database of kind {database.kind} is not asked through a driver of these")
     connection: Connection = part.load()(database)
