@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets.backup.layout import Ranges
 from cdc_assets.backup.lines import BronzeRow, Lines, hour_folder
 from cdc_assets.errors import BackupError
+from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import of_epoch
 from spark.delta.commits import Committed
 
@@ -106,7 +107,7 @@ def open_bronze(path: str, version: int, topic: str, *, since: int | None = None
     """The slice of a topic at a version, of epoch 0."""
     from deltalake import DeltaTable
 
-    return BronzeSlice(DeltaTable(path, version=version).to_pyarrow_dataset(), topic, since=since)
+    return BronzeSlice(open_dataset(DeltaTable(path, version=version), path), topic, since=since)
 
 
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import ledger_counted, open_table
 from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, HOPS, LATE, LINKS, TOO_LATE
@@ -48,15 +49,18 @@ def read_windows(
     lake: str, source: BaseSource, table: Table, *, window: str = "1m", since: datetime | None = None
 ) -> list[WindowCount]:
     """The table's windows in order; `window` is 1m, 1h or 1d (UTC)."""
-    opened = open_table(names.ledger_path(lake, source))
+    import pyarrow.dataset as ds
+
+    path = names.ledger_path(lake, source)
+    opened = open_table(path)
     if opened is None:
         return []
-    wanted: list[tuple[str, str, Any]] = [("table", "=", names.table_name(table))]
+    wanted = ds.field("table") == names.table_name(table)
     if since is not None:
-        wanted.append(("window_start", ">=", since))
+        wanted &= ds.field("window_start") >= since
     place = places(lake, source).get(names.table_name(table))
     is_counted = place is not None and not place.uncounted
-    return windows(opened.to_pyarrow_table(filters=wanted), WINDOWS[window], is_counted=is_counted)
+    return windows(open_dataset(opened, path).to_table(filter=wanted), WINDOWS[window], is_counted=is_counted)
 
 
 def windows(panes: Any, size: timedelta, *, is_counted: bool = True) -> list[WindowCount]:

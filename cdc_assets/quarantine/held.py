@@ -9,6 +9,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import open_table
 
 FACTS = (
@@ -93,6 +94,6 @@ def _rows(path: str, columns: Sequence[str]) -> Sequence[dict[str, Any]]:
     if table is None:
         return []
     there = {field.name for field in table.schema().fields}
-    rows = table.to_pyarrow_table(columns=[c for c in columns if c in there]).to_pylist()
+    rows = open_dataset(table, path).to_table(columns=[c for c in columns if c in there]).to_pylist()
     # Quarantines of earlier releases lack the newest column.
     return [{**dict.fromkeys(columns), **row} for row in rows]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.resources import delta_rows
+from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.read_logs import unless_changed
 from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.delta.identifiers import double_quote
@@ -73,7 +74,7 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
     from deltalake import DeltaTable
 
     counts: Counter[tuple[str, int]] = Counter()
-    dataset = DeltaTable(path, version=version).to_pyarrow_dataset()
+    dataset = open_dataset(DeltaTable(path, version=version), path)
     wanted = None
     for topic, epoch in epochs.items():
         position = ds.field("position")
@@ -193,7 +194,7 @@ def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, i
         return 0
     import pyarrow.dataset as ds
 
-    dataset = table.to_pyarrow_dataset()
+    dataset = open_dataset(table, path)
     below = [(of_epoch(dataset, epoch), positions) for epoch, positions in epochs.items()]
     if "epoch" in dataset.schema.names:
         below.append((ds.field("epoch").is_null(), epochs[max(epochs)]))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
@@ -85,6 +87,20 @@ def test_dry_runs_do_nothing() -> None:
         assert (answer["chosen"], answer["dry_run"]) == (2, True)
     result = CliRunner().invoke(app, ["quarantine", "list", "shop/none"])
     assert result.exit_code == 2
+
+
+def test_a_listing_ends_as_it_should(lake: Path) -> None:
+    """It was: exit code -6 in about three of ten ("terminate called without an active exception"), after the right output."""
+    quarantine = str(lake / "quarantine" / "shop" / "orders")
+    for offset in range(11, 16):
+        schema = DeltaTable(quarantine).schema()
+        write_deltalake(quarantine, pa.Table.from_pylist([record(offset, "value")], schema=pa.schema(schema)), mode="append")
+    listing = [sys.executable, "-m", "cdc_assets.cli", "quarantine", "list", "-o", "json"]
+    for _ in range(4):
+        both = [subprocess.Popen(listing, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        for each in both:
+            out, error = each.communicate(timeout=120)
+            assert (each.returncode, error, len(json.loads(out))) == (0, "", 8)
 
 
 def test_the_check_counts_what_is_open(lake: Path) -> None:
