@@ -115,7 +115,7 @@ def _run(chosen: str, job: Any) -> Any:
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
     from cdc_assets.tables.fold_specs import history_spec, silver_spec
-    from cdc_assets.tables.record_form import catalogue_of
+    from cdc_assets.tables.source_catalogue import catalogue_of
 
     ((source, table),) = _tables(chosen)
     platform = Platform()

@@ -20,7 +20,7 @@ from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.topic_rows.fold import TopicRows
 from cdc_assets.resources.topic_rows.messages import READERS
-from cdc_assets.tables.record_form import catalogue_table
+from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:

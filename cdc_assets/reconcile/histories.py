@@ -22,7 +22,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
-from cdc_assets.tables.record_form import catalogue_of
+from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.delta.commits import Committed, Folded
 from spark.errors import SparkJobError
 

@@ -24,7 +24,7 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowReader
-from cdc_assets.tables.record_form import catalogue_table
+from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
 
 if TYPE_CHECKING:

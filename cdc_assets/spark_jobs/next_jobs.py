@@ -15,7 +15,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import history_spec, last_known_table, silver_spec
-from cdc_assets.tables.record_form import catalogue_of
+from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import BronzeSpec, SilverSpec
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ the one after a commit with the next heartbeat, which Debezium sends when anothe
 from __future__ import annotations
 
 import time
+from typing import cast
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
@@ -14,8 +15,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.volumetry.log_position import WaitLimit
+from cdc_assets.volumetry.log_position import LogMarker
 
 _POLL_SECONDS = 0.2
 # Longer than the connector's heartbeat interval: the next marker finds it due.
@@ -43,17 +43,11 @@ def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, conn
     return first
 
 
-def carry_by_offsets(
-    source: BaseSource,
-    marker: str,
-    database: BinlogDatabase,
-    _core: KafkaCluster,
-    connect: ConnectClient | None,
-    limit: WaitLimit,
-) -> str:
+def carry_by_offsets(marker: LogMarker) -> str:
     """See log_position: the connector's offsets tell where it is."""
-    assert connect is not None, "a place of a binlog is told by the connector's offsets"
-    return await_binlog(source, marker, database, connect, limit.until)
+    assert marker.connect is not None, "a place of a binlog is told by the connector's offsets"
+    database = cast(BinlogDatabase, marker.database)
+    return await_binlog(marker.source, marker.name, database, marker.connect, marker.limit.until)
 
 
 def connector_position(connect: ConnectClient, name: str) -> BinlogPosition | None:

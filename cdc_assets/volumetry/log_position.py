@@ -14,7 +14,7 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,18 @@ class WaitLimit:
 
 
 @dataclass(frozen=True)
+class LogMarker:
+    """A marker for the source's log, the database that writes it, and whom to ask whether it has come to the core cluster."""
+
+    source: BaseSource
+    name: str
+    database: SourceDatabase
+    core: KafkaCluster
+    connect: ConnectClient | None
+    limit: WaitLimit
+
+
+@dataclass(frozen=True)
 class LogPosition:
     """A point of the source's log and the offsets (mirrored topic → partition → offset) that hold all before it."""
 
@@ -67,7 +79,8 @@ def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: fl
     marker = f"position-{uuid.uuid4()}"
     lsn = "none"
     if database is not None:
-        lsn = _carry_to_core(source, marker, database, platform.core_kafka(), platform.core_connect(), WaitLimit(until, say))
+        clients = (platform.core_kafka(), platform.core_connect())
+        lsn = _carry_to_core(LogMarker(source, marker, database, *clients, WaitLimit(until, say)))
     return LogPosition(marker, lsn, topics_to_lake(platform, source, until, say))
 
 
@@ -110,64 +123,41 @@ def await_in_core(
     Raises:
         CaughtUpTimeoutError: when the connector did not follow in time.
     """
-    return _carry_to_core(
-        source, f"position-{uuid.uuid4()}", database, core, core_connect, WaitLimit(time.monotonic() + deadline)
-    )
+    limit = WaitLimit(time.monotonic() + deadline)
+    return _carry_to_core(LogMarker(source, f"position-{uuid.uuid4()}", database, core, core_connect, limit))
 
 
-def _carry_to_core(
-    source: BaseSource,
-    marker: str,
-    database: SourceDatabase,
-    core: KafkaCluster,
-    connect: ConnectClient | None,
-    limit: WaitLimit,
-) -> str:
-    part = kind_of(source).carry
-    assert part is not None, source.kind_name
-    lsn: str = part.load()(source, marker, database, core, connect, limit)
+def _carry_to_core(marker: LogMarker) -> str:
+    part = kind_of(marker.source).carry
+    assert part is not None, marker.source.kind_name
+    lsn: str = part.load()(marker)
     return lsn
 
 
-def carry_by_marker(
-    source: BaseSource,
-    marker: str,
-    database: SourceDatabase,
-    core: KafkaCluster,
-    connect: ConnectClient | None,
-    limit: WaitLimit,
-) -> str:
+def carry_by_marker(marker: LogMarker) -> str:
     """Write a marker into the log and wait until it is in its topic; its place.
 
     Raises:
         CaughtUpTimeoutError: it did not come in time.
     """
-    before = _ends(core, names.marker_topic(source))
-    lsn = database.emit_marker(marker)
-    look = _connector_look(limit.say, connect, names.connector_name(source))
-    _await_marker(core, source, marker, before, limit.until, look)
-    return lsn
+    topic = names.marker_topic(marker.source)
+    read = _ends(marker.core, topic)
+    lsn = marker.database.emit_marker(marker.name)
 
-
-def _await_marker(
-    core: KafkaCluster, source: BaseSource, marker: str, before: Mapping[int, int], until: float, look: Look
-) -> None:
-    topic = names.marker_topic(source)
-    read = dict(before)
-
-    def has_marker() -> bool:
-        ends = _ends(core, topic)
+    def has_come() -> bool:
+        ends = _ends(marker.core, topic)
         ranges = {p: (read.get(p, 0), end) for p, end in ends.items()}
-        found = any(_holds(record.value, marker) for record in core.records(topic, ranges))
+        found = any(_holds(record.value, marker.name) for record in marker.core.records(topic, ranges))
         read.update(ends)
         return found
 
     _await(
-        has_marker,
-        until,
-        f"{source.name}: the marker written to its log did not arrive in topic {topic}; ./cdc status",
-        look,
+        has_come,
+        marker.limit.until,
+        f"{marker.source.name}: the marker written to its log did not arrive in topic {topic}; ./cdc status",
+        _connector_look(marker.limit.say, marker.connect, names.connector_name(marker.source)),
     )
+    return lsn
 
 
 def _await_mirror(

@@ -12,7 +12,7 @@ from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_table
+from cdc_assets.tables.source_catalogue import catalogue_table
 from spark.kinds.envelopes import ENVELOPES
 from spark.kinds.positions import PLACES
 from spark.specs import Column

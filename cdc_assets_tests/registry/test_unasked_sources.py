@@ -20,7 +20,7 @@ from cdc_assets.stack import plan
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_of
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets.volumetry.flow import Flow
 
 ORACLE = """

@@ -10,17 +10,17 @@ from pyspark.sql import functions as sf
 
 def any_of(conditions: Sequence[Expression]) -> Expression:
     """Whether one of them holds; false of none."""
-    return _balanced(conditions, Expression.__or__) if conditions else sf.lit(False)
+    return _join_as_tree(conditions, Expression.__or__) if conditions else sf.lit(False)
 
 
 def all_of(conditions: Sequence[Expression]) -> Expression:
     """Whether each of them holds; true of none."""
-    return _balanced(conditions, Expression.__and__) if conditions else sf.lit(True)
+    return _join_as_tree(conditions, Expression.__and__) if conditions else sf.lit(True)
 
 
-def _balanced(conditions: Sequence[Expression], both: Callable[[Expression, Expression], Expression]) -> Expression:
+def _join_as_tree(conditions: Sequence[Expression], both: Callable[[Expression, Expression], Expression]) -> Expression:
     """Spark Connect reads expressions of up to 100 levels: a chain of fifty conditions is deeper, and a tree has six."""
     if len(conditions) == 1:
         return conditions[0]
     half = len(conditions) // 2
-    return both(_balanced(conditions[:half], both), _balanced(conditions[half:], both))
+    return both(_join_as_tree(conditions[:half], both), _join_as_tree(conditions[half:], both))

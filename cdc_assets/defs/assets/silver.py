@@ -26,7 +26,7 @@ from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.fold_specs import history_spec, last_known_table, silver_spec
-from cdc_assets.tables.record_form import catalogue_of
+from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import Column, JobResult
 
 

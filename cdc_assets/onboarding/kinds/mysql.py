@@ -14,7 +14,7 @@ from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
-from cdc_assets.tables.record_form import catalogue_table
+from cdc_assets.tables.source_catalogue import catalogue_table
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import OnboardingWork

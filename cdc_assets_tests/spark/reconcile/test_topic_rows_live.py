@@ -21,7 +21,7 @@ from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_table
+from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.live.writers import at_work
 from cdc_assets_tests.support.oracles.damage import PLANTED, plant

@@ -16,7 +16,7 @@ from cdc_assets.cli import app
 from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_of
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.live.clusters import forget, until
 from cdc_assets_tests.support.live.live_source import LiveSource

@@ -26,7 +26,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.record_form import catalogue_of
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 from spark.bronze import job as bronze

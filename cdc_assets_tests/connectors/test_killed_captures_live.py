@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -18,13 +17,11 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from cdc_assets.errors import IncarnationError
-from cdc_assets.identity.look import refuse_other
-from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.spark.conftest import remote as remote
 from cdc_assets_tests.spark.conftest import session as session
 from cdc_assets_tests.support.lake.lake import Lake as Tables
 from cdc_assets_tests.support.lake.lake import values
+from cdc_assets_tests.support.live.captured_table import in_table, in_topic, kill_worker, run, slot, start_streaming
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 
@@ -32,48 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.all
-
-
-@pytest.fixture
-def captured(live: LiveSource, request: pytest.FixtureRequest) -> Iterator[LiveSource]:
-    """A connector of its own on a table `public.<name>`, which is not started yet."""
-    name = request.node.name.removeprefix("test_")[:40]
-    own = replace(live, name=name)
-    run(own, f"CREATE TABLE public.{name} (id int PRIMARY KEY, v text)")
-    yield own
-    own.connect.delete(f"{name}-capture")
-    drop = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'cdc_{name}'"
-    until(lambda: not slot(own, "active"))
-    run(own, drop, f"DROP TABLE public.{name}")
-
-
-def run(own: LiveSource, *statements: str) -> None:
-    with own.connection() as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
-
-
-def slot(own: LiveSource, column: str) -> str | None:
-    with own.connection() as connection:
-        query = f"SELECT {column}::text FROM pg_replication_slots WHERE slot_name = 'cdc_{own.name}'"
-        row = connection.execute(query.encode()).fetchone()
-    return None if row is None or row[0] in (None, "false") else str(row[0])
-
-
-def started(own: LiveSource, **overrides: str) -> None:
-    """It streams: before its snapshot has ended there would be no slot to lose."""
-    own.capture([f"public.{own.name}"], **overrides)
-    until(lambda: slot(own, "active") is not None)
-    time.sleep(1)
-    own.delivered()
-
-
-def killed(own: LiveSource) -> None:
-    """kill -9 of the Connect worker, which starts again."""
-    worker = own.parts["core-connect"]
-    worker.kill()
-    worker.start()
-    own.connect.wait_running(f"{own.name}-capture")
 
 
 def kill_midway(own: LiveSource, records: int) -> None:
@@ -123,23 +78,10 @@ def silver(session: SparkSession, tmp_path: Path) -> Silver:
     return Silver(session, tmp_path)
 
 
-def in_topic(own: LiveSource) -> dict[int, str]:
-    """What a reader who folds the topic by its order has of each key."""
-    found: dict[int, str] = {}
-    for record in own.delivered()[f"{own.name}.public.{own.name}"][0]:
-        value = json.loads(record.value) if record.value else None
-        if value is None:
-            continue
-        if value["op"] == "d":
-            found.pop(json.loads(record.key)["id"], None)
-        else:
-            found[value["after"]["id"]] = value["after"]["v"]
-    return found
-
-
-def in_table(own: LiveSource) -> dict[int, str]:
-    with own.connection() as connection:
-        return dict(connection.execute(f"SELECT id, v FROM public.{own.name}".encode()).fetchall())
+def has_stored_snapshot(own: LiveSource) -> bool:
+    """Whether its stored offset is no longer that of a snapshot under way."""
+    offsets = [entry["offset"] for entry in own.connect.offsets(f"{own.name}-capture")]
+    return bool(offsets) and all(offset.get("snapshot_completed", True) is True for offset in offsets)
 
 
 def snapshot_rows(own: LiveSource) -> int:
@@ -149,7 +91,7 @@ def snapshot_rows(own: LiveSource) -> int:
 
 def test_open_transactions(captured: LiveSource, silver: Silver) -> None:
     """Fault 5: killed while three transactions are open, which end in another order than they began."""
-    started(captured)
+    start_streaming(captured)
     name = captured.name
     with ExitStack() as stack:
         sessions = [stack.enter_context(captured.connection(autocommit=False)) for _ in range(3)]
@@ -158,7 +100,7 @@ def test_open_transactions(captured: LiveSource, silver: Silver) -> None:
         run(captured, f"INSERT INTO public.{name} VALUES (1000, 'between')")
         sessions[1].commit()
         until(lambda: 1000 in in_topic(captured))
-        killed(captured)
+        kill_worker(captured)
         sessions[2].execute(f"UPDATE public.{name} SET v = 'later' WHERE id = 2".encode())
         sessions[2].commit()
         sessions[0].commit()
@@ -168,7 +110,7 @@ def test_open_transactions(captured: LiveSource, silver: Silver) -> None:
 
 def test_rows_of_one_lsn(captured: LiveSource, silver: Silver) -> None:
     """Fault 6: killed while a COPY and a multi-row INSERT of 60,000 rows are being sent."""
-    started(captured)
+    start_streaming(captured)
     name = captured.name
     with captured.connection(autocommit=False) as connection, connection.cursor() as cursor:
         with cursor.copy(f"COPY public.{name} FROM STDIN".encode()) as copy:
@@ -182,19 +124,19 @@ def test_rows_of_one_lsn(captured: LiveSource, silver: Silver) -> None:
 
 def test_messages_in_transactions(captured: LiveSource, silver: Silver) -> None:
     """Fault 7: what follows a logical message in its transaction is kept over a restart."""
-    started(captured)
+    start_streaming(captured)
     name = captured.name
     message = "SELECT pg_logical_emit_message(true, 'theirs', 'hello')"
     with captured.connection(autocommit=False) as connection:
         connection.execute(message.encode())
         connection.execute(f"INSERT INTO public.{name} VALUES (1, 'behind a message')".encode())
         connection.commit()
-        killed(captured)
+        kill_worker(captured)
         connection.execute(message.encode())
         connection.execute(f"INSERT INTO public.{name} VALUES (2, 'behind another')".encode())
         connection.execute(message.encode())
         connection.commit()
-    killed(captured)
+    kill_worker(captured)
     run(captured, f"UPDATE public.{name} SET v = 'after it' WHERE id = 1")
     assert silver.of(captured) == in_topic(captured) == in_table(captured) == {1: "after it", 2: "behind another"}
 
@@ -234,9 +176,8 @@ def test_idle_after_the_snapshot(captured: LiveSource) -> None:
     """Fault 9: restarted before anything was written, it takes no second snapshot."""
     run(captured, f"INSERT INTO public.{captured.name} SELECT n, 'v' FROM generate_series(1, 50) n")
     captured.capture([f"public.{captured.name}"], heartbeat__interval__ms="500")
-    until(lambda: slot(captured, "active") is not None)
-    time.sleep(3)
-    killed(captured)
+    until(lambda: has_stored_snapshot(captured))
+    kill_worker(captured)
     assert snapshot_rows(captured) == 50
 
 
@@ -261,7 +202,7 @@ def test_failed_blocking_snapshot(captured: LiveSource, silver: Silver) -> None:
             connection.execute(insert.encode(), [json.dumps(data)])
             connection.execute(f"INSERT INTO public.{name} VALUES (2, 'meanwhile')".encode())
         until(lambda: 'column "no_such" does not exist' in log.read_text())
-        killed(captured)
+        kill_worker(captured)
         run(captured, f"INSERT INTO public.{name} VALUES (3, 'after')")
         assert silver.of(captured) == in_topic(captured) == in_table(captured)
         assert len(in_table(captured)) == 3
@@ -272,7 +213,7 @@ def test_failed_blocking_snapshot(captured: LiveSource, silver: Silver) -> None:
 
 def test_idle_tables_do_not_hold_the_log(captured: LiveSource) -> None:
     """Fault 12: only a table that is not captured is written to, and the slot still moves on."""
-    started(captured, heartbeat__interval__ms="500")
+    start_streaming(captured, heartbeat__interval__ms="500")
     run(captured, "CREATE TABLE IF NOT EXISTS public.others (v text)")
     captured.delivered()
     before = slot(captured, "confirmed_flush_lsn")
@@ -291,127 +232,9 @@ def test_idle_tables_do_not_hold_the_log(captured: LiveSource) -> None:
     assert before != slot(captured, "confirmed_flush_lsn")
 
 
-def stop_behind_one_row(captured: LiveSource) -> str:
-    """The connector has read one row, nothing refuses it, and somebody stops it. The source's name."""
-    name = captured.name
-    started(captured)
-    run(captured, f"INSERT INTO public.{name} VALUES (1, 'read')")
-    assert in_topic(captured) == {1: "read"}
-    refused(captured)
-    captured.connect.stop(f"{name}-capture")
-    until(lambda: not slot(captured, "active"))
-    return name
-
-
-def test_a_slot_ahead_of_the_offset(captured: LiveSource) -> None:
-    """Fault 4: somebody has moved the slot over a change that was not read. Debezium would go on behind it in silence."""
-    name = stop_behind_one_row(captured)
-    refused(captured)
-    run(captured, f"INSERT INTO public.{name} VALUES (2, 'skipped')")
-    run(captured, f"SELECT pg_replication_slot_advance('cdc_{name}', pg_current_wal_lsn())")
-    refused(captured, "it was moved, or offsets were set back; what lies between is not sent any more")
-
-
-def test_a_slot_moved_before_a_worker_starts_again(captured: LiveSource) -> None:
-    """Fault 4: nobody looks between the move and the start, and the offset passes the hole. A start without one is none."""
-    name, worker = captured.name, captured.parts["core-connect"]
-    started(captured, heartbeat__interval__ms="1000")
-    run(captured, f"INSERT INTO public.{name} VALUES (1, 'read')")
-    assert in_topic(captured) == {1: "read"}
-    refused(captured)
-    refused(captured)
-    worker.kill()
-    until(lambda: not slot(captured, "active"))
-    run(captured, f"INSERT INTO public.{name} VALUES (2, 'while it was down')")
-    worker.start()
-    captured.connect.wait_running(f"{name}-capture")
-    assert in_topic(captured) == {1: "read", 2: "while it was down"}
-    assert noted(captured) is not None
-    refused(captured)
-    assert noted(captured) is None, "an event behind the start has answered it"
-    worker.kill()
-    until(lambda: not slot(captured, "active"))
-    run(captured, f"INSERT INTO public.{name} VALUES (3, 'skipped')")
-    run(captured, f"SELECT pg_replication_slot_advance('cdc_{name}', pg_current_wal_lsn())")
-    worker.start()
-    captured.connect.wait_running(f"{name}-capture")
-    run(captured, f"INSERT INTO public.{name} VALUES (4, 'later')")
-    assert sorted(in_topic(captured)) == [1, 2, 4]
-    for _ in range(2):
-        refused(captured, "the slot had been moved, and what was committed between the two is in no topic")
-
-
-def test_starts_under_writes_lose_nothing(captured: LiveSource) -> None:
-    """Fault 4: a slot that its connector has moved is never taken for one that somebody has moved, wherever that is killed."""
-    name, done = captured.name, Event()
-    started(captured, heartbeat__interval__ms="1000")
-    refused(captured)
-    refused(captured)
-
-    def write(first: int) -> None:
-        with captured.connection(autocommit=False) as connection:
-            number = first
-            while not done.is_set():
-                # Transactions that overlap, and end in another order than they began.
-                for _ in range(1 + number % 7):
-                    number += 4
-                    connection.execute(f"INSERT INTO public.{name} VALUES ({number}, 'new')".encode())
-                    time.sleep(0.001 * (number % 40))
-                connection.execute(f"UPDATE public.{name} SET v = 'later' WHERE id = {number}".encode())
-                connection.commit()
-
-    writers = [Thread(target=write, args=(first,)) for first in range(4)]
-    for writer in writers:
-        writer.start()
-    answered = 0
-    try:
-        for _ in range(5):
-            killed(captured)
-            until(lambda: slot(captured, "active") is not None)
-            answered += noted(captured) is not None
-            for _ in range(3):
-                refused(captured)
-                time.sleep(1)
-    finally:
-        done.set()
-        for writer in writers:
-            writer.join()
-    assert in_topic(captured) == in_table(captured)
-    refused(captured)
-    assert (answered > 0, noted(captured)) == (True, None)
-
-
-def noted(own: LiveSource) -> str | None:
-    """Where the connector found its slot, as long as that is not answered."""
-    with own.connection() as connection:
-        row = connection.execute(f"SELECT max(slot_at)::text FROM cdc_assets.starts_{own.name}".encode()).fetchone()
-    return row[0] if row else None
-
-
-def test_a_slot_dropped_while_stopped(captured: LiveSource) -> None:
-    """Fault 1: the slot is gone. Nobody of ours starts the connector again, and the finding names the command."""
-    name = stop_behind_one_row(captured)
-    run(captured, f"INSERT INTO public.{name} VALUES (2, 'in the gap')")
-    run(captured, f"SELECT pg_drop_replication_slot('cdc_{name}')")
-    refused(captured, "its replication slot is gone")
-
-
-def refused(own: LiveSource, reason: str = "") -> None:
-    """Whether the product lets the connector run, and why not."""
-    platform = Platform(core_connect_url=own.connect.url, core_bootstrap=own.bootstrap)
-    source = own.source([f"public.{own.name}"])
-    with own.settings():
-        if not reason:
-            refuse_other(platform, source)
-            return
-        with pytest.raises(IncarnationError, match=reason) as found:
-            refuse_other(platform, source)
-    assert f"cdc repair source {own.name}" in str(found.value)
-
-
 def test_rows_of_five_megabytes(captured: LiveSource) -> None:
     """Fault 29: no limit on the way to the topic stands against them."""
     name = captured.name
-    started(captured)
+    start_streaming(captured)
     run(captured, f"INSERT INTO public.{name} SELECT 1, string_agg(md5(n::text), '') FROM generate_series(1, 160000) n")
     assert in_topic(captured) == in_table(captured)
