@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -61,54 +62,63 @@ def show(table: OneTable, offset: Annotated[int, typer.Argument(help="Its offset
     print_document([h.to_json(raw=True) for h in found], Format.json)
 
 
-@app.command()
-def redrive(
-    table: OneTable,
-    error_class: ErrorClass = None,
-    partition: Partition = None,
-    offset: Offset = None,
-    dry_run: DryRun = False,
-    output: Output = Format.text,
-) -> None:
+@dataclass(frozen=True)
+class ChosenRecords:
+    """What a call chose of a table's records, and how many there were when it began."""
+
+    table: str
+    wanted: QuarantineFilter
+    count: int
+    dry_run: bool
+
+    def run(self, job: str) -> Any:
+        """A job of spark.silver.redrive on these; None where there is nothing to do."""
+        if self.dry_run or not self.count:
+            return None
+        from spark.silver import redrive
+
+        choice = redrive.Choice(self.wanted.error_class, None, self.wanted.partition, self.wanted.offset)
+        return _run(self.table, lambda session, spec: getattr(redrive, job)(session, spec, choice))
+
+
+def decision(decide: Callable[[ChosenRecords], tuple[dict[str, Any], str]]) -> None:
+    """Make `decide` a command. It answers what it did: as facts, and in words for people."""
+
+    @app.command(decide.__name__, help=decide.__doc__)
+    def command(
+        table: OneTable,
+        error_class: ErrorClass = None,
+        partition: Partition = None,
+        offset: Offset = None,
+        dry_run: DryRun = False,
+        output: Output = Format.text,
+    ) -> None:
+        wanted = QuarantineFilter(error_class, partition, offset)
+        chosen = ChosenRecords(table, wanted, len(_matching_records(table, wanted)), dry_run)
+        facts, told = decide(chosen)
+        answer = {"table": table, "chosen": chosen.count, **facts, "dry_run": dry_run}
+        print_document(answer, output) if is_data(output) else print(f"{table}: {chosen.count} chosen{told}")
+        if facts.get("left"):
+            raise typer.Exit(1)
+
+
+@decision
+def redrive(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
     """Fold records after all, in their place in the order. Mend first what stood against them."""
-    found = _matching_records(table, QuarantineFilter(error_class, partition, offset))
-    answer: dict[str, Any] = {"table": table, "chosen": len(found), "dry_run": dry_run}
-    if found and not dry_run:
-        from spark.silver.redrive import Choice
-        from spark.silver.redrive import redrive as job
-
-        done = _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
-        answer |= {"redriven": done.redriven, "silver_version": done.version, "seconds": done.seconds}
-        answer["left"] = len(_matching_records(table, QuarantineFilter(error_class, partition, offset)))
-    text = f"{table}: {len(found)} chosen" + (
-        "" if dry_run else f", {answer.get('redriven', 0)} folded, {answer.get('left', 0)} left"
-    )
-    print_document(answer, output) if is_data(output) else print(text)
-    if answer.get("left"):
-        raise typer.Exit(1)
+    done = chosen.run("redrive")
+    if done is None:
+        return {}, "" if chosen.dry_run else ", 0 folded, 0 left"
+    left = len(_matching_records(chosen.table, chosen.wanted))
+    facts = {"redriven": done.redriven, "silver_version": done.version, "seconds": done.seconds, "left": left}
+    return facts, f", {done.redriven} folded, {left} left"
 
 
-@app.command()
-def drop(
-    table: OneTable,
-    error_class: ErrorClass = None,
-    partition: Partition = None,
-    offset: Offset = None,
-    dry_run: DryRun = False,
-    output: Output = Format.text,
-) -> None:
+@decision
+def drop(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
     """Give records up for good. Silver goes on without them. They stay readable (list --all)."""
-    found = _matching_records(table, QuarantineFilter(error_class, partition, offset))
-    if found and not dry_run:
-        from spark.silver.redrive import Choice
-        from spark.silver.redrive import drop as job
-
-        _run(table, lambda session, spec: job(session, spec, Choice(error_class, None, partition, offset)))
-    answer = {"table": table, "chosen": len(found), "dropped": 0 if dry_run else len(found), "dry_run": dry_run}
-    if is_data(output):
-        print_document(answer, output)
-    else:
-        print(f"{table}: {len(found)} chosen, {answer['dropped']} dropped")
+    chosen.run("drop")
+    dropped = 0 if chosen.dry_run else chosen.count
+    return {"dropped": dropped}, f", {dropped} dropped"
 
 
 def _run(chosen: str, job: Any) -> Any:

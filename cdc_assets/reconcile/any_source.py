@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,12 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import standby
 from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 if TYPE_CHECKING:
-    from spark.reconcile.row_text import Slice
+    pass
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def compare_rows(
     source: BaseSource,
     tables: Sequence[Table],
     *,
-    slices: Mapping[str, Slice] | None = None,
+    slices: Slices | None = None,
     timeout: float = 300.0,
     method: ComparisonMethod = AS_DECLARED,
 ) -> dict[str, TableResult]:

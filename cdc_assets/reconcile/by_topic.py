@@ -7,7 +7,7 @@ fold and merge have lost and changed nothing of the topic; what the topic's writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import TableResult, not_compared
+from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.models import Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
@@ -24,16 +25,11 @@ from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:
-    from spark.reconcile.row_text import Slice
+    pass
 
 
 def compare(
-    platform: Platform,
-    source: TopicSource,
-    tables: Sequence[Table],
-    *,
-    slices: Mapping[str, Slice] | None = None,
-    timeout: float = 300.0,
+    platform: Platform, source: TopicSource, tables: Sequence[Table], *, slices: Slices | None = None, timeout: float = 300.0
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     asked = [t for t in tables if isinstance(t, TopicTable)]
@@ -49,7 +45,7 @@ def compare(
 
 
 def _compare(
-    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Mapping[str, Slice] | None, timeout: float
+    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Slices | None, timeout: float
 ) -> dict[str, TableResult]:
     cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
     rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, source.schema_registry)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.reconcile.slices import WHOLE
+from cdc_assets.reconcile.slices import WHOLE, CutSlices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -78,12 +78,7 @@ def can_reconcile(source: BaseSource) -> bool:
 
 
 def compare(
-    platform: Platform,
-    source: Source,
-    tables: Sequence[Table],
-    *,
-    slices: Mapping[str, Slice | TwoRanges] | None = None,
-    timeout: float = 300.0,
+    platform: Platform, source: Source, tables: Sequence[Table], *, slices: CutSlices | None = None, timeout: float = 300.0
 ) -> dict[str, TableResult]:
     """By short table name. What stands in the way of comparing is a result as well, never an exception."""
     try:
@@ -93,7 +88,7 @@ def compare(
 
 
 def _compare(
-    platform: Platform, source: Source, tables: Sequence[Table], slices: Mapping[str, Slice | TwoRanges], timeout: float
+    platform: Platform, source: Source, tables: Sequence[Table], slices: CutSlices, timeout: float
 ) -> dict[str, TableResult]:
     results: dict[str, TableResult] = {}
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cdc_assets import settings
 from cdc_assets.reconcile.history_result import HistoryResult
 from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.slices import CutSlices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.resources.durable_file import replace_json
 
@@ -32,10 +33,7 @@ MOST = 8
 
 
 def with_earlier(
-    source: str,
-    parts: Mapping[str, Slice | TwoRanges],
-    results: Mapping[str, Result],
-    compare: Callable[[str, Any], Result],
+    source: str, parts: CutSlices, results: Mapping[str, Result], compare: Callable[[str, Any], Result]
 ) -> dict[str, Result]:
     """These results, by table; of a table whose part is equal, but in which an earlier one still differs, the earlier one's.
 

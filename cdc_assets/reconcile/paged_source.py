@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import TableResult, not_compared
+from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import Table
@@ -28,18 +29,13 @@ from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
 
 if TYPE_CHECKING:
-    from spark.reconcile.row_text import Slice
+    pass
 
 _POLL_SECONDS = 0.5
 
 
 def compare(
-    platform: Platform,
-    source: UnaskedSource,
-    tables: Sequence[Table],
-    *,
-    slices: Mapping[str, Slice] | None = None,
-    timeout: float = 300.0,
+    platform: Platform, source: UnaskedSource, tables: Sequence[Table], *, slices: Slices | None = None, timeout: float = 300.0
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     try:

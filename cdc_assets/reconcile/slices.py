@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from spark.reconcile.row_text import Slice
 
 Share = tuple[int, int]
+Slices: TypeAlias = "Mapping[str, Slice]"
+CutSlices: TypeAlias = "Mapping[str, Slice | TwoRanges]"
+"""By short table name; two ranges only where rows are read at a cut."""
 WHOLE: Share = (0, 1)
 STATEMENT_TIMEOUT = 600.0
 # Keys and hashes of two ranges are brought here: of tables above 12,700,000 rows more runs than `shares` make a round.
@@ -63,7 +66,7 @@ def slices_now(platform: Platform, source: Source, tables: Sequence[Table]) -> d
     }
 
 
-def advance_cursors(source: Source, slices: Mapping[str, Slice | TwoRanges], results: Mapping[str, TableResult]) -> None:
+def advance_cursors(source: Source, slices: CutSlices, results: Mapping[str, TableResult]) -> None:
     """The ranges of these results need not be read again in this round."""
     from spark.reconcile.key_order import KeyRange
     from spark.reconcile.own_order import TwoRanges

@@ -7,7 +7,7 @@ primary says how far it must have replayed: in a round, the second look at a sus
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets import names, settings
@@ -16,6 +16,7 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.result import TableResult, not_compared
+from cdc_assets.reconcile.slices import CutSlices, Slices
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.databases.cuts import RowsNow
@@ -23,8 +24,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:
-    from spark.reconcile.own_order import TwoRanges
-    from spark.reconcile.row_text import Slice
+    pass
 
 STATEMENT_TIMEOUT = 600.0
 
@@ -46,7 +46,7 @@ def compare(
     tables: Sequence[Table],
     *,
     standby: str | None = None,
-    slices: Mapping[str, Slice] | None = None,
+    slices: Slices | None = None,
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
     """The two-step method with the source's own database, or with its standby at `host:port`.
@@ -70,12 +70,7 @@ def compare(
 
 
 def compare_as_declared(
-    platform: Platform,
-    source: Source,
-    tables: Sequence[Table],
-    *,
-    slices: Mapping[str, Slice | TwoRanges] | None = None,
-    timeout: float = 300.0,
+    platform: Platform, source: Source, tables: Sequence[Table], *, slices: CutSlices | None = None, timeout: float = 300.0
 ) -> dict[str, TableResult]:
     """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
     declared = source.reconciliation.standby

@@ -27,7 +27,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill_down import MAX_ROWS
 from cdc_assets.reconcile.result import RowDifference, TableResult, Veil, not_compared
-from cdc_assets.reconcile.slices import WHOLE
+from cdc_assets.reconcile.slices import WHOLE, Slices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
@@ -90,7 +90,7 @@ def compare(
     tables: Sequence[Table],
     asked: TwoStepSource,
     *,
-    slices: Mapping[str, Slice] | None = None,
+    slices: Slices | None = None,
     rounds: int = ROUNDS,
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way of comparing is a result as well."""

@@ -20,33 +20,25 @@ SOURCE: dict[str, Any] = {
     "backup": {"store": {"kind": "s3", "bucket": "backups", "prefix": "lake"}},
     "tables": [{"name": "readings", "topic": "iot.readings", "envelope": "json", "columns": {"sensor": "text"}}],
 }
-CHAIN = {
-    "core": """\
+_CHAIN = """\
 topic/feeds/topic_readings <- nothing [kafka]
   checks: none
+{mirror}bronze/feeds/bronze_readings <- {read} [bronze,delta,spark]
+  checks: record_parity
+silver/feeds/silver_readings <- bronze/feeds/bronze_readings [delta,silver,spark]
+  checks: quarantine_empty, schema
+backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
+  checks: manifest_parity
+ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]
+  checks: bronze_fates, late_events, mirror_bronze{counted}
+"""
+_MIRROR = """\
 mirror/feeds/mirror_readings <- topic/feeds/topic_readings [kafka,mirrormaker]
   checks: nothing_lost
-bronze/feeds/bronze_readings <- mirror/feeds/mirror_readings [bronze,delta,spark]
-  checks: record_parity
-silver/feeds/silver_readings <- bronze/feeds/bronze_readings [delta,silver,spark]
-  checks: quarantine_empty, schema
-backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
-  checks: manifest_parity
-ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]
-  checks: bronze_fates, late_events, mirror_bronze, topic_mirror
-""",
-    "lake": """\
-topic/feeds/topic_readings <- nothing [kafka]
-  checks: none
-bronze/feeds/bronze_readings <- topic/feeds/topic_readings [bronze,delta,spark]
-  checks: record_parity
-silver/feeds/silver_readings <- bronze/feeds/bronze_readings [delta,silver,spark]
-  checks: quarantine_empty, schema
-backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
-  checks: manifest_parity
-ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]
-  checks: bronze_fates, late_events, mirror_bronze
-""",
+"""
+CHAIN = {
+    "core": _CHAIN.format(mirror=_MIRROR, read="mirror/feeds/mirror_readings", counted=", topic_mirror"),
+    "lake": _CHAIN.format(mirror="", read="topic/feeds/topic_readings", counted=""),
 }
 
 
