@@ -129,7 +129,7 @@ class Feed:
         records: list[tuple[str, str | None]] = []
         for key, value in events(op, keys, self.sent):
             if op == "d":
-                records += [(key, json.dumps({**json.loads(value), "before": json.loads(key), "after": None})), (key, None)]
+                records += [(key, value), (key, None)]
             else:
                 records.append((key, value))
         self.sent += len(keys)

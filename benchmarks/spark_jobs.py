@@ -8,7 +8,6 @@ Machines and neighbours differ; ratios travel. Fills a topic of its own with Deb
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import shutil
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from cdc_assets.bench.events import event_text, key_text
 from spark.bronze import job as bronze
 from spark.delta.session import connect
 from spark.kafka import offset_ranges as kafka_ranges
@@ -108,15 +108,7 @@ class Feed:
 def events(op: str, keys: range | list[int], number: int) -> Iterator[tuple[str, str]]:
     """Key and value of an event per key, `number` of them sent before."""
     for sent, aid in enumerate(keys, number):
-        lsn = 1_000_000 + 128 * sent
-        after = {"aid": aid, "bid": 1, "abalance": random.randrange(10_000), "filler": " " * 84}
-        source = {
-            **{"version": "3.7.0.Final", "connector": "postgresql", "name": "bench", "ts_ms": 1_790_000_000_000},
-            **{"snapshot": "false", "db": "bank", "sequence": json.dumps([str(lsn), str(lsn)]), "schema": "public"},
-            **{"table": "accounts", "txId": lsn // 512, "lsn": lsn, "ts_us": 1_790_000_000_000_000},
-        }
-        value = {"before": None, "after": after, "source": source, "transaction": None, "op": op, "ts_ms": 1_790_000_000_001}
-        yield json.dumps({"aid": aid}), json.dumps(value)
+        yield key_text(aid), event_text(op, aid, random.randrange(10_000), sent)
 
 
 def timed(work: Callable[[], object]) -> float:

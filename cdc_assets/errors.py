@@ -159,3 +159,7 @@ class IncarnationError(CdcAssetsError):
 
 class RemovalError(CdcAssetsError):
     """A source cannot be removed as it was asked for, or a part of it did not go."""
+
+
+class BenchError(CdcAssetsError):
+    """`cdc bench` cannot measure, or what it measured made wrong rows."""

@@ -32,6 +32,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "logs": Verb("logs:logs", "Print a component's log."),
         "env": Verb("env:env", "Print the running stack's addresses as `export` lines."),
         "traffic": Verb("traffic:traffic", "Write to the bank while it is captured."),
+        "bench": Verb("bench:bench", "Measure how fast bronze and silver are here."),
         "licences": Verb("licences:licences", "List what is used, with its licence; --sbom as CycloneDX."),
         "test": Verb("test:test", "Run all tests, or what pytest arguments select.", _ANYTHING),
     },

@@ -54,10 +54,8 @@ class SparkSessions:
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
         """A new session, closed at the end."""
-        from spark.delta.session import connect
-
         try:
-            session = connect(self.remote, self._token)
+            session = self.open_session(self._token)
         except Exception as error:
             raise SparkRunError(f"Spark Connect at {self.remote}: {self._reason(error)}; ./cdc status") from error
         with _active(session):
@@ -65,6 +63,12 @@ class SparkSessions:
                 yield session
             finally:
                 session.stop()
+
+    def open_session(self, token: str) -> SparkSession:
+        """A new session on the server; whoever opens it closes it."""
+        from spark.delta.session import connect
+
+        return connect(self.remote, token)
 
     @staticmethod
     def _reason(error: Exception) -> str:

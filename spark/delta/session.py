@@ -72,11 +72,12 @@ def build_session(
     return builder.getOrCreate()
 
 
-def connect(remote: str, token: str = "") -> SparkSession:
+def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = ()) -> SparkSession:
     """A new Spark Connect session, never a shared one.
 
     The metadata of a MERGE can only be set as a session setting: one session per worker thread, or two tables
     would sign each other's commits. Without a `token` the variable SPARK_CONNECT_AUTHENTICATE_TOKEN counts, if it is set.
+    `interceptors` are gRPC's, and see every call.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -84,6 +85,8 @@ def connect(remote: str, token: str = "") -> SparkSession:
     from spark.delta.channel import TokenChannel
 
     channel = TokenChannel(remote)
+    for interceptor in interceptors:
+        channel.add_interceptor(interceptor)
     channel.set("session_id", str(uuid4()))
     if token:
         channel.set("token", token)

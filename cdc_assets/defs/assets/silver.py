@@ -43,7 +43,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         def fold(table: Table) -> "tuple[JobResult, JobResult | None] | None":
             if table.id not in catalogue:
                 raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-            return _fold(platform, source, table, catalogue[table.id], committed.version) if committed else None
+            return fold_table(platform, source, table, catalogue[table.id], committed.version) if committed else None
 
         for table, results in each_table("silver", tables, fold):
             if results is None:
@@ -68,7 +68,7 @@ def _catalogue(
     return catalogue
 
 
-def _fold(
+def fold_table(
     platform: Platform, source: BaseSource, table: Table, found: CatalogueTable, bronze_version: int
 ) -> tuple[JobResult, JobResult | None]:
     """Silver's result and its history's, up to a version of bronze."""

@@ -1,0 +1,79 @@
+"""Bronze and silver of a source of topics, as the assets work them, without Dagster's own records of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.bench.events import SCHEMA
+from cdc_assets.bench.feed import Feed
+from cdc_assets.bronze.append import append, look
+from cdc_assets.defs.assets.each_table import each_table
+from cdc_assets.defs.assets.silver import fold_table
+from cdc_assets.errors import BenchError
+from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.source_catalogue import catalogue_of
+
+Seconds = float
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a piece of work took: seconds, and CPU seconds of the Spark server and of this process."""
+
+    wall: Seconds
+    cpu: Seconds
+
+    def __add__(self, other: Took) -> Took:
+        """One after the other."""
+        return Took(self.wall + other.wall, self.cpu + other.cpu)
+
+
+def make_source(name: str, feeds: Sequence[Feed]) -> TopicSource:
+    """A source with a table for each feed."""
+    form = {"envelope": "debezium-json", "connector": "postgresql", "columns": SCHEMA, "keys": ["aid"]}
+    tables = [{"name": f"accounts_{number}", "topic": feed.topic, **form} for number, feed in enumerate(feeds)]
+    return TopicSource.model_validate({"source": name, "kind": "topics", "cluster": "lake", "tables": tables})
+
+
+def append_bronze(platform: Platform, source: TopicSource) -> None:
+    """What the topics hold and bronze does not."""
+    found = look(platform, source, source.tables)
+    append(platform, source, found, "bench", lambda _: None)
+
+
+def fold_silver(platform: Platform, source: TopicSource) -> None:
+    """All tables of the source, up to what bronze holds; several at a time, as many as the asset works."""
+    committed = bronze_committed(names.bronze_path(platform.lake, source))
+    if committed is None:
+        raise BenchError(f"bronze of {source.name} holds nothing after its append: ./cdc logs spark-connect")
+    found = catalogue_of(platform, source, source.tables)
+    for _ in each_table(
+        "silver", source.tables, lambda table: fold_table(platform, source, table, found[table.id], committed.version)
+    ):
+        pass
+
+
+def check_rows(platform: Platform, source: TopicSource, feeds: Sequence[Feed]) -> None:
+    """Every silver table against what was sent: a figure of wrong rows is none.
+
+    Raises:
+        BenchError: a table has other rows, or another sum.
+    """
+    with platform.spark().session() as session:
+        for table, feed in zip(source.tables, feeds, strict=True):
+            path = names.silver_path(platform.lake, source, table)
+            row = session.read.format("delta").load(path).selectExpr("count(*) AS n", "sum(abalance) AS total").collect()[0]
+            if (row.n, row.total) != feed.expected:
+                raise BenchError(f"{path} has {(row.n, row.total)} rows and sum, sent were {feed.expected}")
+
+
+def measure(work: Callable[[], object], cpu: Callable[[], Seconds]) -> Took:
+    """Do the work once."""
+    began, before = time.perf_counter(), cpu()
+    work()
+    return Took(time.perf_counter() - began, cpu() - before)

@@ -1,0 +1,66 @@
+"""A topic of the lake's cluster that is filled with generated events, and what its table must hold afterwards."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+from cdc_assets.bench.events import event_text, key_text
+from cdc_assets.errors import KafkaError
+from cdc_assets.resources.kafka import KafkaCluster
+
+_RETENTION_MS = 24 * 3600 * 1000
+_DEADLINE = 120.0
+
+
+class Feed:
+    """One topic of one table; its rows have the keys 0 to `rows` - 1, and seeded random balances."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str, rows: int) -> None:
+        self.topic, self.rows = topic, rows
+        self._kafka, self._sent = kafka, 0
+        self._balances = array("q", [0]) * rows
+        self._random = random.Random(topic.rpartition("-")[2])
+
+    @property
+    def expected(self) -> tuple[int, int]:
+        """Rows, and the sum of their balances, that silver must have."""
+        return self.rows, sum(self._balances)
+
+    def create(self) -> None:
+        """The topic, with one record for each row as a snapshot reads it."""
+        self._kafka.ensure_topic(self.topic, partitions=1, retention_ms=_RETENTION_MS, replication_factor=None)
+        self._kafka.await_state(self.topic, deadline=_DEADLINE)
+        self._send("r", range(self.rows))
+
+    def update(self, number: int) -> None:
+        """A new balance for so many different rows."""
+        self._send("u", self._random.sample(range(self.rows), number))
+
+    def _send(self, op: str, keys: Iterable[int]) -> None:
+        from confluent_kafka import Producer
+
+        settings: dict[str, Any] = {"linger.ms": 20, "queue.buffering.max.messages": 1_000_000, "compression.type": "lz4"}
+        producer = self._kafka.clients.make(Producer, **settings)
+        for aid in keys:
+            balance = self._balances[aid] = self._random.randrange(10_000)
+            text = event_text(op, aid, balance, self._sent)
+            self._sent += 1
+            while True:
+                try:
+                    producer.produce(self.topic, text, key_text(aid))
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        left = producer.flush(_DEADLINE)
+        if left:
+            raise KafkaError(f"{left} records were not taken by {self._kafka.bootstrap} within {_DEADLINE:.0f} s; ./cdc status")
+
+
+def delete_topics(kafka: KafkaCluster, topics: Iterable[str]) -> None:
+    """Those of them that are there."""
+    if found := kafka.existing(list(topics)):
+        for answer in kafka.clients.admin().delete_topics(list(found)).values():
+            kafka.clients.answer(answer)
