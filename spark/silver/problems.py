@@ -18,18 +18,20 @@ from spark.silver.unavailable import forms, null_may_mean_unchanged
 from spark.specs import Column, SilverSpec
 from spark.types.type_rules import lake_type
 
-ENVELOPE, KEY, VALUE, UNCLEAR, NO_ROW, AFTER_PROBLEM, MOVED = (
-    *("envelope", "key", "value", "unclear", "no_row", "after_problem", "moved"),
-)
-CLASSES = {
-    ENVELOPE: "the record is no event that this table has a rule for",
-    KEY: "the event does not say which row it is about",
-    VALUE: "a value does not fit its column's type exactly",
-    UNCLEAR: "a NULL may mean that the value was not changed",
-    NO_ROW: "the event holds a part of a row, and there is no row to take the rest from",
-    AFTER_PROBLEM: "the event holds a part of a row, and the event before it that should hold the rest is in quarantine",
-    MOVED: "the event gives a row another key without all of its values, and the row under the old key is not known",
-}
+ENVELOPE = "envelope"
+"""The record is no event that this table has a rule for."""
+KEY = "key"
+"""The event does not say which row it is about."""
+VALUE = "value"
+"""A value does not fit its column's type exactly."""
+UNCLEAR = "unclear"
+"""A NULL may mean that the value was not changed."""
+NO_ROW = "no_row"
+"""The event holds a part of a row, and there is no row to take the rest from."""
+AFTER_PROBLEM = "after_problem"
+"""The event holds a part of a row, and the event before it that should hold the rest is in quarantine."""
+MOVED = "moved"
+"""The event gives a row another key without all of its values, and the row under the old key is not known."""
 FOUND_NO_ROW = "the table has no row equal to the event's before-image"
 PROBLEM = "struct<error_class: string, column: string, message: string>"
 

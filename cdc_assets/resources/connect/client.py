@@ -215,15 +215,6 @@ class ConnectClient:
         answer = self._rest.request("GET", "/connector-plugins?connectorsOnly=false")
         return [Plugin(item["class"], item.get("version") or "", item["type"]) for item in answer]
 
-    def loggers(self) -> dict[str, str]:
-        """Levels of the loggers that have one of their own, on the worker that answers."""
-        answer = self._rest.request("GET", "/admin/loggers")
-        return {name: about["level"] for name, about in sorted(answer.items())}
-
-    def set_logger(self, name: str, level: str) -> None:
-        """Set a logger's level on every worker of the cluster, which takes them a moment (KIP-976)."""
-        self._rest.request("PUT", f"/admin/loggers/{quote(name, safe='')}?scope=cluster", json={"level": level})
-
     def delete(self, name: str, *, deadline: float = 60.0) -> None:
         """Remove the connector and wait until its status is gone too; its offsets stay in Connect's offsets topic."""
         self._rest.request("DELETE", _path(name), missing_ok=True)
