@@ -77,6 +77,13 @@ def test_the_plan_is_apt_for_root_unpacking_for_others_and_skipping_without_apt(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+def test_mysql_is_not_brought_without_apt(tmp_path: Path) -> None:
+    own = environment(tmp_path, "apt-get")
+    done = subprocess.run([*MODULE[:2], f"{MODULE[2]}.mysql"], env=own, cwd=ROOT, capture_output=True, text=True, check=False)
+    expected = "cdc: MySQL's server is not brought: this system has no apt-get; put a mysqld of MySQL's on the PATH\n"
+    assert (done.returncode, done.stderr, (tmp_path / "cache").exists()) == (1, expected, False)
+
+
 def test_where_a_program_cannot_be_had_its_tests_are_skipped_and_counted_in_the_last_line(tmp_path: Path) -> None:
     test = tmp_path / "test_of_two.py"
     test.write_text(

@@ -1,4 +1,4 @@
-"""A real MySQL on a free port of 127.0.0.1, in a temporary folder: the mysqld that is on the PATH."""
+"""A real MySQL on a free port of 127.0.0.1, in a temporary folder: the mysqld on the PATH, or the one below the cache."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cdc_assets_tests.programs.mysql import unpacked_mysqld
 from cdc_assets_tests.programs.wanted import ProgramMissingError
 from cdc_assets_tests.support.lake.jvm import free_port
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD, TIME_ZONE, BinlogServer, served
@@ -26,7 +27,7 @@ class MySqlServer(BinlogServer):
 
 
 def find_mysqld() -> str:
-    """The first `mysqld` on the PATH that is MySQL's: MariaDB's packages have a command of that name too.
+    """The first `mysqld` on the PATH that is MySQL's (MariaDB's packages have a command of that name too), or the unpacked one.
 
     Raises:
         ProgramMissingError: where there is none.
@@ -36,7 +37,9 @@ def find_mysqld() -> str:
             told = subprocess.run([found, "--no-defaults", "--version"], capture_output=True, text=True, check=False).stdout
             if "MariaDB" not in told:
                 return found
-    raise ProgramMissingError("without MySQL's server: no mysqld of MySQL's is on the PATH, and no package of Debian brings it")
+    if (brought := unpacked_mysqld()).exists():
+        return str(brought)
+    raise ProgramMissingError("without MySQL's server: none is on the PATH; python -m cdc_assets_tests.programs.mysql brings one")
 
 
 @contextmanager
