@@ -102,7 +102,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
     paths = re.findall(r"`((?:cdc_assets|cdc_assets_tests|spark|benchmarks|docs|\.ci)/[\w./-]+)`", text)
     assert sorted({path for path in paths if not (ROOT / path).exists() and "/test_" not in path} - ELSEWHERE) == []
-    modules = re.findall(r"python -m ((?:cdc_assets|spark|benchmarks)(?:\.\w+)*)", text)
+    modules = re.findall(r"python -m ((?:cdc_assets_tests|cdc_assets|spark|benchmarks)(?:\.\w+)*)", text)
     assert sorted({name for name in modules if not is_module(name)}) == []
 
 
