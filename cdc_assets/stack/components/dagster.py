@@ -158,7 +158,7 @@ class DagsterCode(_DagsterProcess):
     def command(self) -> list[str]:
         port = str(self.site.ports[_CODE])
         options = ["--module-name", MODULE, "--host", HOST, "--port", port, "--location-name", "cdc_assets"]
-        return [sys.executable, "-m", "dagster", "code-server", "start", *options]
+        return [sys.executable, "-m", "cdc_assets.stack.warm_runs", "code-server", "start", *options]
 
     @override
     def environment(self) -> dict[str, str]:
