@@ -65,10 +65,10 @@ class _CountedSessions(SparkSessions):
     def open_session(self, token: str) -> SparkSession:
         from spark.delta.session import connect
 
-        return connect(self.remote, token, interceptors=[_interceptor(self._calls.update)])
+        return connect(self.remote, token, interceptors=[count_calls(self._calls.update)])
 
 
-def _interceptor(tell: Callable[[list[str]], None]) -> Any:
+def count_calls(tell: Callable[[list[str]], None]) -> Any:
     """Tells the kind of each call: ExecutePlan, AnalyzePlan, Config, …"""
     import grpc
 

@@ -1,4 +1,6 @@
-"""Reading a Delta table's own history through SQL: what is committed, by whom, with how many rows.
+"""Reading a Delta table's own history: what is committed, by whom, with how many rows.
+
+Where the log's files are on this machine they are read here, else Spark is asked.
 
 History is read newest first and only as far back as needed; our commit metadata is cumulative, so that is a few
 commits. A path without a table is an empty history, not an error.
@@ -15,6 +17,7 @@ from pyspark.sql import Row, SparkSession
 from spark.delta.commits import Folded, fold_silver, surviving
 from spark.delta.failures import SPARK_FAILURES, error_text
 from spark.delta.identifiers import table_at
+from spark.delta.local_log import newest_commits
 from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError, quantity
 
 T = TypeVar("T")
@@ -47,6 +50,15 @@ class Commit:
 
 def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
     """The newest commits, newest first, without the metadata of those that a RESTORE undid; empty when no table."""
+    entries = newest_commits(path, limit)
+    if entries is None:
+        return history_by_spark(session, path, limit)
+    kept = dict(surviving(entries))
+    return [Commit(e["version"], e["operation"] or "", kept[e["version"]], dict(e["operationMetrics"] or {})) for e in entries]
+
+
+def history_by_spark(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
+    """The same by DESCRIBE HISTORY, wherever the table lies."""
     found = history_rows(session, path, limit, "operationMetrics")
     return [Commit(row.version, row.operation, text, dict(row.operationMetrics or {})) for row, text in found]
 
@@ -95,8 +107,9 @@ def fold_history(
 def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:
     """The commit that carries our operation id: a write that returned is believed only once it is in the log."""
     marker = f'"operation_id":"{operation_id}"'
-    for limit in (JUST_WRITTEN, FIRST_LOOK):
-        for commit in history(session, path, limit):
+    # Spark in the end: a folder of another machine's may show the newest file late.
+    for look, limit in ((history, JUST_WRITTEN), (history_by_spark, FIRST_LOOK)):
+        for commit in look(session, path, limit):
             if commit.user_metadata and marker in commit.user_metadata:
                 written = commit.count("numOutputRows")
                 if rows is not None and written != rows:

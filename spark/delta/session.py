@@ -96,10 +96,17 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = ()) -
     _close_alone(session.client)
     # About half a minute; with the default a job would wait ten for a server that is gone.
     session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
-    for key, value in {**session_conf(), **_UNSEEN_PLANS}.items():
-        session.conf.set(key, value)
+    _set_all(session.client, {**session_conf(), **_UNSEEN_PLANS})
     opened: SparkSession = session
     return opened
+
+
+def _set_all(client: Any, values: Mapping[str, str]) -> None:
+    """All settings by one call; PySpark's own `conf.set` makes one for each, and each job has a session of its own."""
+    from pyspark.sql.connect.proto import base_pb2
+
+    pairs = [base_pb2.KeyValue(key=key, value=value) for key, value in values.items()]
+    client.config(base_pb2.ConfigRequest.Operation(set=base_pb2.ConfigRequest.Set(pairs=pairs)))
 
 
 def _close_alone(client: Any) -> None:

@@ -13,7 +13,8 @@ def execute(session: SparkSession, statement: str, *, view: str, rows: DataFrame
     if metadata is not None:
         session.conf.set(USER_METADATA, metadata)
     try:
-        session.sql(statement).collect()
+        # A command runs at once; to collect would only fetch its metrics, by a job of their own.
+        session.sql(statement)
     finally:
         if metadata is not None:
             session.conf.unset(USER_METADATA)
