@@ -20,7 +20,7 @@ ROWS = 500_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class Size:
     """`trial` is the rows of the large table in a trial, which has one run that counts; `profile`: calls to Spark are told."""
 
     trial: int | None = None
@@ -45,7 +45,7 @@ class Measurement:
     """`folder` is for its tables; `say` is told what is being done."""
 
     stack: BenchStack
-    asked: Asked
+    asked: Size
     folder: Path
     say: Callable[[str], None]
     name: str = field(default_factory=lambda: f"cdc_bench_{uuid.uuid4().hex[:6]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdc_assets.bench import at_rest
@@ -10,6 +10,7 @@ from cdc_assets.bench.carry import check_rows, make_source, measure
 from cdc_assets.bench.feed import Feed
 from cdc_assets.bench.figures import LIMIT, Figure
 from cdc_assets.bench.measurement import Measurement
+from cdc_assets.errors import BenchError
 from spark.specs import BronzeSpec, TopicRange
 
 _ROWS_OF_SMALL = 1_000
@@ -105,3 +106,14 @@ SCENARIOS: Mapping[str, Scenario] = {
     "tables-100": Scenario(many(100, 6.0)),
 }
 """In the order in which they run: at rest first, before anything has been asked for."""
+
+
+def choose_scenarios(names: Sequence[str], *, quick: bool) -> list[Scenario]:
+    """Those named; without names all, or all quick ones.
+
+    Raises:
+        BenchError: one of the names is no scenario's.
+    """
+    if unknown := [name for name in names if name not in SCENARIOS]:
+        raise BenchError(f"no scenario is called {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+    return [each for name, each in SCENARIOS.items() if (name in names if names else each.quick or not quick)]

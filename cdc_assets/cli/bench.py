@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,29 +36,29 @@ def bench(
     Every table is compared with what was sent. Exit 1: a figure misses its target by more than 15 %; 2: nothing was measured.
     """
     with report_errors(), ExitStack() as ending:
-        from cdc_assets.bench.measurement import Asked, Measurement
-        from cdc_assets.bench.scenarios import SCENARIOS
+        from cdc_assets.bench.measurement import Measurement, Size
+        from cdc_assets.bench.scenarios import choose_scenarios
         from cdc_assets.bench.stack import running_stack, scratch_stack
 
-        if unknown := [name for name in scenario or () if name not in SCENARIOS]:
-            raise typer.BadParameter(f"{', '.join(unknown)}: the scenarios are {', '.join(SCENARIOS)}")
-        chosen = {n: s for n, s in SCENARIOS.items() if (n in scenario if scenario else s.quick or not quick)}
-
-        def say(text: str) -> None:
-            console.print(text, markup=False, soft_wrap=True)
-
-        stack = running_stack() if here else ending.enter_context(scratch_stack(say))
+        chosen = choose_scenarios(scenario or (), quick=quick)
+        stack = running_stack() if here else ending.enter_context(scratch_stack(_say))
         folder = Path(tempfile.mkdtemp(prefix="bench-", dir=stack.home.root))
-        measured = Measurement(stack, Asked(rows, profile), folder, say)
+        measured = Measurement(stack, Size(rows, profile), folder, _say)
         ending.callback(measured.close)
-        figures = [figure for each in chosen.values() for figure in each.run(measured)]
-        found = [figure.row() for figure in figures]
-        if is_data(output):
-            print_document(found, output)
-        else:
-            print_rows(found, output, narrow=_NARROW)
-        missed = [f"{f.scenario}: {f.median:.3g} {f.unit}, to reach: {f.target:.3g}" for f in figures if f.is_missed]
-    for text in missed:
-        say(f"missed by more than 15 %: {text}")
-    if missed:
+        figures = [figure for each in chosen for figure in each.run(measured)]
+        _print([figure.row() for figure in figures], output)
+    if missed := [figure for figure in figures if figure.is_missed]:
+        for figure in missed:
+            _say(f"missed by more than 15 %: {figure.scenario}: {figure.median:.3g} {figure.unit}, to reach: {figure.target:.3g}")
         raise typer.Exit(1)
+
+
+def _print(rows: list[dict[str, Any]], output: Format) -> None:
+    if is_data(output):
+        print_document(rows, output)
+    else:
+        print_rows(rows, output, narrow=_NARROW)
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, soft_wrap=True)
