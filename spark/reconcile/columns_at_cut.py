@@ -15,19 +15,17 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, NumericType
 
 from spark.delta.identifiers import quote
 from spark.envelopes.places import order_of, orders_with
 from spark.schema import difference, generation
-from spark.schema.difference import SchemaPlan, is_of_source
+from spark.schema.difference import SchemaPlan, holders
 from spark.schema.evolution import read_ledger
+from spark.schema.side_columns import newest_value
 from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
-
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,9 @@ class ColumnsAtCut:
         """Rows in the columns of `lake`, in those of `source`; what silver does not have is NULL in all of them."""
         at = {c.name: i for i, c in enumerate(self.lake.columns)}
         places = [[at[c.name] for c in self._holding(column)] for column in self.source.columns]
+        types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
         values = [
-            _value(rows, [slot(i) for i in found], kind.name).alias(slot(i))
+            sf.expr(newest_value([(slot(i), types[slot(i)]) for i in found], kind.name)).cast(kind.name).alias(slot(i))
             for i, (found, kind) in enumerate(zip(places, lake_types(self.source), strict=True))
         ]
         own = {slot(i) for i in range(len(self.lake.columns))}
@@ -64,15 +63,13 @@ class ColumnsAtCut:
         return rows.select(*values, *rest)
 
     def _holding(self, column: Column) -> list[Column]:
-        """The columns of `lake` with the values of a source's column, newest first: an event fills one of them."""
-        columns = self.lake.columns
-        found = [c for c in columns if c.event_field == column.name and is_of_source(c, columns)]
-        return sorted(found, key=lambda c: c.since, reverse=True)
+        return holders(self.lake.columns, column.name)
 
     def _in_table(self, column: Column, present: Sequence[str]) -> Expression:
-        taken = {new.name: old for new, old in self.plan.renamed}
+        taken = {new.name: olds for new, olds in self.plan.renamed}
         if column.name in taken:
-            return sf.col(quote(taken[column.name]))
+            olds = [(quote(old.name), lake_type(old).name) for old in taken[column.name]]
+            return sf.expr(newest_value(olds, lake_type(column).name))
         if column in self.plan.emptied or column.name not in present:
             missing = missing_leaf(column)
             return sf.lit(None) if missing is None else lake_type(column).convert(sf.lit(missing))
@@ -94,20 +91,6 @@ def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> Co
     keys = difference.keys(wanted.columns, spec)
     lake = replace(spec, columns=tuple(wanted.columns), keys=keys, renewed=known.renewed, orders=orders)
     return ColumnsAtCut(spec, lake, wanted)
-
-
-def _value(rows: DataFrame, names: Sequence[str], wanted: str) -> Expression:
-    values = [_as(sf.col(n), wanted, rows.schema[n].dataType) for n in names]
-    return sf.coalesce(*values) if values else sf.lit(None).cast(wanted)
-
-
-def _as(column: Expression, wanted: str, found: DataType) -> Expression:
-    """Silver keeps the wider type where a column has been narrowed in the source; a number that the narrower lacks is none."""
-    if wanted.replace(" ", "") == found.simpleString().replace(" ", ""):
-        return column
-    cast = column.try_cast(wanted)
-    numbers = isinstance(found, NumericType) and wanted.split("(")[0] in _NUMBERS
-    return sf.when(cast == column, cast) if numbers else cast
 
 
 def _new_places(places: Sequence[Sequence[int]]) -> Expression:

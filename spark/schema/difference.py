@@ -35,8 +35,8 @@ class SchemaPlan:
     added: list[Column] = field(default_factory=list)
     emptied: list[Column] = field(default_factory=list)
     """Columns that were dropped and added again: what rows had before is not theirs any more."""
-    renamed: list[tuple[Column, str]] = field(default_factory=list)
-    """New columns, each with the column whose values it takes over."""
+    renamed: list[tuple[Column, list[Column]]] = field(default_factory=list)
+    """New columns, each with those whose values it takes over, newest first: several, if its type has changed before."""
     widened: list[Column] = field(default_factory=list)
 
 
@@ -59,8 +59,10 @@ def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> SchemaPlan
         if old.event_field == column.name:
             _compare(answer, old, column, policy, spec, after)
         else:
-            _rename(answer, old, column, lake.get(column.name), policy, spec)
+            olds = [old, *(c for c in holders(known, old.event_field) if c != old)]
+            _rename(answer, olds, column, lake.get(column.name), policy, spec)
     _keep(answer, known, taken, policy, spec)
+    _empty_reused(answer, lake)
     _order(answer, known, policy, spec)
     _refuse_one_name_for_two(answer, spec)
     return answer
@@ -91,6 +93,12 @@ def is_of_source(column: Column, columns: Sequence[Column]) -> bool:
         return False
     rivals = [c for c in columns if c.event_field == column.event_field and c.since > column.since]
     return all(None in (c.number, column.number) or c.number == column.number for c in rivals)
+
+
+def holders(columns: Sequence[Column], event_field: str) -> list[Column]:
+    """Those of silver's columns with the values of a source's column, newest first: an event fills one of them."""
+    found = [c for c in columns if c.event_field == event_field and is_of_source(c, columns)]
+    return sorted(found, key=lambda c: c.since, reverse=True)
 
 
 def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: SchemaChangePolicy, spec: SilverSpec) -> None:
@@ -124,7 +132,8 @@ def _has_value(column: Column) -> bool:
 
 
 def _compare(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePolicy, spec: SilverSpec, after: str) -> None:
-    another = old.number is not None and new.number is not None and old.number != new.number
+    # A catalogue without numbers does not tell it, but for a column that silver has seen go.
+    another = old.number == DROPPED_NUMBER or (None not in (old.number, new.number) and old.number != new.number)
     # A column keeps what its older rows have: the catalogue forgets it when the table is rewritten.
     missing = new.missing if another or new.missing is not None else old.missing
     merged = replace(new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=missing)
@@ -187,9 +196,10 @@ def _side_name(column: Column) -> str:
 
 
 def _rename(
-    answer: SchemaPlan, old: Column, new: Column, held: Column | None, policy: SchemaChangePolicy, spec: SilverSpec
+    answer: SchemaPlan, olds: list[Column], new: Column, held: Column | None, policy: SchemaChangePolicy, spec: SilverSpec
 ) -> None:
-    """`held`: the lake's column of the new name, whose values yield."""
+    """`olds`: its columns until now, newest first; `held`: the lake's column of the new name, whose values yield."""
+    old = olds[0]
     _stop(policy.rename, "rename", old.name, old.name, new.name, spec)
     fields = (*old.formerly, old.event_field)
     # Spark cannot keep two columns apart whose names differ by case only.
@@ -211,15 +221,15 @@ def _rename(
     answer.columns.append(taking)
     if held is None:
         answer.added.append(taking)
-    answer.renamed.append((taking, old.name))
+    answer.renamed.append((taking, olds))
     used_again = old.name in {c.name for c in spec.columns}
     done = f"{old.name} is another column now" if used_again else f"{old.name} is kept, and no longer filled"
     answer.changes.append(ColumnChange("rename", new.name, old.name, new.name, done))
 
 
 def _keep(answer: SchemaPlan, known: Sequence[Column], taken: set[str], policy: SchemaChangePolicy, spec: SilverSpec) -> None:
-    names = {c.name for c in answer.columns}
-    moved = {name for _, name in answer.renamed}
+    now, names = [*answer.columns], {c.name for c in answer.columns}
+    moved = {column.name for _, olds in answer.renamed for column in olds}
     for old in known:
         gone = old.event_field not in taken and old.number != DROPPED_NUMBER and not old.event_field.startswith(DROPPED)
         if gone:
@@ -232,7 +242,20 @@ def _keep(answer: SchemaPlan, known: Sequence[Column], taken: set[str], policy: 
             old = replace(old, nullable=True, field=DROPPED + old.name, number=None, missing=None, formerly=())
         elif gone:
             old = replace(old, nullable=True, number=DROPPED_NUMBER, missing=None)
+        if any(c.event_field == old.event_field and c.since <= old.since and c.number != old.number for c in now):
+            # Another column has its name now, and the values under it.
+            old = replace(old, field=DROPPED + old.name)
         answer.columns.append(old)
+
+
+def _empty_reused(answer: SchemaPlan, lake: Mapping[str, Column]) -> None:
+    """A side column may get the name of one that an earlier column of the source has left there, with its values."""
+    taking = {new.name for new, _ in answer.renamed}
+    for column in [c for c in answer.added if c.name in lake and c.name not in taking]:
+        held = lake[column.name]
+        if (held.number, held.event_field) != (column.number, column.event_field):
+            answer.added.remove(column)
+            answer.emptied.append(column)
 
 
 def _order(answer: SchemaPlan, known: Sequence[Column], policy: SchemaChangePolicy, spec: SilverSpec) -> None:

@@ -20,6 +20,7 @@ from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.difference import SchemaPlan, keys, plan
 from spark.schema.policy import EVOLVE, SchemaChangePolicy
+from spark.schema.side_columns import newest_value
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
@@ -65,7 +66,7 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     effective = replace(
         spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
     )
-    _same_key(ledger, effective, {old: new.name for new, old in wanted.renamed})
+    _same_key(ledger, effective, {olds[0].name: new.name for new, olds in wanted.renamed})
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
     if old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys):
         return effective
@@ -179,13 +180,15 @@ def _fill(session: SparkSession, spec: SilverSpec, wanted: SchemaPlan, *, once: 
     values = [lake_type(c).convert(sf.lit(missing_leaf(c))).alias(f"v{i}") for i, c in enumerate(defaults)]
     sets = [f"t.{quote(c.name)} = s.v{i}" for i, c in enumerate(defaults)]
     sets += [f"t.{quote(c.name)} = NULL" for c in wanted.emptied if c not in defaults]
-    sets += [f"t.{quote(new.name)} = t.{quote(old)}" for new, old in wanted.renamed]
+    for new, olds in wanted.renamed:
+        held = [(f"t.{quote(old.name)}", lake_type(old).name) for old in olds]
+        sets.append(f"t.{quote(new.name)} = {newest_value(held, lake_type(new).name)}")
     if not sets:
         return
     view = f"cdc_missing_{time.monotonic_ns()}"
     session.range(1).select("id", *values).createOrReplaceTempView(view)
     overwritten = {c.name for c in (*renamed, *wanted.emptied)}
-    exchanged = any(old in overwritten for _, old in wanted.renamed)
+    exchanged = any(old.name in overwritten for _, olds in wanted.renamed for old in olds)
     transaction = {_TXN_APP: f"cdc_assets.schema.{sha256(once.to_text().encode()).hexdigest()}", _TXN_VERSION: "1"}
     try:
         for name, value in transaction.items() if exchanged else ():

@@ -26,13 +26,15 @@ from spark.delta.conditions import all_of
 from spark.delta.identifiers import literal, quote, table_at
 from spark.delta.log import Commit, commit_of, fold_history
 from spark.delta.statement import execute
-from spark.schema.difference import is_of_source
+from spark.schema.difference import holders, is_of_source
+from spark.schema.side_columns import newest_value
 from spark.silver import keyless, quarantine
 from spark.silver.batch import SilverRun, set_aside
 from spark.silver.changes import slot
 from spark.silver.fold import POSITION
 from spark.silver.problems import FOUND_NO_ROW, NO_ROW, problem_value
 from spark.specs import META, SilverSpec
+from spark.types.type_rules import lake_type
 
 
 def apply(work: SilverRun) -> tuple[Commit, dict[str, int]]:
@@ -144,12 +146,17 @@ def _slots(spec: SilverSpec) -> list[str]:
 def _values(spec: SilverSpec, rows: DataFrame) -> list[Expression]:
     """What equal rows have equal: v0, v1, ... Spark takes -0.0 for 0.0 there, which texts tell apart.
 
-    An event does not say what its row had in a column that the source has dropped; silver's row still has it.
+    An event does not say what its row had in a column that the source has dropped; silver's row still has it. Of a column whose
+    type has changed, an event has a value of the new type alone, and a row from before one of the old.
     """
-    names = [slot(i) for i, column in enumerate(spec.columns) if is_of_source(column, spec.columns)]
-    types = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
-    found = [sf.col(name) for name in names]
-    found += [sf.col(n).cast("string") for n in names if "double" in types[n] or "float" in types[n]]
+    slots = {column.name: slot(i) for i, column in enumerate(spec.columns)}
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    fields = dict.fromkeys(c.event_field for c in spec.columns if is_of_source(c, spec.columns))
+    found = []
+    for columns in (holders(spec.columns, field) for field in fields):
+        kind = lake_type(columns[0]).name
+        value = sf.expr(newest_value([(slots[c.name], types[slots[c.name]]) for c in columns], kind))
+        found += [value, *([value.cast("string")] if "double" in kind or "float" in kind else [])]
     return [value.alias(f"v{i}") for i, value in enumerate(found)]
 
 

@@ -87,7 +87,7 @@ def test_rename(declared: bool) -> None:
     renamed = replace(V, name="w", number=None if declared else 2)
     spec = SilverSpec("s", "t", "b", "p", (ID, renamed, N), ("id",), renamed={"v": "w"} if declared else {})
     found = plan(KNOWN, spec, after="")
-    assert [(new.name, new.formerly, old) for new, old in found.renamed] == [("w", ("v",), "v")]
+    assert [(new.name, new.formerly, [old.name for old in olds]) for new, olds in found.renamed] == [("w", ("v",), ["v"])]
     assert sorted(names(found.columns)) == ["id", "n", "v", "w"]
     again = plan(found.columns, spec, after="")
     assert not again.changes

@@ -122,6 +122,36 @@ def test_deletes_of_rows_that_are_older_than_a_drop(session: SparkSession, tmp_p
     assert sorted((row["a"], row["x__string"]) for row in values(spec.path)) == [(0, None), (1, "new"), (3, None)]
 
 
+def test_deletes_of_rows_that_are_older_than_a_change_of_type(session: SparkSession, tmp_path: Path) -> None:
+    """Twice, and back to the first type; where an older value is none of the new type, the row is not found, and that is told."""
+    lake = Lake(session, tmp_path)
+    was = multiset(lake)
+    a, v, x = (replace(column, number=i) for i, column in enumerate(COLUMNS, 1))
+    spec, at = replace(was, columns=(a, v, x)), 0
+
+    def play(*changes: tuple[str, Row | None, Row | None]) -> list[tuple[Any, ...]]:
+        nonlocal at
+        lake.put("t", *(change(at + i, *each) for i, each in enumerate(changes)))
+        at += len(changes)
+        lake.append(lake.all_of("t"))
+        lake.fold(spec)
+        return sorted((tuple(row.get(f"a{kind}") for kind in ("", "__string", "__int")) for row in values(spec.path)), key=repr)
+
+    def row(a: Any, v: str = "old") -> Row:
+        return {"a": a, "v": v, "x": 0.5}
+
+    play(*(("c", None, row(i)) for i in (1, 2, 2, 3, None)))
+    spec = replace(spec, columns=(replace(a, source_type="text"), v, x))
+    found = play(("d", row("2"), None), ("u", row("1"), row("1", "new")), ("d", row(None), None), ("c", None, row("x")))
+    assert found == [(2, None, None), (3, None, None), (None, "1", None), (None, "x", None)]
+    assert not quarantine.exists(session, spec)
+    spec = replace(spec, columns=(a, v, x))
+    found = play(("d", row(1, "new"), None), ("d", row(2), None), ("u", row(3), row(4)), ("d", row(5), None))
+    assert found == [(None, "x", None), (None, None, 4)]
+    (waiting,) = quarantine.table(session, spec).collect()
+    assert (waiting["offset"], waiting["error_class"]) == (12, "no_row")
+
+
 def test_deletes_of_rows_that_are_decoded_in_many_steps(session: SparkSession, tmp_path: Path) -> None:
     """A plan is deeper the more its columns' values must be worked on; Spark Connect sends plans of up to 100 levels."""
     kinds = ("timestamp without time zone[]", "time without time zone[]", "polygon", "bytea[]", "double precision")

@@ -45,6 +45,11 @@ STEPS = [
         "UPDATE tally SET n = 5.5 WHERE ctid = (SELECT max(ctid) FROM tally WHERE a = 9)",
         "DELETE FROM tally WHERE x = '-0.0' AND v = 'v0'",
     ],
+    [
+        "ALTER TABLE tally ALTER n TYPE text",
+        "DELETE FROM tally WHERE ctid IN (SELECT ctid FROM tally WHERE n = '1.00' LIMIT 3)",
+        "UPDATE tally SET n = n || ' EUR' WHERE a = 3",
+    ],
     ["TRUNCATE tally", "INSERT INTO tally (a, v) VALUES (1, 'x'), (1, 'x'), (1, NULL)", "DELETE FROM tally WHERE v IS NULL"],
     ["UPDATE tally SET a = 2 WHERE ctid = (SELECT min(ctid) FROM tally)"],
 ]
@@ -70,7 +75,13 @@ def in_source(chain: SmallChain) -> Counter[str]:
 
 def in_silver(chain: SmallChain) -> Counter[str]:
     rows = DeltaTable(chain.silver("tally")).to_pyarrow_table().to_pylist()
-    return Counter(shown({k: v for k, v in row.items() if not k.startswith("_cdc_")}) for row in rows)
+    return Counter(shown(of_now({k: v for k, v in row.items() if not k.startswith("_cdc_")})) for row in rows)
+
+
+def of_now(row: dict[str, Any]) -> dict[str, Any]:
+    """A row from before the change of type has its number where it was."""
+    late = row.pop("n__string", None)
+    return row if late is None else {**row, "n": late}
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -85,7 +96,7 @@ def shown(row: dict[str, Any]) -> str:
 @pytest.mark.stack
 def test_the_same_multiset_at_every_step(chain: SmallChain, monkeypatch: pytest.MonkeyPatch, thorough: bool) -> None:
     assert in_silver(chain) == in_source(chain)
-    folded = (0, 2, 3, 4, 5, 7) if thorough else (2, 5, 7)
+    folded = (0, 2, 3, 4, 5, 6, 8) if thorough else (2, 5, 6, 8)
     for number, step in enumerate(STEPS):
         with chain.live.connection(autocommit=False) as connection:
             for statement in step:
@@ -96,7 +107,7 @@ def test_the_same_multiset_at_every_step(chain: SmallChain, monkeypatch: pytest.
             # What silver has not folded yet is counted with it, at an exact place of the log.
             (result,) = chain.compare().values()
             assert result.equal, result.sentence()
-        if number == 7 or (thorough and number % 2):
+        if number == 8 or (thorough and number % 2):
             killed(chain, monkeypatch)
         chain.advance()
         assert in_silver(chain) == in_source(chain), step
