@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from cdc_assets import names
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import postgresql_tls
+from cdc_assets.connectors.postgresql_statements import ON_CONNECT, initial_statements, refuse_time_zone
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.value_forms import ValueForms
-from spark.delta.identifiers import double_quote, text_literal
+from spark.delta.identifiers import double_quote
 from spark.specs import ANCHOR_HEADER
 
-_ON_CONNECT = "database.initial.statements"
 # What pgoutput writes follows the role's settings. Debezium reads bytea in hexadecimal digits alone, and passes on the text of
 # what it does not know. The driver itself sets DateStyle and TimeZone. 3: servers before version 12 add so many digits.
 _TEXTS = "-c bytea_output=hex -c IntervalStyle=postgres -c extra_float_digits=3"
@@ -44,7 +44,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         ),
         # Fails where the slot has not kept the offset's log; a slot that was only moved is told by incarnation.judge.
         "offset.mismatch.strategy": "trust_offset",
-        _ON_CONNECT: _note_slot(source),
+        ON_CONNECT: initial_statements(source),
         # An idle captured database must not hold back the log; the message also is a marker that needs no table. One that is no
         # transaction would say of itself that it is the last commit, and hide what was before it (incarnation.starts).
         "heartbeat.interval.ms": common.heartbeat_ms(source),
@@ -86,20 +86,6 @@ def _own_rows(source: CapturedSource) -> dict[str, str]:
     return {key: ",".join(".".join(table) for table in tables), **each} if tables else {}
 
 
-def _note_slot(source: CapturedSource) -> str:
-    """On every connection, so also before each start of the stream: where the slot is. Where it may not be noted, nothing is.
-
-    Debezium splits the text at semicolons, and takes two for one.
-    """
-    table, slot = names.starts_table(source), text_literal(names.slot_name(source))
-    statement = (
-        f"DO $cdc$BEGIN INSERT INTO {double_quote(*table)} SELECT confirmed_flush_lsn, clock_timestamp() "
-        f"FROM pg_replication_slots WHERE slot_name = {slot} AND confirmed_flush_lsn IS NOT NULL ON CONFLICT DO NOTHING; "
-        "EXCEPTION WHEN OTHERS THEN NULL; END$cdc$"
-    )
-    return statement.replace(";", ";;")
-
-
 def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor: int | str) -> dict[str, str]:
     """A connector that reads these tables once into their topics, beside the source's own, and streams nothing.
 
@@ -107,9 +93,11 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
     """
     # It reads whole rows alone.
     config = with_public_text(capture_config(source.model_copy(update={"tables": tuple(tables)})))
-    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat.", _ON_CONNECT))}
+    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
     return {
         **kept,
+        # Its slot is not noted.
+        ON_CONNECT: refuse_time_zone(source.model_copy(update={"tables": tuple(tables)})),
         "name": names.temporary(config["name"]),
         "slot.name": names.temporary(config["slot.name"]),
         "slot.failover": "false",
