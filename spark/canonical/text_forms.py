@@ -16,14 +16,15 @@ def _pairs(column: str) -> str:
 
 
 def _json_pairs(text: Expression) -> Expression:
-    """A JSON object; any other text as it is."""
+    """A JSON object; any other text as it is, also one that only begins with an object: Spark reads no further than that."""
+    unquoted = sf.regexp_replace(sf.regexp_replace(text, r"\\.", ""), '"[^"]*"', "")
     found = sf.array_sort(sf.map_entries(sf.from_json(text, "map<string,string>")))
     pairs = sf.transform(
         found,
         lambda pair: sf.concat(prefix_length(pair["key"]), sf.lit("="), sf.coalesce(prefix_length(pair["value"]), sf.lit("N"))),
     )
     listed = sf.concat(sf.size(found).cast("string"), sf.lit("["), sf.array_join(pairs, ","), sf.lit("]"))
-    return sf.md5(sf.coalesce(listed, text))
+    return sf.md5(sf.coalesce(sf.when(unquoted.rlike(r"^\s*\{[^{}]*\}\s*$"), listed), text))
 
 
 def _digest(column: str, text: str) -> str:

@@ -121,8 +121,8 @@ class SmallChain:
             lake_root=str(self.root),
         )
 
-    def advance(self, *, fold: bool = True, wait: bool = True) -> None:
-        """Everything committed until now into bronze, and into silver; without `wait`, what has been delivered."""
+    def advance(self, *, fold: bool = True, wait: bool = True, tables: Sequence[str] = ()) -> None:
+        """Everything committed until now into bronze, and into silver, of `tables` alone; without `wait`, what was delivered."""
         if wait:
             self.live.delivered()
         self._copier.copy()
@@ -142,11 +142,12 @@ class SmallChain:
         path = names.bronze_path(str(self.root), self.source)
         bronze.run(self.session, BronzeSpec(path, self.live.bootstrap, ranges, uuid.uuid4().hex))
         if fold:
-            self.fold()
+            self.fold(tables)
 
-    def fold(self) -> None:
-        found = catalogue_of(self.platform, self.source, self.source.tables)
-        for table in self.source.tables:
+    def fold(self, tables: Sequence[str] = ()) -> None:
+        chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
+        found = catalogue_of(self.platform, self.source, chosen)
+        for table in chosen:
             silver.run(self.session, silver_spec(str(self.root), self.source, table, found[table.id]))
 
     def silver(self, short: str) -> str:

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+ALONE = {
+    "attached": "CREATE TABLE attached_d (v text, id int NOT NULL, r text NOT NULL);"
+    "INSERT INTO attached_d VALUES ('d', 90, 'd');"
+    "ALTER TABLE attached ATTACH PARTITION attached_d FOR VALUES IN ('d')",
+    "detached": "ALTER TABLE detached DETACH PARTITION detached_b",
+    "dropped": "DROP TABLE dropped_c",
+    "emptied": "TRUNCATE emptied_b",
+    "away": "ALTER TABLE away DETACH PARTITION away_b; UPDATE away_b SET v = 'while away' WHERE id = 1;"
+    "DELETE FROM away_b WHERE id = 4; ALTER TABLE away ATTACH PARTITION away_b FOR VALUES IN ('b')",
+}
+"""Tables to which one thing alone happens without an event, and what."""
 TABLES = [
     *("unusual.shown", "unusual.by_shape", "unusual.lagging", "unusual.anew"),
     *("unusual.swapped", "unusual.rekeyed"),
@@ -11,6 +22,7 @@ TABLES = [
     {"name": "unusual.chosen", "keys": ["code"]},
     {"name": "unusual.parent", "only": True},
     {"name": "unusual.parted", "schema_changes": {"drop_table": "evolve"}},
+    *({"name": f"unusual.{table}", "schema_changes": {"drop_table": "evolve"}} for table in ALONE),
 ]
 DDL = """
 CREATE SCHEMA unusual; SET search_path TO unusual, public;
@@ -50,23 +62,35 @@ INSERT INTO chosen SELECT i, 'p' || i, i FROM generate_series(1, 24) i;
 CREATE TABLE wide (id int PRIMARY KEY, v interval, y interval year to month, h hstore, hs hstore[], r tstzrange, rs tstzrange[],
   m tstzmultirange, p point, l line, s lseg, b box, o path, g polygon, c circle, t timetz);
 """
-# Of each type one value more than the other tests have; NULL in the last row.
-WIDE = """
+DDL += "".join(
+    f"""
+CREATE TABLE {table} (id int, r text, v text, PRIMARY KEY (id, r)) PARTITION BY LIST (r);
+CREATE TABLE {table}_a PARTITION OF {table} FOR VALUES IN ('a'); CREATE TABLE {table}_c PARTITION OF {table} FOR VALUES IN ('c');
+CREATE TABLE {table}_b (v text, gone int, r text NOT NULL, id int NOT NULL); ALTER TABLE {table}_b DROP gone;
+ALTER TABLE {table} ATTACH PARTITION {table}_b FOR VALUES IN ('b');
+INSERT INTO {table} SELECT i, chr(97 + i % 3), 'read' FROM generate_series(1, 6) i;"""
+    for table in ALONE
+)
+KINDS = ("v", "y", "h", "hs", "r", "rs", "m", "p", "l", "s", "b", "o", "g", "c", "t")
+COPIES = {kind: 100 * number for number, kind in enumerate(KINDS, 1)}
+"""A row per kind, with the values of row 1."""
+WIDE = f"""
 INSERT INTO unusual.wide VALUES
 (1, '1 year 2 mons 3 days 04:05:06.789', '1-2', 'a=>1, b=>NULL, "c d"=>"x\\"y"', ARRAY['z=>1,a=>2', NULL]::hstore[],
  '[2024-01-01 00:00+02,2024-02-01 00:00:00.5+00)', ARRAY['[2024-01-01 00:00+02,)', NULL]::tstzrange[],
- '{[2024-01-01 00:00+02,2024-02-01),[2024-03-01,infinity)}', '(1.5,2)', '{1,2,3}', '[(0,0),(1,1.5)]', '(1,1),(0,0)',
+ '{{[2024-01-01 00:00+02,2024-02-01),[2024-03-01,infinity)}}', '(1.5,2)', '{{1,2,3}}', '[(0,0),(1,1.5)]', '(1,1),(0,0)',
  '[(0,0),(1,1)]', '((0,0),(1,0),(0,1))', '<(0,0.5),2.5>', '12:34:56.123456+05:30'),
-(2, '-1 year 3 days -00:00:00.000001', '-1-2', '', '{}', 'empty', '{empty}', '{}', '(Infinity,NaN)', '{0.1,-1e-300,-0}',
+(2, '-1 year 3 days -00:00:00.000001', '-1-2', '', '{{}}', 'empty', '{{empty}}', '{{}}', '(Infinity,NaN)', '{{0.1,-1e-300,-0}}',
  '[(-0,5e-324),(1e300,-7)]', '(0.1,-7),(-3,-8.5)', '((0,0),(1,1),(2,0.5))', '((0,0),(1,0),(0,1),(-3,-0))', '<(1e300,-0),0>',
  '24:00:00-08'),
-(3, '178000000 years', '9 years', '"ü;" => ";,:", b=>"", "B"=>NULL', NULL, '(,0099-01-01 BC]', NULL, '{(,)}', '(0.1,1e300)',
- '{-1,0,0}', '[(0,0),(0,0)]', '(NaN,1),(0,0)', '[(0,0)]', '((1,1))', '<(NaN,Infinity),Infinity>', '12:00:00.5+01:02:03'),
-(4, '1 mon -1 day', '1 mon', 'a=>a', NULL, '[-infinity,infinity)', NULL, '{[12024-01-01,)}', '(-0,0)', '{1,1,1}', NULL, NULL,
+(3, '178000000 years', '9 years', '"ü;" => ";,:", b=>"", "B"=>NULL', NULL, '(,0099-01-01 BC]', NULL, '{{(,)}}', '(0.1,1e300)',
+ '{{-1,0,0}}', '[(0,0),(0,0)]', '(NaN,1),(0,0)', '[(0,0)]', '((1,1))', '<(NaN,Infinity),Infinity>', '12:00:00.5+01:02:03'),
+(4, '1 mon -1 day', '1 mon', 'a=>a', NULL, '[-infinity,infinity)', NULL, '{{[12024-01-01,)}}', '(-0,0)', '{{1,1,1}}', NULL, NULL,
  NULL, '((0,0),(1,0),(-0,0))', NULL, '00:00:00.10+00');
-INSERT INTO unusual.wide (id) VALUES (5)
+INSERT INTO unusual.wide (id) VALUES (5);
+INSERT INTO unusual.wide SELECT i, {", ".join(f"w.{kind}" for kind in KINDS)}
+  FROM unusual.wide w, unnest(ARRAY{[*COPIES.values()]}) i WHERE w.id = 1
 """
-KINDS = ("v", "y", "h", "hs", "r", "rs", "m", "p", "l", "s", "b", "o", "g", "c", "t")
 BEHIND = """
 UPDATE lagging SET a = 'before' WHERE id = 1;
 ALTER TABLE lagging RENAME a TO aa; ALTER TABLE lagging DROP d; ALTER TABLE lagging ADD d int;
