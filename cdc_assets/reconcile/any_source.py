@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import kind_of
@@ -13,9 +12,6 @@ from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
@@ -23,9 +22,6 @@ from cdc_assets.resources.topic_rows.fold import TopicRows
 from cdc_assets.resources.topic_rows.messages import READERS
 from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
-
-if TYPE_CHECKING:
-    pass
 
 
 def compare(

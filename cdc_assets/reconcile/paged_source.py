@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
@@ -27,9 +26,6 @@ from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowReader
 from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
-
-if TYPE_CHECKING:
-    pass
 
 _POLL_SECONDS = 0.5
 

@@ -8,7 +8,7 @@ primary says how far it must have replayed: in a round, the second look at a sus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError
@@ -22,9 +22,6 @@ from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.databases.cuts import RowsNow
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
-
-if TYPE_CHECKING:
-    pass
 
 STATEMENT_TIMEOUT = 600.0
 
