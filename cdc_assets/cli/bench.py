@@ -31,8 +31,8 @@ def bench(
 ) -> None:
     """Measure bronze and silver with generated events, on a stack of its own that is removed afterwards.
 
-    `median_s`, `min_s` and `max_s` are seconds, and for what the stack takes at rest cores and gigabytes: `unit` says so.
-    `cpu_s` are CPU seconds of the Spark server and of this command; neighbours hardly change them. `target` is at most.
+    `median_s`, `min_s` and `max_s` are in `unit`: seconds, or cores and gigabytes of a stack at rest.
+    `cpu_s` are CPU seconds of the Spark server and of this command. Neighbours hardly change them. `target` is at most.
     Every table is compared with what was sent. Exit 1: a figure misses its target by more than 15 %; 2: nothing was measured.
     """
     with report_errors(), ExitStack() as ending:
