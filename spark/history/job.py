@@ -63,8 +63,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     plans.suit(session, events=events - known, rows=events)
     work = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
     if before is not None:
-        with history_tail.open_tail(work, before) as tail:
-            commit, figures = _go_on(work, before, tail, settled)
+        commit, figures = _go_on(work, before, history_tail.read_tail(work, before), settled)
         return _result(spec, commit, before, topics, figures, started)
     changes = _all_changes(work)
     truncates = _truncates(changes, spec, topics)

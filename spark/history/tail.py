@@ -17,8 +17,7 @@ All keys are, if a TRUNCATE lies below something that was delivered before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column as Expression
@@ -56,18 +55,11 @@ def may_have_truncates(spec: SilverSpec, topics: Mapping[str, CommittedTopic]) -
     return spec.truncate in ("apply", "soft") and any(state.by_op.get("t") for state in topics.values())
 
 
-@contextmanager
-def open_tail(work: SilverRun, before: Folded) -> Iterator[Tail]:
-    """Read what is new, held while it is used."""
-    new = work.changes.persist()
-    try:
-        yield _tail(work, before, new)
-    finally:
-        new.unpersist()
-
-
-def _tail(work: SilverRun, before: Folded, new: DataFrame) -> Tail:
-    spec = work.spec
+def read_tail(work: SilverRun, before: Folded) -> Tail:
+    """What is new is read and decoded once, here."""
+    # A checkpoint, since a cached frame is sent with all that it was made of: Spark Connect reads plans of up to 100 levels, and
+    # those of a table whose columns have changed were deeper.
+    new, spec = work.changes.localCheckpoint(), work.spec
     truncates = truncate_positions(new) if may_have_truncates(spec, work.committed.of_table(spec.table)) else []
     begun = generation.generation_start(work.events, spec, before.truncated)
     renewed = [begun, *generation.drops(spec, after=before.truncated or "")] if begun else []
