@@ -15,7 +15,7 @@ from spark.errors import SpecError
 from spark.kinds.envelopes import WHOLE_BEFORE
 
 T = TypeVar("T")
-Order = tuple[tuple[str, int], ...]
+Order = tuple[str, tuple[tuple[str, int], ...]]
 MAX_EPOCH = 0xFFFF
 DELETES = ("hard", "soft")
 TRUNCATES = ("apply", "soft", "ignore", "halt")
@@ -180,11 +180,11 @@ class SilverSpec:
     `schema_ids` are those of the records' schemas in the registry, where known (spark.delta.topic_commits).
     `track_history` are the columns whose changes make a version in the history (none: all of them).
     `without_key` is what a table without keys is: append, or multiset, where deletes and updates say by a whole
-    before-image which row they take away.
-    `ignore_null_updates` are the columns in which NULL means "as it was", `columns_to_update` is the column that lists which
-    columns an event is about (NULL: all): such parts of rows make a row where there is none.
+    before-image which row they take away. `ignore_null_updates` are the columns in which NULL means "as it was",
+    `columns_to_update` lists which columns an event is about (NULL: all): such parts of rows make a row where there is none.
     `generation` is what a table dropped and made again does not keep: its number in the source's catalogue, or the place in the
-    log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema).
+    log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
+    an order is a position up to which events are older than it, and the columns by name and number.
     """
 
     source: str
@@ -262,7 +262,7 @@ class SilverSpec:
         data["keys"] = tuple(data.get("keys", ()))
         for name in ("track_history", "ignore_null_updates", "drops"):
             data[name] = tuple(data.get(name, ()))
-        data["orders"] = tuple(tuple((name, number) for name, number in order) for order in data.get("orders", ()))
+        data["orders"] = tuple((after, tuple(map(tuple, columns))) for after, columns in data.get("orders", ()))
         return _build(cls, data)
 
 

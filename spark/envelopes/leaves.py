@@ -11,6 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from spark.delta.identifiers import literal
 from spark.envelopes import places
 from spark.envelopes.envelope import Envelope
 from spark.envelopes.known_envelopes import envelope
@@ -21,6 +22,9 @@ from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
 
+# A row that was read has the columns of when it was read, whatever place it takes in the log.
+_AT = "IF(op <=> 'r', '~', position)"
+_IMAGES = ("after", "before")
 CARRIED = ("topic", "partition", "offset", "position", "op", "source_ts", "tx_id", "snapshot")
 
 
@@ -53,8 +57,10 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
         if spec.multiset:
             wanted = wanted.withColumn("fields_before", form.fields(sf.col("value"), "before"))
     if places.are_needed(spec.orders):
-        wanted = wanted.withColumns({f"told_{image}": form.in_order(sf.col("value"), image) for image in ("after", "before")})
-        numbers = {f"numbers_{image}": places.numbers_of(f"map_keys(told_{image})", spec.orders) for image in ("after", "before")}
+        wanted = wanted.withColumns({f"told_{image}": form.in_order(sf.col("value"), image) for image in _IMAGES})
+        states = {f"states_{image}": places.numbers_of(f"map_keys(told_{image})", spec.orders, _AT) for image in _IMAGES}
+        wanted = wanted.withColumns(states)
+        numbers = {f"numbers_{image}": sf.expr(f"IF(size(states_{image}) = 1, states_{image}[0], NULL)") for image in _IMAGES}
         wanted = wanted.withColumns(numbers)
     images = form.images(wanted, read)
     if spec.multiset:
@@ -75,7 +81,7 @@ def _halves(images: DataFrame) -> DataFrame:
     halves = sf.when(op == "u", sf.array(sf.lit("d"), op)).otherwise(sf.array(op))
     told = images.withColumn("op", sf.explode(halves))
     taken = {"row_after": "row_before", "row_fields": "fields_before"}
-    taken |= {"told_after": "told_before", "numbers_after": "numbers_before"}
+    taken |= {f"{what}_after": f"{what}_before" for what in ("told", "states", "numbers")}
     return told.withColumns(
         {n: sf.when(op == "d", sf.col(b)).otherwise(sf.col(n)) for n, b in taken.items() if b in images.columns}
     )
@@ -120,7 +126,9 @@ def _text(column: Column, spec: SilverSpec) -> Expression:
         value = sf.coalesce(*keys, *after, *before)
     missing = missing_leaf(column)
     unborn = sf.col("row_after").isNotNull() & ~sf.arrays_overlap("row_fields", sf.array(*[sf.lit(name) for name in names]))
-    if column.number is not None and column.number > 0 and places.are_needed(spec.orders):
+    if column.number is not None and places.are_needed(spec.orders):
+        if column.number < 0:
+            return sf.when(_is_gone(column.event_field), value)
         value, unborn = _by_place(column, spec, value, unborn)
     return value if missing is None else sf.when(sf.coalesce(unborn, sf.lit(False)), missing).otherwise(value)
 
@@ -138,6 +146,12 @@ def _by_place(column: Column, spec: SilverSpec, named: Expression, unborn: Expre
     return sf.when(sf.col("numbers_after").isNotNull(), of("after")).otherwise(named), sf.coalesce(without, unborn)
 
 
+def _is_gone(field: str) -> Expression:
+    """Whether the field is of a column that is gone, and not of one that has its name since."""
+    place = f"CAST(array_position(map_keys(told_after), {literal(field)}) AS INT) - 1"
+    return sf.expr(f"coalesce(get(numbers_after, {place}) = {places.GONE}, true)")
+
+
 def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
     """Why the envelope cannot be folded, null where it can."""
     op, before, after = sf.col("op"), sf.col("row_before"), sf.col("row_after")
@@ -149,6 +163,10 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
         (sf.col("position").isNull(), f"the source block has no log position ({needs})"),
         (op.isin("c", "u", "r") & after.isNull(), "the event has no after-image"),
     ]
+    if places.are_needed(spec.orders):
+        untold = "columns went and came, and had other names meanwhile: which of them the event's fields are cannot be told: "
+        several = after.isNotNull() & (sf.size("states_after") > 1)
+        reasons.append((several, sf.concat(sf.lit(untold), sf.array_join(sf.map_keys("told_after"), ", "))))
     if spec.multiset:
         reasons.append(((op == "d") & after.isNull(), "the event has no before-image; ALTER TABLE ... REPLICA IDENTITY FULL"))
     elif spec.keys:

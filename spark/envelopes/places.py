@@ -1,17 +1,20 @@
-"""Which column a field of an event belongs to, where a name has belonged to more than one column.
+"""Which column a field of an event belongs to, where the columns have changed.
 
 An event names its fields, and a name says nothing once columns were exchanged, or one was dropped and added again: the event
-may be of before or after that. But its fields stand in the order of the columns' numbers (pg_attribute.attnum), as
-PostgreSQL's logical decoding and Debezium keep it. So the names in their order tell under which schema an event was written:
+may be of before or after that, or of a time between two looks at the catalogue, when a column had a name that nobody has seen.
+But its fields stand in the order of the columns' numbers (pg_attribute.attnum), as PostgreSQL's logical decoding and Debezium
+keep it. So the names in their order tell under which schema an event was written:
 
-    known orders   id 1, a 2, b 3   and then   id 1, b 2, a 3
+    known orders   id 1, a 2, b 3   and then   id 1, b 2, a 3, c 4
     fields of an event   id, tmp, b   =>   tmp is column 2, b is column 3
+    fields of an event   id, b, a, new   =>   new is column 4
 
 What the order does not tell: the last column dropped and added again, in the same place under the same name.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 
@@ -21,69 +24,98 @@ from pyspark.sql import functions as sf
 from spark.delta.identifiers import literal
 from spark.specs import Column, Order
 
-_MOST_ORDERS, _MOST_STATES = 8, 32
+Columns = tuple[tuple[str, int], ...]
+_MOST_ORDERS, _MOST_STATES = 8, 2048
+GONE = 0
+"""In the place of a field whose column the source has no longer."""
 
 
-def order_of(columns: Sequence[Column]) -> Order:
-    """The names of a table's columns in the order of their numbers; empty where these are not known."""
+def order_of(columns: Sequence[Column], *, after: str = "") -> Order:
+    """The names of a table's columns in the order of their numbers, none where these are not known."""
     known = [(c.event_field, c.number) for c in columns if c.number is not None]
-    return tuple(sorted(known, key=lambda each: each[1])) if len(known) == len(columns) else ()
+    return after, tuple(sorted(known, key=lambda each: each[1])) if len(known) == len(columns) else ()
 
 
 def orders_with(orders: Sequence[Order], was: Order, now: Order) -> tuple[Order, ...]:
     """The known orders with one more, the newest last. Where the numbers before are not known, nothing before counts."""
-    if not was or not now:
+    newest = orders[-1][1] if orders else ()
+    if not was[1] or not now[1]:
         return ()
-    if was == now:
+    if now[1] in (was[1], newest):
         return tuple(orders)
-    kept = [order for order in dict.fromkeys((*orders, was)) if order != now]
-    return (*kept, now)[-_MOST_ORDERS:]
+    before = orders if was[1] == newest else (*orders, was)
+    return (*before, now)[-_MOST_ORDERS:]
 
 
 def are_needed(orders: Sequence[Order]) -> bool:
-    """Whether some name has belonged to two columns."""
-    pairs = {pair for order in orders for pair in order}
-    return len({name for name, _ in pairs}) < len(pairs)
+    """Whether an event's fields may have other names than the columns have now."""
+    return len(orders) > 1
 
 
-def numbers_of(fields: str, orders: Sequence[Order]) -> Expression:
-    """The numbers of the columns that an event's fields belong to; null where their order does not tell.
+def numbers_of(fields: str, orders: Sequence[Order], position: str = "position") -> Expression:
+    """The numbers of the columns that an event's fields belong to, GONE for those that the source has no longer.
 
+    One array of numbers where the order tells, several where it may be these or those, none or null where nothing fits.
     `fields` is the SQL of an array of names. The answer is SQL too: Spark Connect's messages nest 100 levels at most.
     """
-    cases = [(f"{fields} = {_names(name for name, _ in order)}", [number for _, number in order]) for order in reversed(orders)]
-    every = _names(sorted({name for order in orders for name, _ in order}))
-    for before, after in reversed([*pairwise(orders)]):
-        cases += [(_fits(fields, state, (before, after), every), list(state)) for state in _states(before, after)]
-    whens = " ".join(f"WHEN {condition} THEN array({', '.join(map(str, numbers))})" for condition, numbers in cases)
-    return sf.expr(f"CASE {whens} END")
+    now = {number for _, number in orders[-1][1]}
+    cases = [
+        f"WHEN {position} > {literal(after)} AND {fields} = {_names(name for name, _ in columns)} "
+        f"THEN array({_numbers(n if n in now else GONE for _, n in columns)})"
+        for after, columns in reversed(orders)
+    ]
+    return sf.expr(f"CASE {' '.join(cases)} ELSE {_fewest_strange(fields, orders, position)} END")
 
 
-def _fits(fields: str, state: Sequence[int], orders: tuple[Order, Order], every: str) -> str:
-    """Whether an event with these columns could have these fields: each by a name of its own, or by one that nobody knows."""
-    as_many = f"size({fields}) = {len(state)}"
-    if len({frozenset(number for _, number in order) for order in orders}) == 1:
-        return as_many  # columns were only renamed, and their places are the same throughout
-    own = [_names(name for order in orders for name, number in order if number == wanted) for wanted in state]
-    fitting = f"array_contains(names, field) OR NOT array_contains({every}, field)"
-    return f"{as_many} AND forall(zip_with({fields}, array({', '.join(own)}), (field, names) -> {fitting}), fits -> fits)"
+def _fewest_strange(fields: str, orders: Sequence[Order], position: str) -> str:
+    """Of the sets of columns that there may have been, those in which the fewest fields have a name that is not theirs."""
+    states: dict[tuple[int, ...], str] = {}
+    for (_, before), (after, columns) in pairwise(orders):
+        for state in _states(before, columns):
+            states.setdefault(state, after)
+    pairs = [pair for _, columns in orders for pair in columns]
+    own = {n: _names(name for name, number in pairs if number == n) for state in states for n in state}
+    names = f"map({', '.join(f'{number}, {each}' for number, each in own.items())})"
+    # One text, and not thousands of numbers that Spark would analyse one by one.
+    listed = literal(json.dumps([{"columns": state, "after": after} for state, after in states.items()]))
+    possible = f"from_json({listed}, 'array<struct<columns: array<int>, after: string>>')"
+    fitting = f"filter({possible}, state -> size(state.columns) = size({fields}) AND {position} > state.after)"
+    strange = f"(n, field) -> CASE WHEN NOT array_contains({names}[n], field) THEN named_struct('n', n, 'field', field) END"
+    each = f"named_struct('columns', state.columns, 'strange', array_compact(zip_with(state.columns, {fields}, {strange})))"
+    # A name that is another column's is free where that one has another name by then, or is not there.
+    wrong = f"arrays_overlap(found.strange.field, flatten(transform(found.strange.n, n -> {names}[n])))"
+    kept = f"transform(found.columns, n -> IF(array_contains({_numbers(n for _, n in orders[-1][1])}, n), n, {GONE}))"
+    return f"""aggregate(
+      filter(transform({fitting}, state -> {each}), found -> NOT {wrong}),
+      CAST(NULL AS struct<odd: int, told: array<array<int>>>),
+      (best, found) -> CASE
+        WHEN best IS NULL OR size(found.strange) < best.odd THEN named_struct('odd', size(found.strange), 'told', array({kept}))
+        WHEN size(found.strange) = best.odd THEN named_struct('odd', best.odd, 'told', array_union(best.told, array({kept})))
+        ELSE best END,
+      best -> best.told)"""
 
 
-def _states(before: Order, after: Order) -> Iterator[tuple[int, ...]]:
-    """The sets of columns that the table may have had from one order to the next, the newest first.
+def _states(before: Columns, after: Columns) -> Iterator[tuple[int, ...]]:
+    """The sets of columns that the table may have had from one order to the next.
 
-    Columns come in the order of their numbers; they go in any order.
+    Columns come in the order of their numbers, and go in any order; some came and went, and nobody saw them.
     """
     was, now = [number for _, number in before], [number for _, number in after]
-    gone, new = sorted({*was} - {*now}), sorted({*now} - {*was})
+    new = [n for n in range(max(was) + 1, max(now) + 1) if n not in was]
+    gone = sorted({*was, *new} - {*now})
     if 2 ** len(gone) * (len(new) + 1) > _MOST_STATES:
         yield from (tuple(now), tuple(was))
         return
-    for come in range(len(new), -1, -1):
-        for count in range(len(gone), -1, -1):
+    for come in range(len(new) + 1):
+        there = {*was, *new[:come]}
+        for count in range(len(gone) + 1):
             for left in combinations(gone, count):
-                yield tuple(sorted({*was, *new[:come]} - {*left}))
+                yield tuple(sorted(there - {*left}))
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return f"array({', '.join(map(str, numbers))})"
 
 
 def _names(names: Iterable[str]) -> str:
-    return f"array({', '.join(map(literal, names))})"
+    return f"CAST(array({', '.join(map(literal, names))}) AS array<string>)"

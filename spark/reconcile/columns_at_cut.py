@@ -87,7 +87,7 @@ def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> Co
         return ColumnsAtCut(spec, spec, SchemaPlan(columns=[*spec.columns]))
     known, _ = generation.renew_generation(ledger, spec, after=after)
     wanted = difference.plan(known.columns, spec, after=after)
-    orders = orders_with(known.orders, order_of(known.of_source()), order_of(spec.columns))
+    orders = orders_with(known.orders, order_of(known.of_source()), order_of(spec.columns, after=after))
     keys = difference.keys(wanted.columns, spec)
     lake = replace(spec, columns=tuple(wanted.columns), keys=keys, renewed=known.renewed, orders=orders)
     return ColumnsAtCut(spec, lake, wanted)

@@ -59,7 +59,7 @@ class ColumnLedger:
 
     `generation` is the table's number in the source's catalogue; `renewed`: it has become another table, whose full snapshot
     takes the place of all rows below it; what had been folded when that was seen. `orders`: those that the source's columns
-    have had, the newest last; none as long as there was one only.
+    have had, the newest last, each with the position that it lies after; none as long as there was one only.
     """
 
     columns: tuple[Column, ...]
@@ -102,7 +102,7 @@ class ColumnLedger:
         columns = [{k: v for k, v in asdict(c).items() if v != _DEFAULTS[k]} for c in self.columns]
         history = [asdict(e) for e in self.history]
         facts: dict[str, Any] = {"keys": self.keys, "generation": self.generation, "renewed": self.renewed}
-        facts |= {"orders": self.orders} if self.orders else {}
+        facts |= {"column_orders": self.orders} if self.orders else {}
         return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
@@ -117,7 +117,7 @@ class ColumnLedger:
             columns = tuple(Column.from_dict(c) for c in data["columns"])
             history = tuple(_entry(e) for e in data["history"])
             facts = {name: data.get(name, "") for name in ("generation", "renewed")}
-            orders = tuple(tuple((name, number) for name, number in order) for order in data.get("orders", ()))
+            orders = tuple((after, tuple(map(tuple, order))) for after, order in data.get("column_orders", ()))
             return cls(columns, history, tuple(data.get("keys", ())), orders=orders, **facts)
         except (ValueError, KeyError, TypeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error

@@ -62,7 +62,7 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     old = read_ledger(session, spec)
     ledger, renewed = generation.renew_generation(old or _ledger_of_columns(session, spec), spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
-    orders = orders_with(ledger.orders, order_of(ledger.of_source()), order_of(spec.columns))
+    orders = orders_with(ledger.orders, order_of(ledger.of_source()), order_of(spec.columns, after=after))
     effective = replace(
         spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
     )
