@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from cdc_assets_tests.hostile import seeds
 from cdc_assets_tests.parts import PARTS, is_served, part_of
 
 _SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--fast`, `--all`, `--part NAME` and `--shard I-of-N`."""
+    """`--fast`, `--all`, `--part NAME` and `--shard I-of-N`, and which worlds of the hostile workload."""
     parser.addoption("--fast", action="store_true", help="only tests that start no service and no JVM")
     parser.addoption("--all", action="store_true", help="also tests that take minutes, and those of servers that nobody brings")
     text = "only the tests of this part of the suite (cdc_assets_tests/parts.py); may be given more than once"
@@ -26,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--stack-home", metavar="FOLDER", help=home)
     parser.addoption("--part", choices=PARTS, action="append", help=text)
     parser.addoption("--shard", metavar="I-of-N", help="only the I-th of N shares of the test files")
+    seeds.add_options(parser)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

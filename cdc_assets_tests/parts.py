@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-LIVE, SPARK, ORDER, E2E, STACK, REST = "live", "spark", "order", "e2e", "stack", "rest"
+LIVE, SPARK, ORDER, E2E, STACK, HOSTILE, REST = "live", "spark", "order", "e2e", "stack", "hostile", "rest"
 """PostgreSQL and Debezium (with Spark, where that is asked for as well); Spark alone, and of that what comes late, again or in
-another order, a third of it; the folders `e2e` and `stack`; the rest."""
-PARTS = (LIVE, SPARK, ORDER, E2E, STACK, REST)
+another order, a third of it; the folders `e2e`, `stack` and `hostile`; the rest."""
+PARTS = (LIVE, SPARK, ORDER, E2E, STACK, HOSTILE, REST)
 _ORDER = frozenset(
     f"test_{name}" for name in ("late", "moves", "multiset", "order", "partial_rows", "scd2", "scd2_again", "truncate")
 )
@@ -34,7 +34,7 @@ def is_served(item: pytest.Item) -> bool:
 
 def part_of(item: pytest.Item) -> str:
     """By its folder, or the fixtures that it asks for, itself or through others."""
-    if item.path.parent.name in (E2E, STACK):
+    if item.path.parent.name in (E2E, STACK, HOSTILE):
         return item.path.parent.name
     fixtures = getattr(item, "fixturenames", ())
     if LIVE in fixtures:

@@ -33,7 +33,7 @@ CHECKS = (*_LINT, _TYPES)
 # By cdc_assets_tests/parts.py. Two at a time leave a third of two cores idle, three leave nothing. nice does not help: a stack's
 # processes are sessions of their own, and scheduled as such.
 _AT_A_TIME = 3
-_PARTS = ("spark", "live", "e2e", "order", "stack", "rest")
+_PARTS = ("spark", "live", "e2e", "order", "stack", "hostile", "rest")
 # No part of it waits for anything: as many as the cores that CI has.
 _FAST_SHARDS = 2
 

@@ -1,0 +1,127 @@
+"""One world on its way through the chain: folded by several workers, with histories, and looked at by two readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from cdc_assets import names
+from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.registry.models import Table
+from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.tables.fold_specs import history_spec, silver_spec
+from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets_tests.hostile.command import reconcile
+from cdc_assets_tests.support.lake.delta_reader import Rows, difference, read
+from cdc_assets_tests.support.live.small_chain import SmallChain
+from spark.history import job as history
+from spark.silver import job as silver
+from spark.specs import JobResult
+
+AT_ONCE = 3
+InSilver = Callable[[Any, str, str], Rows]
+"""Of a table, a Delta table's folder, and a condition in it."""
+
+
+class HostileChain(SmallChain):
+    """The chain of a world's tables."""
+
+    @override
+    def fold(self) -> None:
+        found = catalogue_of(self.platform, self.source, self.source.tables)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for done in [pool.submit(self._fold, table, found[table.id]) for table in self.source.tables]:
+                done.result()
+
+    def _fold(self, table: Table, found: CatalogueTable) -> JobResult:
+        spec = silver_spec(str(self.root), self.source, table, found)
+        result = self.platform.spark().run(silver.run, spec)
+        if table.history == "scd2":
+            spec = replace(spec, folded_limit=None)
+            self.platform.spark().run(history.run, history_spec(str(self.root), self.source, table, spec))
+        return result
+
+    def troubles(self) -> dict[str, object]:
+        """What is not as it must be once silver has all: nothing in quarantine, and `cdc reconcile` calls all of it equal."""
+        return {"quarantined": self.quarantined(), "cdc reconcile": self.not_reconciled()}
+
+    def quarantined(self) -> dict[str, Any]:
+        """What could not be folded, by table."""
+        found = {}
+        for table in self.source.tables:
+            path = names.quarantine_path(str(self.root), self.source, table)
+            if Path(path, "_delta_log").exists():
+                found[table.name] = [str(row)[:1500] for row in read(path)[:3]]
+        return {name: rows for name, rows in found.items() if rows}
+
+    def not_equal(self, **options: Any) -> dict[str, Any]:
+        """What reconcile says of tables that are not equal, or of which a column is not compared that none has accepted."""
+        accepted = {names.table_name(table): set(table.accept_inexact) for table in self.source.tables}
+        return {
+            name: (result.sentence(), result.differences[:2], dict(result.not_compared))
+            for name, result in self.compare(**options).items()
+            if not result.equal or set(result.not_compared) - accepted[name]
+        }
+
+    def not_reconciled(self) -> dict[str, Any]:
+        """The same by the command, which proves histories as well: it names each table, says no more, and ends with 0."""
+        accepted = {f"{self.source.name}/{names.table_name(table)}": set(table.accept_inexact) for table in self.source.tables}
+        code, told, results = reconcile(self)
+        found: dict[str, Any] = {
+            result["table"]: {**result, "differences": result["differences"][:2]}
+            for result in results
+            if result["verdict"] != "equal"
+            or result.get("history", {}).get("verdict", "equal") != "equal"
+            or set(result["not_compared"]) - accepted[result["table"]]
+        }
+        untold = set(accepted) - {result["table"] for result in results}
+        return (
+            found if (code, told, untold) == (0, "", set()) else {**found, "exit code": code, "told": told, "not named": untold}
+        )
+
+    def wrong_rows(self, tables: Sequence[Any], in_source: Callable[[Any], Rows], in_silver: InSilver) -> str:
+        """Of each table what only the source or only silver has, and its history's current versions; '' where nothing."""
+        told = []
+        for table in tables:
+            wanted, path = in_source(table), self.silver(str(parse_table(table.declared["name"])))
+            places = {path: "NOT _cdc_deleted" if table.declared.get("deletes") == "soft" else "true"}
+            if table.declared.get("history"):
+                places[f"{path}__history"] = "_is_current"
+            told += [
+                f"{table.shape} table {table.name!r}, {place.rpartition('/')[2]}: {said}"
+                for place, condition in places.items()
+                if (said := difference(wanted, in_silver(table, place, condition)))
+            ]
+        return "\n".join(told)
+
+
+@contextmanager
+def tell_of(happened: list[str]) -> Iterator[None]:
+    """What fails within tells which changes of the schema came before."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"{error}\nhappened: {happened}") from error
+
+
+@contextmanager
+def hostile_chain(live: Any, remote: str, session: Any, root: Path, tables: list[Any]) -> Iterator[HostileChain]:
+    """The tables are there and filled; they are captured, and silver is up to date."""
+    live.capture(tables)
+    with live.settings():
+        live.delivered()
+        chain = HostileChain(live, remote, root, live.source(tables), session)
+        chain.advance(wait=False)
+        connector = f"{live.name}-capture"
+        try:
+            yield chain
+        except Exception as error:
+            raise AssertionError(f"{error}\nthe connector: {live.connect.status(connector)}") from error
+        finally:
+            live.connect.delete(connector)
