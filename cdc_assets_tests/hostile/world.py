@@ -33,10 +33,11 @@ class HostileChain(SmallChain):
     """The chain of a world's tables."""
 
     @override
-    def fold(self) -> None:
-        found = catalogue_of(self.platform, self.source, self.source.tables)
+    def fold(self, tables: Sequence[str] = ()) -> None:
+        chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
+        found = catalogue_of(self.platform, self.source, chosen)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            for done in [pool.submit(self._fold, table, found[table.id]) for table in self.source.tables]:
+            for done in [pool.submit(self._fold, table, found[table.id]) for table in chosen]:
                 done.result()
 
     def _fold(self, table: Table, found: CatalogueTable) -> JobResult:
