@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from spark.bronze.slice import table_events
 from spark.delta.commits import Folded
 from spark.delta.identifiers import quote, table_at
+from spark.delta.plan_depth import cut_plan
 from spark.delta.topic_commits import all_schema_ids
 from spark.history.tail import may_have_truncates, truncate_positions
 from spark.history.versions import TRACKED
@@ -92,10 +93,11 @@ def versions_again(session: SparkSession, asked: Again) -> DataFrame:
     everything = decode_changes(table_events(session, spec, asked.bronze_version), replace(spec, schema_ids=ids))
     if quarantine.exists(session, spec):
         everything = quarantine.without_dropped(session, spec, everything)
+    everything = cut_plan(everything)
     ends = _ends(session, asked, everything)
     own = everything.where("_cdc_op IS DISTINCT FROM 't'").where(in_part(spec, asked.part, asked.parts))
     events = mark_problems(complete_creates(own, everything, spec), spec, from_start=True).where(sf.col("problem").isNull())
-    return _versions(_states(events, spec, ends), spec)
+    return _versions(_states(cut_plan(events), spec, ends), spec)
 
 
 def _ends(session: SparkSession, asked: Again, changes: DataFrame) -> list[str]:
