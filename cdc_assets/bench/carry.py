@@ -69,7 +69,7 @@ def check_rows(platform: Platform, source: TopicSource, feeds: Sequence[Feed]) -
             path = names.silver_path(platform.lake, source, table)
             row = session.read.format("delta").load(path).selectExpr("count(*) AS n", "sum(abalance) AS total").collect()[0]
             if (row.n, row.total) != feed.expected:
-                raise BenchError(f"{path} has {(row.n, row.total)} rows and sum, sent were {feed.expected}")
+                raise BenchError(f"{path} has rows and sum {(row.n, row.total)}, sent were {feed.expected}")
 
 
 def measure(work: Callable[[], object], cpu: Callable[[], Seconds]) -> Took:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cdc_assets.bench.events import event_text, key_text
 from cdc_assets.errors import KafkaError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.kafka import KafkaCluster
 
 _RETENTION_MS = 24 * 3600 * 1000
@@ -56,7 +57,8 @@ class Feed:
                     producer.poll(0.1)
         left = producer.flush(_DEADLINE)
         if left:
-            raise KafkaError(f"{left} records were not taken by {self._kafka.bootstrap} within {_DEADLINE:.0f} s; ./cdc status")
+            lost = quantity(left, "record")
+            raise KafkaError(f"{self._kafka.bootstrap} did not take {lost} within {_DEADLINE:.0f} s; ./cdc status")
 
 
 def delete_topics(kafka: KafkaCluster, topics: Iterable[str]) -> None:

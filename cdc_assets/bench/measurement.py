@@ -14,6 +14,7 @@ from cdc_assets.bench.feed import Feed, delete_topics
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.profile import BenchPlatform
 from cdc_assets.bench.stack import BenchStack
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.topic_source import TopicSource
 
 ROWS = 500_000
@@ -74,7 +75,7 @@ class Measurement:
     def large_table(self) -> tuple[TopicSource, Feed]:
         """The large table, loaded: by the scenario of the first load, or now."""
         if self.loaded is None:
-            self.say(f"{self.asked.rows:,} rows are loaded")
+            self.say(f"{quantity(self.asked.rows, 'row', form=',')} are loaded")
             feed = self.feed(self.asked.rows)
             self.loaded = make_source(self.name, [feed]), feed
             self.carry(self.loaded[0])

@@ -11,6 +11,7 @@ from cdc_assets.bench.feed import Feed
 from cdc_assets.bench.figures import LIMIT, Figure
 from cdc_assets.bench.measurement import Measurement
 from cdc_assets.errors import BenchError
+from cdc_assets.quantity import quantity
 from spark.specs import BronzeSpec, TopicRange
 
 _ROWS_OF_SMALL = 1_000
@@ -30,7 +31,7 @@ def rest(bench: Measurement) -> Iterator[Figure]:
 def first_load(bench: Measurement) -> Iterator[Figure]:
     """All rows into tables that are not there yet, beside Spark's own read of the topic; the first run does not count."""
     rows, runs = bench.asked.rows, bench.asked.repeats(3) + 1
-    bench.say(f"first load: {rows:,} events are sent")
+    bench.say(f"first load: {quantity(rows, 'event', form=',')} are sent")
     feed = bench.feed(rows)
     noop, bronze, both = [], [], []
     for number in range(runs):
@@ -77,11 +78,11 @@ def many(tables: int, target: float) -> Callable[[Measurement], Iterator[Figure]
     """500 changes into each of so many small tables; the first run does not count."""
 
     def run(bench: Measurement) -> Iterator[Figure]:
-        bench.say(f"{tables} tables are made")
+        bench.say(f"{quantity(tables, 'table')} are made")
         feeds = [bench.feed(_ROWS_OF_SMALL) for _ in range(tables)]
         source = make_source(f"{bench.name}_of_{tables}", feeds)
         bench.carry(source)
-        name = f"{tables} tables x {_CHANGES_OF_SMALL}"
+        name = f"{quantity(tables, 'table')} x {_CHANGES_OF_SMALL}"
         found = bench.cycles(name, source, feeds, changes=_CHANGES_OF_SMALL, warm_up=1, repeats=3)
         yield replace(found, target=bench.asked.target(target))
 

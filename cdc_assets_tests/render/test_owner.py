@@ -78,7 +78,10 @@ def test_what_is_rendered_is_what_is_declared_wherever_it_runs(resource: str, au
 def test_what_git_has_not_brought_differs() -> None:
     (capture, mirror) = declared([of_git(shop(("public.orders", "public.lines")), "mirrormaker2")])
     there = deployed([of_git(shop(("public.orders",)), "mirrormaker2")], "mirrormaker2", "tls")
-    assert find_differing_keys(capture.config, there[capture.name], shared=False) == ["table.include.list"]
+    assert find_differing_keys(capture.config, there[capture.name], shared=False) == [
+        "database.initial.statements",
+        "table.include.list",
+    ]
     assert find_differing_keys(mirror.config, there[mirror.name], shared=True) == ["topics"]
     for value in ("${secrets:kafka/cdc-secrets:other}", "shop_db_password", ""):
         edited = {**there[capture.name], "database.password": value}
