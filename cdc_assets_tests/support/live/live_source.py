@@ -156,7 +156,7 @@ class LiveSource:
                 if time.monotonic() > deadline or self._failed():
                     raise AssertionError(f"marker {mark}: {self.connect.status(f'{self.name}-capture')}; {sorted(found)}")
                 if not marked and time.monotonic() > due:
-                    # Again now and then: what is written before a new connector's snapshot takes its place in the log never comes.
+                    # Again now and then: what lies before the place in the log that a new connector's snapshot takes never comes.
                     due = time.monotonic() + 5
                     with self.connection() as connection:
                         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (MARKER_PREFIX, mark))
