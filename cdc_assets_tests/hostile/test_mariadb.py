@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets.preflight.capturable import refuse_inexact
-from cdc_assets.registry_files.collisions import find_collisions
+from cdc_assets_tests.hostile.course import World, play_world
 from cdc_assets_tests.hostile.mariadb_changes import Sessions, alter, run
 from cdc_assets_tests.hostile.mariadb_compare import in_silver, in_source
 from cdc_assets_tests.hostile.mariadb_tables import Column, Table, draw
 from cdc_assets_tests.hostile.names import SCHEMA, quoted, ticked
 from cdc_assets_tests.hostile.seeds import play_seeds
-from cdc_assets_tests.hostile.world import hostile_chain, tell_of
+from cdc_assets_tests.hostile.world import HostileChain
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
-from cdc_assets_tests.support.servers.binlog_server import BinlogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
-TABLES, STEPS, LARGE = 2, 80, 5_000
+TABLES, LARGE = 2, 5_000
 
 
-class World:
-    """The tables of one seed, and what happens to them."""
+class MariaDbWorld(World):
+    """Its tables in MariaDB."""
+
+    altered = 0.05
 
     def __init__(self, mariadb: LiveMariaDb, seed: int) -> None:
-        self.random, self.seed = Random(seed), seed
+        super().__init__(seed)
         self.live = mariadb.renamed(f"mhostile{seed}")
         self.schema = f"{SCHEMA}{seed}"
         self.tables = [draw(self.random, self.schema, number) for number in range(TABLES)]
@@ -41,7 +40,6 @@ class World:
         huge = Table(self.schema, "huge", TABLES, [id_, v], ("id",), declared={"name": quoted(self.schema, "huge")})
         huge.ddl = [f"CREATE TABLE {huge.sql} (id bigint PRIMARY KEY, v varchar(40))"]
         self.all = [*self.tables, huge]
-        self.happened: list[str] = []
 
     def create(self) -> None:
         """Tables, and rows for the first snapshot."""
@@ -50,18 +48,25 @@ class World:
         for table in self.tables:
             server.execute(*(table.insert(self.random, 4) for _ in range(self.random.choice((1, 1, 6)))))
 
-    def play(self, sessions: Sessions, steps: int) -> None:
-        """Crossed statements; of even seeds with a change of some table now and then."""
-        for _ in range(steps):
-            sessions.step(self.tables)
-            if self.seed % 2 == 0 and self.random.random() < 0.05:
-                table = self.random.choice(self.tables)
-                self.happened.append(f"{alter(sessions, table)} {table.name!r}")
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """The server takes no zero dates, else tables with dates are refused."""
+        server = self.live.server
+        ((before,),) = server.query("SELECT @@global.sql_mode")
+        server.execute(f"SET GLOBAL sql_mode = '{before},NO_ZERO_DATE,NO_ZERO_IN_DATE'")
+        try:
+            yield
+        finally:
+            server.execute(f"SET GLOBAL sql_mode = '{before}'")
 
-    def write(self, sessions: Sessions) -> None:
-        """What happens while a comparison runs; it refuses a table that is altered or truncated under it."""
-        for _ in range(15):
-            sessions.step(self.tables, truncate=False)
+    def sessions(self) -> Sessions:
+        return Sessions(self.random, lambda: self.live.server.connect(autocommit=False, database=self.schema))
+
+    def alter(self, sessions: Sessions, table: Table) -> str:
+        return alter(sessions, table)
+
+    def wrong_rows(self, chain: HostileChain) -> str:
+        return chain.wrong_rows(self.all, partial(in_source, self.live.server), in_silver)
 
     def huge(self, sessions: Sessions) -> None:
         """One transaction of ten thousand changes, with an aborted savepoint within."""
@@ -87,49 +92,7 @@ class World:
         self.live.connect.wait_running(name)
 
 
-@contextmanager
-def strict(server: BinlogServer) -> Iterator[None]:
-    """It takes no zero dates, else tables with dates are refused."""
-    ((before,),) = server.query("SELECT @@global.sql_mode")
-    server.execute(f"SET GLOBAL sql_mode = '{before},NO_ZERO_DATE,NO_ZERO_IN_DATE'")
-    try:
-        yield
-    finally:
-        server.execute(f"SET GLOBAL sql_mode = '{before}'")
-
-
-def play(mariadb: LiveMariaDb, remote: str, session: SparkSession, root: Path, seed: int) -> None:
-    """One world, from its first snapshot to the comparison of every table."""
-    world = World(mariadb, seed)
-    world.create()
-    server, declared = world.live.server, [table.declared for table in world.all]
-    source = world.live.source(declared)
-    assert list(find_collisions([source])) == []
-    with strict(server), hostile_chain(world.live, remote, session, root, declared) as chain, tell_of(world.happened):
-        database = chain.platform.database(chain.source)
-        refuse_inexact(database, chain.source, database.tables([t.id for t in chain.source.tables]), snapshot=True)
-        sessions = Sessions(world.random, lambda: server.connect(autocommit=False, database=world.schema))
-        with closing(sessions):
-            world.play(sessions, STEPS)
-            if seed % 3 == 0:
-                world.restart(sessions)
-            world.huge(sessions)
-            world.play(sessions, STEPS)
-            chain.advance(fold=False)
-            # Silver lags behind, others write, and transactions are open across the cut.
-            told: dict[str, object] = {"behind": chain.not_equal(during=partial(world.write, sessions))}
-            if seed % 2 == 0:
-                # Of the other seeds all changes are folded at once.
-                chain.advance()
-            world.play(sessions, STEPS // 2)
-            sessions.finish()
-            chain.advance()
-            told["rows"] = chain.wrong_rows(world.all, partial(in_source, server), in_silver)
-            told |= chain.troubles()
-        assert not any(told.values()), "\n".join(f"{what}: {found}" for what, found in told.items() if found)
-
-
 def test_silver_is_what_mariadb_has(
     mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    play_seeds(request, "MariaDB", lambda seed: play(mariadb, remote, session, tmp_path / str(seed), seed))
+    play_seeds(request, "MariaDB", lambda seed: play_world(MariaDbWorld(mariadb, seed), remote, session, tmp_path / str(seed)))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from cdc_assets.preflight.capturable import refuse_inexact
-from cdc_assets.registry_files.collisions import find_collisions
+from cdc_assets_tests.hostile.course import World, play_world
 from cdc_assets_tests.hostile.names import SCHEMA, quoted
 from cdc_assets_tests.hostile.postgresql_alter import alter
 from cdc_assets_tests.hostile.postgresql_changes import Sessions
@@ -22,14 +20,14 @@ from cdc_assets_tests.hostile.postgresql_compare import in_silver, in_source
 from cdc_assets_tests.hostile.postgresql_tables import Column, Table, draw, plain
 from cdc_assets_tests.hostile.postgresql_values import SETUP, TYPES
 from cdc_assets_tests.hostile.seeds import play_seeds
-from cdc_assets_tests.hostile.world import hostile_chain, tell_of
+from cdc_assets_tests.hostile.world import HostileChain
 from cdc_assets_tests.support.live.live_source import LiveSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
-TABLES, STEPS, LARGE = 3, 80, 5_000
+TABLES, LARGE = 3, 5_000
 SETTINGS = {
     "TimeZone": ("Asia/Kolkata", "America/St_Johns"),
     "DateStyle": ("German", "SQL, DMY"),
@@ -40,11 +38,13 @@ SETTINGS = {
 """Of the role that the connector is, which the values must not depend on."""
 
 
-class World:
-    """The tables of one seed, and what happens to them."""
+class PostgresqlWorld(World):
+    """Its tables in PostgreSQL."""
+
+    altered = 0.06
 
     def __init__(self, live: LiveSource, seed: int) -> None:
-        self.random, self.seed = Random(seed), seed
+        super().__init__(seed)
         self.live = replace(live, name=f"hostile{seed}")
         self.schema = f"{SCHEMA}{seed}"
         self.tables = [draw(self.random, self.schema, number) for number in range(TABLES)]
@@ -52,7 +52,6 @@ class World:
         huge.declared = {"name": quoted(self.schema, "huge")}
         huge.ddl = [f"CREATE TABLE {huge.sql} (id bigint PRIMARY KEY, v text)"]
         self.all = [*self.tables, huge]
-        self.happened: list[str] = []
 
     def create(self) -> None:
         """Types, tables, and rows for the first snapshot."""
@@ -97,18 +96,19 @@ class World:
             with self.connection() as connection:
                 connection.execute("ALTER ROLE live RESET ALL")
 
-    def play(self, sessions: Sessions, steps: int) -> None:
-        """Crossed statements; of even seeds with a change of some table now and then."""
-        for _ in range(steps):
-            sessions.step(self.tables)
-            if self.seed % 2 == 0 and self.random.random() < 0.06:
-                table = self.random.choice(self.tables)
-                self.happened.append(f"{alter(sessions, table)} {table.name!r}")
+    def sessions(self) -> Sessions:
+        return Sessions(self.random, lambda: self.connection(autocommit=False), self.schema)
 
-    def write(self, sessions: Sessions) -> None:
-        """What happens while a comparison runs; it refuses a table that is altered or truncated under it."""
-        for _ in range(15):
-            sessions.step(self.tables, truncate=False)
+    def alter(self, sessions: Sessions, table: Table) -> str:
+        return alter(sessions, table)
+
+    def look(self) -> None:
+        for table in self.all:
+            table.look()
+
+    def wrong_rows(self, chain: HostileChain) -> str:
+        with self.connection_here() as connection:
+            return chain.wrong_rows(self.all, partial(in_source, connection), partial(in_silver, connection))
 
     def huge(self, sessions: Sessions) -> None:
         """One transaction of ten thousand changes, with an aborted savepoint within."""
@@ -130,41 +130,7 @@ class World:
         sessions.reopen()
 
 
-def play(live: LiveSource, remote: str, session: SparkSession, root: Path, seed: int) -> None:
-    """One world, from its first snapshot to the comparison of every table."""
-    world = World(live, seed)
-    world.create()
-    declared = [table.declared for table in world.all]
-    source = world.live.source(declared)
-    assert list(find_collisions([source])) == []
-    with world.settings(), hostile_chain(world.live, remote, session, root, declared) as chain, tell_of(world.happened):
-        database = chain.platform.database(source)
-        refuse_inexact(database, source, database.tables([table.id for table in source.tables]), snapshot=True)
-        sessions = Sessions(world.random, lambda: world.connection(autocommit=False), world.schema)
-        with closing(sessions):
-            world.play(sessions, STEPS)
-            if seed % 3 == 0:
-                world.restart(sessions)
-            world.huge(sessions)
-            world.play(sessions, STEPS)
-            chain.advance(fold=False)
-            # Silver lags behind, others write, and transactions are open across the cut.
-            told: dict[str, object] = {"behind": chain.not_equal(during=partial(world.write, sessions))}
-            if seed % 2 == 0:
-                # Of the other seeds all changes are folded at once.
-                chain.advance()
-                for table in world.all:
-                    table.look()
-            world.play(sessions, STEPS // 2)
-            sessions.finish()
-            chain.advance()
-            with world.connection_here() as connection:
-                told["rows"] = chain.wrong_rows(world.all, partial(in_source, connection), partial(in_silver, connection))
-            told |= chain.troubles()
-        assert not any(told.values()), "\n".join(f"{what}: {found}" for what, found in told.items() if found)
-
-
 def test_silver_is_what_postgresql_has(
     live: LiveSource, remote: str, session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    play_seeds(request, "PostgreSQL", lambda seed: play(live, remote, session, tmp_path / str(seed), seed))
+    play_seeds(request, "PostgreSQL", lambda seed: play_world(PostgresqlWorld(live, seed), remote, session, tmp_path / str(seed)))
