@@ -14,6 +14,11 @@ from spark.delta.session import USER_METADATA, connect
 from spark.errors import CommitLeftOutError
 
 
+# pyspark releases an answer by a pool of threads: such a call may come any time after its plan's.
+# pyspark/sql/connect/client/reattach.py, _release_until and _release_all
+RELEASE = "ReleaseExecute"
+
+
 def test_a_look_at_a_log_asks_spark_nothing_and_says_the_same(remote: str, tmp_path: Path) -> None:
     calls: Counter[str] = Counter()
     session = connect(remote, interceptors=[count_calls(calls.update)])
@@ -32,7 +37,7 @@ def test_a_look_at_a_log_asks_spark_nothing_and_says_the_same(remote: str, tmp_p
     for limit in (1, 3, None):
         before = Counter(calls)
         found = history(session, path, limit)
-        assert calls == before
+        assert {**calls, RELEASE: 0} == {**before, RELEASE: 0}
         assert found == history_by_spark(session, path, limit)
         assert calls["ExecutePlan"] > before["ExecutePlan"]
     whole = history(session, path, None)
