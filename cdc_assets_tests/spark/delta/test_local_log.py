@@ -13,7 +13,6 @@ from spark.delta.log import commit_of, history, history_by_spark
 from spark.delta.session import USER_METADATA, connect
 from spark.errors import CommitLeftOutError
 
-
 # pyspark releases an answer by a pool of threads: such a call may come any time after its plan's.
 # pyspark/sql/connect/client/reattach.py, _release_until and _release_all
 RELEASE = "ReleaseExecute"
