@@ -29,11 +29,12 @@ def restart(
 ) -> None:
     """Restart what has FAILED of connectors, and wait until every task runs."""
     from cdc_assets.connectors.apply import HELD
+    from cdc_assets.connectors.first_snapshot import restart_connector
 
     def act(connect: ConnectClient, name: str) -> None:
         if (held := connect.status(name)) is not None and held.state in HELD:
             raise ConnectError(f"connector {name} is {held.state}, and stays so when it is restarted: cdc resume {name}")
-        (connect.restart if everything else connect.restart_failed)(name)
+        restart_connector(connect, name, everything=everything)
         connect.wait_running(name)
 
     _each(connectors, "restart", act, dry_run=dry_run, output=output)
@@ -47,6 +48,7 @@ def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = Form
 def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = Format.text) -> None:
     """Let paused or stopped connectors run, and wait until every task does; from the offsets that Connect has of them."""
     from cdc_assets.connectors.beginning import begin, is_beginning, without_mark
+    from cdc_assets.connectors.first_snapshot import resume_connector
 
     def act(connect: ConnectClient, name: str) -> None:
         _refuse_other(name)
@@ -54,7 +56,7 @@ def resume(connectors: Connectors, dry_run: DryRun = False, output: Output = For
         if is_beginning(config):
             begin(connect, without_mark(config), resume_offsets=True)
         else:
-            connect.resume(name)
+            resume_connector(connect, name)
         connect.wait_running(name)
 
     _each(connectors, "resume", act, dry_run=dry_run, output=output)

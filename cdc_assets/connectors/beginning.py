@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cdc_assets.connectors.first_snapshot import begin_unfinished, has_place
 from cdc_assets.errors import OffsetsRemainError
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ def begin(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: 
         ConnectError: as Connect says.
     """
     offsets = _ensure_stopped(connect, config)
-    if offsets and not resume_offsets:
+    if has_place(offsets) and not resume_offsets:
         raise OffsetsRemainError(_question(connect, config["name"], offsets))
     _run(connect, config)
-    return offsets
+    return offsets if has_place(offsets) else []
 
 
 def begin_anew(connect: ConnectClient, config: Mapping[str, str]) -> None:
@@ -77,6 +78,7 @@ def _ensure_stopped(connect: ConnectClient, config: Mapping[str, str]) -> list[d
 
 
 def _run(connect: ConnectClient, config: Mapping[str, str]) -> None:
+    begin_unfinished(connect, config)
     connect.delete(config["name"])
     connect.create(config["name"], config)
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.first_snapshot import resume_connector
 from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import IncarnationError
@@ -125,7 +126,7 @@ def _read(platform: Platform, source: Source, opening: Opening) -> None:
         begin_anew(connect, config)  # whoever has deleted it has left the offsets of the old log
     else:
         connect.put_config(config["name"], config)
-        connect.resume(config["name"])
+        resume_connector(connect, config["name"])
     connect.wait_running(config["name"])
     # The marker lies behind the whole reading.
     carry_to_lake(platform, source, deadline=_DEADLINE_SECONDS)

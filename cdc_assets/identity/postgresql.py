@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts
 from cdc_assets.identity.judge import Verdict, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory
@@ -52,13 +53,13 @@ def _look(platform: Platform, source: Source) -> IdentityLook:
     at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
     stored = max(at, _position(platform.core_connect().offsets(names.connector_name(source))))
-    verdict = server_verdict(memory.known, facts, reached=at, captured=bool(offsets), stored=stored)
+    verdict = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=stored)
     if verdict.kind != "other" and offsets:
         lost = _lost(platform, source, memory, _position(offsets))
         verdict = Verdict("other", lost) if lost else verdict
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
-    if verdict.kind == "other" or not offsets:
+    if verdict.kind == "other" or not has_place(offsets):
         return IdentityLook(facts, verdict, at)
     return IdentityLook(facts, verdict, at, witnessed=remember(database, source, memory, facts))
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.registry.identifiers import TableId
 
 SERVER = """
@@ -150,6 +151,6 @@ def read_facts(
         one(SLOT, slot),
         one(PUBLICATION, publication),
         {TableId(schema, table): about for schema, table, about in rows},
-        bool(offsets),
+        has_place(offsets),
         one(OPEN, OPEN_SECONDS),
     )

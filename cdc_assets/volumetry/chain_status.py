@@ -13,6 +13,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_committed, s
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
 from cdc_assets.volumetry.log_position import mirror_offsets
+from cdc_assets.volumetry.lost_snapshot import LostSnapshot, read_lost_snapshot
 from spark.delta.commits import Committed
 
 
@@ -47,6 +48,7 @@ class SourceOffsets:
     lake: dict[str, TopicState]
     copied: dict[tuple[str, int], int]
     committed: Committed | None
+    lost: LostSnapshot
 
 
 def chain_status(platform: PlatformClients | None = None) -> list[TableChain]:
@@ -67,7 +69,8 @@ def _of_source(platform: PlatformClients, source: BaseSource) -> list[TableChain
     lake = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
     copied = mirror_offsets(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
-    there = SourceOffsets(core, lake, copied, committed)
+    lost = read_lost_snapshot(platform.core_kafka(), source) if mirrored else LostSnapshot()
+    there = SourceOffsets(core, lake, copied, committed, lost)
     return [_of_table(platform, source, table, there) for table in source.tables]
 
 
@@ -88,6 +91,7 @@ def _of_table(platform: PlatformClients, source: BaseSource, table: Table, there
     return TableChain(
         source=source.name,
         table=names.table_name(table),
+        error=there.lost.message(source, table) if table in there.lost.tables(source) else None,
         mirror_lag=mirror_lag,
         bronze_lag=bronze_lag,
         bronze_records=records,

@@ -8,7 +8,7 @@
    another id is another topic: it is read from its begin.
 
 Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs;
-and one that has rows and no record in its topic (unheard.py).
+one that has rows and no record in its topic (unheard.py); and all whose first snapshot never completed (lost_snapshot.py).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.volumetry.log_position import await_in_core
+from cdc_assets.volumetry.lost_snapshot import read_lost_snapshot
 from cdc_assets.volumetry.unheard import rows_without_records, still_unheard
 
 Baseline = Mapping[str, Any]
@@ -99,6 +100,8 @@ def measure_flow(
     await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
     after = core.states(list(topics.values()))
     silent = {each.table.name: each.message(source) for each in still_unheard(source, unheard, after)}
+    lost = read_lost_snapshot(core, source)
+    silent = {table.name: lost.message(source, table) for table in lost.tables(source)} | silent
     silent |= _silent_tables(source, witness, connect.config(names.connector_name(source)))
     ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}
     baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}

@@ -13,6 +13,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decide
+from cdc_assets.connectors.first_snapshot import restart_connector
 from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
@@ -96,7 +97,7 @@ def _one(
     if action == "restart":
         if guard is not None:
             guard()  # its offset may be of a server that was restored since
-        connect.restart_failed(name)
+        restart_connector(connect, name)
         return after, f"{name} has failed, restarted ({after.restarts} of {MAX_RESTARTS}): {reason}", False
     if action == "wait":
         return after, f"{name} has failed, next restart in {(state.due - now) / 60:.0f} min: {reason}", False

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
+from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.kinds.waiting import await_ended
@@ -119,7 +120,7 @@ def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:
         OnboardingError: it has not streamed anything yet.
     """
     connect, name = work.platform.core_connect(), names.connector_name(work.after)
-    offsets = [entry["offset"] for entry in connect.offsets(name) if entry.get("offset")]
+    offsets = [entry["offset"] for entry in connect.offsets(name) if has_place([entry])]
     if len(offsets) != 1:
         raise OnboardingError(
             f"connector {name} has {quantity(len(offsets), 'stored offset')}, expected 1; it has not streamed "
