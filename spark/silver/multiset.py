@@ -6,6 +6,8 @@
 
 The table is then the source's as a multiset. Sums do not care for order, so neither the cut into batches nor the
 partition of a record matters; replays are told by their places (spark.silver.keyless), TRUNCATE and full snapshots by theirs.
+One of these may come behind later events of other partitions. A delete from before it may by then have taken an equal row from
+after it, or the other way around, and a row does not tell which: what stands above it is folded anew from bronze.
 A delete whose row is not there (yet: its insert is in another partition) is owed: it waits in quarantine as `no_row` and takes
 the first equal row that comes. What an update leaves is there meanwhile, as it is in the source.
 
@@ -16,6 +18,7 @@ aside or paid in an attempt from silver version v has `built_on` = v, and until 
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -36,10 +39,15 @@ from spark.silver.problems import FOUND_NO_ROW, NO_ROW, problem_value
 from spark.specs import META, SilverSpec
 from spark.types.type_rules import lake_type
 
+ABOVE_ALL = "~"
+"""Positions are digits, letters below `g` and dots."""
+
 
 def apply(work: SilverRun) -> tuple[Commit, dict[str, int]]:
     """One commit: the rows that the batch adds, less those that it takes away."""
     with keyless.fresh(work) as found:
+        if _comes_late(work, found):
+            return _fold_again(work, found)
         owed = _waiting_deletes(work, found.floor)
         rows = found.rows.withColumn("old", sf.lit(False))
         rows = rows if owed is None else rows.unionByName(owed.select(*rows.columns))
@@ -67,6 +75,37 @@ def apply(work: SilverRun) -> tuple[Commit, dict[str, int]]:
         commit = _replace(work, gone, more, metadata, floor)
     counts = {"inserted": "Inserted", "deleted": "Deleted"}
     return commit, {**figures, **{k: commit.count(f"numTargetRows{v}") for k, v in counts.items()}}
+
+
+def _comes_late(work: SilverRun, found: keyless.Fresh) -> bool:
+    """Whether the batch brings a TRUNCATE or a full snapshot that stands below events folded before."""
+    known = work.before.topics.values() if work.before and found.risen else ()
+    return any(position > str(found.floor) for state in known for position in state.max_position.values())
+
+
+def _fold_again(work: SilverRun, found: keyless.Fresh) -> tuple[Commit, dict[str, int]]:
+    """One commit: the table as all of bronze makes it from the floor on, and in quarantine what finds no row so."""
+    session, spec, floor, anew = work.session, work.spec, str(found.floor), replace(work, before=None)
+    held = work.before is not None and bool(work.before.quarantined) and quarantine.exists(session, spec)
+    with keyless.fresh(anew) as whole:
+        rows = whole.rows.where(sf.col(POSITION) >= floor)
+        rows = quarantine.without_set_aside(session, spec, rows) if held else rows
+        more, less = rows.where("_cdc_op <> 'd'").localCheckpoint(), rows.where("_cdc_op = 'd'").localCheckpoint()
+        left, _, unpaid = _settle(anew, less, more, floor)
+    owed = _waiting_deletes(work, floor) if held else None
+    news, still = unpaid, None
+    if owed is not None:
+        at = owed.select(*quarantine.PLACE, sf.col(POSITION).alias("position")).distinct().localCheckpoint()
+        news, still = quarantine.at(unpaid, at, how="left_anti"), quarantine.at(unpaid, at)
+    quarantined = set_aside(work, [p for p in (found.problems, news) if p is not None], work.all_events)
+    if owed is not None and still is not None:
+        quarantine.paid(session, spec, owed, still, built_on=work.built_on)
+    if held:
+        quarantine.obsolete(session, spec, floor)
+    figures = {"late_events": found.late_events, "quarantined": quarantined, "refolded_rows": left.count()}
+    done = work.fold_state(truncated=found.truncated, quarantined=quarantined, snapshot=found.snapshot)
+    commit = keyless.write(work, left, silver_metadata(work.operation_id, done, figures), floor=ABOVE_ALL)
+    return commit, {**figures, "inserted": commit.count("numOutputRows"), "deleted": commit.count("numDeletedRows")}
 
 
 def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: DataFrame) -> tuple[int, int | None]:

@@ -256,6 +256,16 @@ def without_dropped(session: SparkSession, spec: SilverSpec, changes: DataFrame)
     return at(changes, table(session, spec).where("dropped_at IS NOT NULL"), how="left_anti")
 
 
+def without_set_aside(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> DataFrame:
+    """The changes that a table without a key has folded, or waits to: less the records that could not be read and have not been
+    re-driven since, and less the deletes that were given up."""
+    held, no_row = table(session, spec), sf.col("error_class") == NO_ROW
+    readable = at(changes, held.where(~no_row & sf.col("redriven_at").isNull()), how="left_anti")
+    given_up = held.where(no_row & sf.col("dropped_at").isNotNull())
+    is_delete = sf.col("_cdc_op") == "d"
+    return at(readable.where(is_delete), given_up, how="left_anti").unionByName(readable.where(~is_delete))
+
+
 def at(rows: DataFrame, places: DataFrame, *, position: str = "_cdc_position", how: str = "left_semi") -> DataFrame:
     """The rows (their position in column `position`) that are at one of these places, or with left_anti at none.
 
