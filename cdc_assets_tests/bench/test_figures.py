@@ -70,6 +70,20 @@ def test_an_event_has_the_fields_of_a_real_one_in_their_order() -> None:
     assert json.loads(key_text(5)) == {"aid": 5}
 
 
+def test_the_rows_of_a_snapshot_stand_at_one_place_as_real_ones_do() -> None:
+    real: dict[tuple[str, str], list[str]] = {}
+    for event in recorded():
+        source = event["source"]
+        if event["op"] == "r" and source["snapshot"] != "incremental" and source["sequence"].startswith("[null"):
+            real.setdefault((source["schema"], source["table"]), []).append(source["sequence"])
+    # A table may have been read twice.
+    assert all(len(set(places)) <= 2 for places in real.values())
+    assert any(len(places) >= 5 for places in real.values())
+    made = [json.loads(event_text("r", number, 7, number))["source"] for number in range(50)]
+    assert len({(each["sequence"], each["lsn"], each["txId"]) for each in made}) == 1
+    assert json.loads(event_text("u", 3, 7, 1))["source"]["lsn"] > made[0]["lsn"]
+
+
 def test_at_rest_counts_the_work_of_a_process() -> None:
     def work(_: str) -> None:
         until = time.process_time() + 0.3

@@ -39,22 +39,23 @@ def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str,
         return answer
 
     op = of("op")
-    anchor = sf.when(op == "r", _anchor())
-    lsn = of("place.lsn", "bigint")
     found = records.select(
         _by_topic({t.topic: t.table for t in topics}).alias("table"),
         _by_topic({t.topic: t.epoch for t in topics}).alias("epoch"),
         *("topic", "partition", "offset", "timestamp", "headers", "key", "value"),
         op.alias("op"),
         kind(op, sf.col("value")).alias("kind"),
-        sf.coalesce(anchor, of("place.last_commit", "bigint")).alias("last_commit"),
-        lsn.alias("lsn"),
-        sf.coalesce(postgresql.place(anchor=anchor, op=op, lsn=lsn), of("place.text")).alias("place"),
+        sf.coalesce(sf.when(op == "r", _anchor()), of("place.last_commit", "bigint")).alias("last_commit"),
+        of("place.lsn", "bigint").alias("lsn"),
+        of("place.text").alias("place"),
         of("tx_id").alias("tx_id"),
         of("source_ts", "timestamp").alias("source_ts"),
         of("snapshot").alias("snapshot"),
     )
-    return found.withColumn("position", position(sf.col("place"))).drop("place")
+    # From columns, in a projection of its own: Spark works an expression anew at each place that names it (ADR 71).
+    anchor = sf.coalesce("last_commit", "lsn")
+    place = sf.coalesce(postgresql.place(anchor=anchor, op=sf.col("op"), lsn=sf.col("lsn")), sf.col("place"))
+    return found.withColumn("position", position(place)).drop("place")
 
 
 def _parse(

@@ -31,7 +31,8 @@ RESERVED = (
 )
 RESERVED_LOWER = frozenset(name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers"))
 SECRET = re.compile(r"jaas|password|ssl\.keystore\.key")
-SPLIT_ABOVE = 500_000
+# Of one partition is read by one core, unless the range is split.
+SPLIT_ABOVE, SPLIT_INTO = 50_000, 500_000
 REFUSAL = re.compile(
     r"((Sasl|Ssl)AuthenticationException|Could not read (properties|directory|file)|(Topic|Group)AuthorizationException"
     r"|Failed to (construct kafka consumer|create new KafkaAdminClient))[^\n]*"
@@ -102,7 +103,7 @@ def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, st
         "endingOffsets": _offsets(topics, 1),
     }
     if total > SPLIT_ABOVE:
-        options.setdefault("minPartitions", str(max(2, total // SPLIT_ABOVE)))
+        options.setdefault("minPartitions", str(max(2, total // SPLIT_INTO)))
     return options
 
 

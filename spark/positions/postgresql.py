@@ -59,19 +59,21 @@ from spark.positions.source_connector import Connector, Field, Place
 
 def last_commit(sequence: Column) -> Column:
     """The first part of `source.sequence`: the end of the last commit streamed before; null where there is none."""
-    return sf.regexp_extract(sequence, r'^\["?(\d+)', 1).try_cast("bigint")
+    # NULL where there is none: a try_cast that fails builds an exception for each row of a snapshot (ADR 71).
+    return sf.nullif(sf.regexp_extract(sequence, r'^\["?(\d+)', 1), sf.lit("")).try_cast("bigint")
 
 
 def change_lsn(sequence: Column) -> Column:
     """The second part of `source.sequence`: where the change was written."""
-    return sf.regexp_extract(sequence, r'"?(\d+)"?\]$', 1).try_cast("bigint")
+    return sf.nullif(sf.regexp_extract(sequence, r'"?(\d+)"?\]$', 1), sf.lit("")).try_cast("bigint")
 
 
 def of_source(field: Field, op: Column) -> Place:
-    """The place that holds for every event but the changes of the first transaction after an initial snapshot."""
+    """What the place follows from: `place(anchor=coalesce(last_commit, lsn))`, which holds for every event but the changes of
+    the first transaction after an initial snapshot."""
     commit = last_commit(field("sequence"))
     lsn = sf.coalesce(field("lsn"), change_lsn(field("sequence")), commit)
-    return Place(place(anchor=sf.coalesce(commit, lsn), op=op, lsn=lsn), commit, lsn)
+    return Place(last_commit=commit, lsn=lsn)
 
 
 def place(*, anchor: Column, op: Column, lsn: Column) -> Column:

@@ -17,11 +17,11 @@ Field = Callable[[str], Column]
 class Place(NamedTuple):
     """Where an event stands in its source's log: `<anchor>.<kind>.<order within it>`, null where that is unknown.
 
-    `last_commit` and `lsn` are PostgreSQL's: the places of some of its changes are final only once the whole batch is
-    known (spark.positions.postgresql).
+    PostgreSQL has no `text` but `last_commit` and `lsn`: its places follow from these two, and some are final only once the
+    whole batch is known (spark.positions.postgresql).
     """
 
-    text: Column
+    text: Column | None = None
     last_commit: Column | None = None
     lsn: Column | None = None
 
