@@ -77,12 +77,15 @@ def _identity(table: TableId, found: Mapping[str, Any], *, published: bool) -> F
         return Finding("replica_identity", "ok", name, f"replica identity is {' or '.join(told) or 'that of its partitions'}")
     place = TableId(*worst["table"])
     of = "" if place == table else f"{'partition' if found['partitioned'] else 'its child'} {place} "
-    if worst["identity"] == "n" and found["key"] and worst in found["leaves"]:
-        mend = f"ALTER TABLE {double_quote(*place)} REPLICA IDENTITY DEFAULT"
-        message = f"{of}has REPLICA IDENTITY NOTHING: once published, the application's UPDATE and DELETE on it fail"
+    fails = "once published, the application's UPDATE and DELETE on it fail"
+    if worst["identity"] == "i" or (worst["identity"] == "n" and found["key"] and worst in found["leaves"]):
+        default = found["key"] and worst in found["leaves"]
+        mend = f"ALTER TABLE {double_quote(*place)} REPLICA IDENTITY {'DEFAULT' if default else 'FULL'}"
+        what = "has REPLICA IDENTITY NOTHING" if worst["identity"] == "n" else "has lost the index of its replica identity"
+        message = f"{of}{what}: {fails}"
         return Finding("replica_identity", "fail", name, message, mend, safe=bool(found["owned"]))
     changes = int(str(found["changed"]))
-    message = f"{of}has no key and no replica identity: once published, the application's UPDATE and DELETE on it fail"
+    message = f"{of}has no key and no replica identity: {fails}"
     mend = f"ALTER TABLE {double_quote(*place)} REPLICA IDENTITY FULL"
     if changes:
         seen = f"; it had {changes} of them since the statistics began"
@@ -98,8 +101,8 @@ def _other_identity(declared: Table, found: Mapping[str, Any]) -> Iterator[Findi
     key = list(declared.keys or found["key"] or ())
     for leaf in found["leaves"]:
         identity = leaf["columns"] or []
-        if leaf["identity"] == "f" or set(key) <= set(identity):
-            continue
+        if leaf["identity"] == "f" or set(key) <= set(identity) or (leaf["identity"] == "i" and not identity):
+            continue  # an index that was dropped is told as no identity at all
         place, by = TableId(*leaf["table"]), ", ".join(identity)
         what = "an index" if leaf["identity"] == "i" else "the primary key"
         default = not declared.keys and found["key"]

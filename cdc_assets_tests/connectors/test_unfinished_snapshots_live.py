@@ -7,8 +7,9 @@ next start for a snapshot that is done. A lock on the table holds it there.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import pytest
 
@@ -19,7 +20,7 @@ from cdc_assets.connectors.notifications import Notification
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.volumetry.postgresql_changes import PostgresWitness
-from cdc_assets_tests.support.live.captured_table import in_table, in_topic, kill_worker, run
+from cdc_assets_tests.support.live.captured_table import captured_table, in_table, in_topic, run
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
@@ -42,80 +43,103 @@ def said(own: LiveSource | LiveMariaDb) -> list[str]:
     return [Notification.of(record).type for record in cluster.records(topic, state.ranges)] if state else []
 
 
+def fill(own: LiveSource) -> None:
+    """Fifty rows; publication and slot are there as well, as those would wait for anybody's lock."""
+    table = f"public.{own.name}"
+    run(own, f"INSERT INTO {table} SELECT n, 'v' FROM generate_series(1, 50) n")
+    run(own, f"CREATE PUBLICATION cdc_{own.name} FOR TABLE {table}")
+    run(own, f"SELECT pg_create_logical_replication_slot('cdc_{own.name}', 'pgoutput')")
+
+
 @contextmanager
 def locked(own: LiveSource) -> Iterator[None]:
-    """Nobody reads the table meanwhile; publication and slot are there before, as those would wait for it, too."""
-    run(own, f"CREATE PUBLICATION cdc_{own.name} FOR TABLE public.{own.name}")
-    run(own, f"SELECT pg_create_logical_replication_slot('cdc_{own.name}', 'pgoutput')")
+    """Nobody reads its table meanwhile."""
     with own.connection(autocommit=False) as connection:
         connection.execute(f"LOCK TABLE public.{own.name} IN ACCESS EXCLUSIVE MODE".encode())
         yield
 
 
-def config_of(own: LiveSource) -> dict[str, str]:
+@contextmanager
+def locked_in_mariadb(own: LiveMariaDb) -> Iterator[None]:
+    """The snapshot's own lock waits for this one."""
+    with own.server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {own.name}")
+        cursor.execute(f"CREATE TABLE {own.name}.t (id int PRIMARY KEY)")
+        cursor.execute(f"INSERT INTO {own.name}.t VALUES (1), (2)")
+        cursor.execute(f"LOCK TABLES {own.name}.t WRITE")
+        yield
+
+
+def config_of(own: LiveSource | LiveMariaDb, table: str, settings: Mapping[str, str]) -> dict[str, str]:
     with own.settings():
-        return {**capture_config(own.source([f"public.{own.name}"])), **LOCKING}
+        return {**capture_config(own.source([table])), **settings}
 
 
-def kill_before_the_first_row(own: LiveSource | LiveMariaDb) -> None:
-    """The worker dies when Debezium has told that the snapshot begins, and starts again when the table can be read."""
-    until(lambda: "STARTED" in said(own), 120)
-    assert "IN_PROGRESS" not in said(own)
-    own.parts["core-connect"].kill()
+@dataclass(frozen=True)
+class Killed:
+    """Sources whose worker died once all of them had told that their snapshots begin, and was started again."""
+
+    ours: LiveSource
+    foreign: LiveSource
+    """Of a connector that git has made: nothing was stored for it before its first start."""
+    mariadb: LiveMariaDb
 
 
-def test_the_first_snapshot_is_read_again(captured: LiveSource) -> None:
-    run(captured, f"INSERT INTO public.{captured.name} SELECT n, 'v' FROM generate_series(1, 50) n")
-    with locked(captured):
-        apply_connector(captured.connect, config_of(captured))
-        kill_before_the_first_row(captured)
-    kill_worker(captured)
-    run(captured, f"UPDATE public.{captured.name} SET v = 'after' WHERE id = 1")
-    assert in_topic(captured) == in_table(captured), said(captured)
-    assert len(in_table(captured)) == 50
+@pytest.fixture(scope="module")
+def killed(live: LiveSource, mariadb: LiveMariaDb) -> Iterator[Killed]:
+    with captured_table(live, "unread_ours") as ours, captured_table(live, "unread_foreign") as foreign:
+        found = Killed(ours, foreign, mariadb.renamed("unread_mariadb"))
+        with ExitStack() as locks:
+            for own in (ours, foreign):
+                fill(own)
+            for own in (ours, foreign):
+                locks.enter_context(locked(own))
+            locks.enter_context(locked_in_mariadb(found.mariadb))
+            apply_connector(live.connect, config_of(ours, f"public.{ours.name}", LOCKING))
+            foreign.capture([f"public.{foreign.name}"], **{key.replace(".", "__"): value for key, value in LOCKING.items()})
+            apply_connector(live.connect, config_of(found.mariadb, f"{found.mariadb.name}.t", {}))
+            sources = (ours, foreign, found.mariadb)
+            until(lambda: all("STARTED" in said(own) for own in sources))
+            assert not any("IN_PROGRESS" in said(own) for own in sources)
+            live.parts["core-connect"].kill()
+        live.parts["core-connect"].start()
+        yield found
+        live.connect.delete(f"{found.mariadb.name}-capture")
 
 
-def test_of_a_connector_that_others_have_made_it_is_told(captured: LiveSource, make_cdc: Callable[[str], Cdc]) -> None:
-    """As git makes one: nothing is stored for it before its first start."""
-    name, table = captured.name, f"public.{captured.name}"
-    cdc, source = make_cdc(name), captured.source([table])
+def test_the_first_snapshot_is_read_again(killed: Killed) -> None:
+    own = killed.ours
+    own.connect.wait_running(f"{own.name}-capture")
+    run(own, f"UPDATE public.{own.name} SET v = 'after' WHERE id = 1")
+    assert in_topic(own) == in_table(own), said(own)
+    assert len(in_table(own)) == 50
+
+
+def test_of_a_connector_that_others_have_made_it_is_told(killed: Killed, make_cdc: Callable[[str], Cdc]) -> None:
+    own = killed.foreign
+    name, table = own.name, f"public.{own.name}"
+    cdc, source = make_cdc(name), own.source([table])
     assert isinstance(source.database, Database)
-    checked = Checked(captured, source, PostgresWitness(source.database))
+    checked = Checked(own, source, PostgresWitness(source.database))
     cdc.declare(table)
-    run(captured, f"INSERT INTO {table} SELECT n, 'v' FROM generate_series(1, 50) n")
-    with locked(captured):
-        captured.capture([table], **{key.replace(".", "__"): value for key, value in LOCKING.items()})
-        kill_before_the_first_row(captured)
-    kill_worker(captured)
-    run(captured, f"UPDATE {table} SET v = 'after' WHERE id = 1")
-    assert (in_topic(captured), said(captured)[-1]) == ({1: "after"}, "SKIPPED")
+    own.connect.wait_running(f"{name}-capture")
+    run(own, f"UPDATE {table} SET v = 'after' WHERE id = 1")
+    assert (in_topic(own), said(own)[-1]) == ({1: "after"}, "SKIPPED")
     told = "was never completed, and the connector has gone on without it: rows of before are missing; "
     told += f"./cdc snapshot {name} {table} reads them"
     assert told in cdc.json("get", "tables", name)[0]["error"]
     assert told in checked.silent()[table]
     cdc("snapshot", name, table)
-    assert in_topic(captured) == in_table(captured)
+    assert in_topic(own) == in_table(own)
     assert (cdc.json("get", "tables", name)[0]["error"], checked.silent()) == (None, {})
+    (cdc.folder / f"{name}.yaml").unlink()
 
 
-def test_mariadb_refuses_to_go_on_and_a_restart_reads_it(mariadb: LiveMariaDb, make_cdc: Callable[[str], Cdc]) -> None:
+def test_mariadb_refuses_to_go_on_and_a_restart_reads_it(killed: Killed, make_cdc: Callable[[str], Cdc]) -> None:
     """Debezium has no place in its empty offset, and says so at each start."""
-    own, connector = mariadb.renamed("unfinished"), "unfinished-capture"
-    with own.server.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("CREATE DATABASE unfinished")
-        cursor.execute("CREATE TABLE unfinished.t (id int PRIMARY KEY)")
-        cursor.execute("INSERT INTO unfinished.t VALUES (1), (2)")
-    with own.settings():
-        config = capture_config(own.source(["unfinished.t"]))
-    with own.server.connect() as connection, connection.cursor() as cursor:
-        # The snapshot's own lock waits for this one.
-        cursor.execute("LOCK TABLES unfinished.t WRITE")
-        apply_connector(own.connect, config)
-        kill_before_the_first_row(own)
-    own.parts["core-connect"].start()
+    own, connector = killed.mariadb, f"{killed.mariadb.name}-capture"
     until(lambda: (status := own.connect.status(connector)) is not None and status.failed)
-    assert own.connect.offsets(connector) == [{"partition": {"server": "unfinished"}, "offset": {}}]
-    make_cdc("unfinished")("restart", connector)
-    assert [json.loads(record.key or "") for record in own.delivered()["unfinished.unfinished.t"][0]] == [{"id": 1}, {"id": 2}]
+    assert own.connect.offsets(connector) == [{"partition": {"server": own.name}, "offset": {}}]
+    make_cdc(own.name)("restart", connector)
+    assert [json.loads(record.key or "") for record in own.delivered()[f"{own.name}.{own.name}.t"][0]] == [{"id": 1}, {"id": 2}]
     assert said(own) == ["STARTED", "STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED"]
-    own.connect.delete(connector)

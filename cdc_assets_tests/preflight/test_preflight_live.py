@@ -102,6 +102,22 @@ def test_an_identity_without_the_key_loses_deletes(cdc: Cdc, database: psycopg.C
     database.execute('ALTER TABLE odd."We\'ird" DROP code')
 
 
+def test_an_identity_whose_index_was_dropped_breaks_the_application(cdc: Cdc, database: psycopg.Connection) -> None:
+    database.execute('CREATE UNIQUE INDEX dropped ON odd."We\'ird" (id)')
+    database.execute('ALTER TABLE odd."We\'ird" REPLICA IDENTITY USING INDEX dropped')
+    assert found(cdc, "replica_identity")["level"] == "ok"
+    database.execute("DROP INDEX odd.dropped")
+    database.execute('CREATE PUBLICATION cdc_flight FOR TABLE odd."We\'ird"')
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="does not have a replica identity"):
+        database.execute('UPDATE odd."We\'ird" SET v = 3')
+    finding = found(cdc, "replica_identity")
+    assert (finding["level"], finding["mend"]) == ("fail", 'ALTER TABLE "odd"."We\'ird" REPLICA IDENTITY DEFAULT')
+    assert "has lost the index of its replica identity" in str(finding["message"])
+    cdc("preflight", "flight", "--fix")
+    database.execute('UPDATE odd."We\'ird" SET v = 3')
+    database.execute("DROP PUBLICATION cdc_flight")
+
+
 def test_partitions_and_children(cdc: Cdc, database: psycopg.Connection) -> None:
     """A publication of somebody else sends changes under the partitions' names; a child is published with its parent."""
     database.execute("CREATE TABLE odd.parted (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
