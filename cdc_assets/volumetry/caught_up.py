@@ -13,7 +13,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
-from spark.delta.commits import Committed
+from spark.delta.commits import Committed, CommittedTopic
 
 if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState as KafkaTopic
@@ -134,9 +134,9 @@ def _layer_behind(
     records = bronze.records if bronze else 0
     if any(positions.get(partition, 0) < end for partition, end in target.items()):
         return "bronze"
-    if not _has_folded(names.silver_path(platform.lake, source, table), topic, target, records):
+    if not _has_folded(names.silver_path(platform.lake, source, table), topic, target, bronze):
         return "silver"
-    if table.history == "scd2" and not _has_folded(names.history_path(platform.lake, source, table), topic, target, records):
+    if table.history == "scd2" and not _has_folded(names.history_path(platform.lake, source, table), topic, target, bronze):
         return "history"
     if with_backup and source.backup is not None:
         from cdc_assets.backup import backup_position
@@ -147,10 +147,13 @@ def _layer_behind(
     return None
 
 
-def _has_folded(path: str, topic: str, target: Mapping[int, int], records: int) -> bool:
-    """Whether the table has folded the topic up to the target, or all `records` that bronze holds of it."""
+def _has_folded(path: str, topic: str, target: Mapping[int, int], bronze: CommittedTopic | None) -> bool:
+    """Whether the table has folded the topic up to the target, or all records that bronze holds of it."""
     folded = silver_committed(path)
     state, up_to = (folded.topics.get(topic) if folded else None), silver_positions(folded, topic)
-    if not records or all(up_to.get(partition, 0) >= end for partition, end in target.items()):
+    if bronze is None or not bronze.records_ahead_of(None):
         return True
-    return state is not None and state.records >= records
+    comparable = state is None or state.epoch == bronze.epoch
+    if comparable and all(up_to.get(partition, 0) >= end for partition, end in target.items()):
+        return True
+    return bronze.records_ahead_of(state) <= 0

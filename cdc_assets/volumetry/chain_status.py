@@ -14,7 +14,7 @@ from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
 from cdc_assets.volumetry.log_position import mirror_offsets
 from cdc_assets.volumetry.lost_snapshot import LostSnapshot, read_lost_snapshot
-from spark.delta.commits import Committed
+from spark.delta.commits import Committed, CommittedTopic
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,13 @@ def _of_table(platform: PlatformClients, source: BaseSource, table: Table, there
         mirror_lag=mirror_lag,
         bronze_lag=bronze_lag,
         bronze_records=records,
-        silver_lag=records - _record_count(path, mirrored),
+        silver_lag=_records_behind(bronze, path, mirrored),
         silver_rows=silver_rows(path),
-        history_lag=records - _record_count(history, mirrored) if history else None,
+        history_lag=_records_behind(bronze, history, mirrored) if history else None,
         history_versions=silver_rows(history) if history else None,
     )
 
 
-def _record_count(path: str, topic: str) -> int:
+def _records_behind(bronze: CommittedTopic | None, path: str, topic: str) -> int:
     folded = silver_committed(path)
-    state = folded.topics.get(topic) if folded else None
-    return state.records if state else 0
+    return bronze.records_ahead_of(folded.topics.get(topic) if folded else None) if bronze else 0

@@ -10,10 +10,12 @@ from deltalake import CommitProperties, write_deltalake
 from spark.delta.commits import Committed, CommittedTopic, Folded, TopicCommit, bronze_metadata, silver_metadata
 
 
-def append_bronze(path: Path, topic: str, table: str, topic_id: str, start: int, end: int, *, version: int) -> None:
+def append_bronze(
+    path: Path, topic: str, table: str, topic_id: str, start: int, end: int, *, version: int, epoch: int = 0
+) -> None:
     """One append of `end - start` records that has seen none of the appends before it: the fold must find them all."""
     base = Committed(-1, {})
-    share = TopicCommit(table, topic_id, 0, {0: (start, end)}, records=end - start)
+    share = TopicCommit(table, topic_id, epoch, {0: (start, end)}, records=end - start)
     rows = pa.table(
         {
             "topic": pa.array([topic] * (end - start), pa.string()),

@@ -1,4 +1,4 @@
-"""Histories (SCD2) in `cdc wait`, in the tables of `cdc status` and `cdc get`, and in what the sensor asks for."""
+"""Histories (SCD2) and new epochs in `cdc wait`, in the tables of `cdc status` and `cdc get`, and in what the sensor asks for."""
 
 from __future__ import annotations
 
@@ -75,3 +75,20 @@ def test_a_history_that_is_behind_is_asked_for_without_new_records(lake: Path) -
         news, problems = read_news(instance, Platform(), source)
     assert problems == []
     assert {n.table: (n.waiting, n.silver_behind) for n in news} == {"prices": (0, True), "plain": (0, False)}
+
+
+def test_a_table_read_again_is_behind_until_silver_has_the_epoch(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cdc repair bronze --anew`: the new epoch has fewer records than silver had folded of the old one."""
+    kafka = FakeKafka({"prices": FakeTopic("id-prices", {0: [RECORD] * 3}), "plain": FakeTopic("id-plain", {0: [RECORD] * 5})})
+    monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
+    append_bronze(lake / "bronze/feeds", "plain", "plain", "id-plain", 3, 5, version=2, epoch=1)
+    behind = CliRunner().invoke(app, ["wait", "feeds", "--timeout", "0.1"])
+    assert behind.exit_code == 1, behind.output
+    assert "silver/feeds/plain" in behind.stderr
+    told = {chain.table: chain for chain in chain_status(Platform())}["plain"]
+    assert (told.bronze_records, told.silver_lag) == (2, 2)
+    (source,) = load_sources(lake.parent / "sources")
+    with dg.DagsterInstance.ephemeral() as instance:
+        news, problems = read_news(instance, Platform(), source)
+    assert problems == []
+    assert {n.table: n.silver_behind for n in news}["plain"]

@@ -115,6 +115,15 @@ class CommittedTopic(TopicFacts):
         """Records of all epochs in this topic."""
         return self.records + sum(past.records for past in self.earlier)
 
+    def records_ahead_of(self, folded: CommittedTopic | None) -> int:
+        """How many of these records another log has not folded. Counts of two epochs are never compared."""
+        if folded is None or folded.epoch > self.epoch:
+            return self.records if folded is None else 0
+        if folded.epoch == self.epoch:
+            return self.records - folded.records
+        ended = sum(past.records for past in (*self.before, *self.earlier) if past.epoch >= folded.epoch)
+        return self.records + max(0, ended - folded.records)
+
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
         return {

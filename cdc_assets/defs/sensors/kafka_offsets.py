@@ -26,6 +26,7 @@ from cdc_assets.registry_files.changed import change_of
 from cdc_assets.registry_files.digest import digest
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
+from spark.delta.commits import CommittedTopic
 
 _TICK_SECONDS = 5
 TABLES_TAG = "cdc/tables"
@@ -146,14 +147,14 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
             TableNews(
                 names.table_name(table),
                 waiting,
-                silver_behind=_silver_behind(platform, source, table, known.records if known else 0),
+                silver_behind=known is not None and _silver_behind(platform, source, table, known),
                 backup_behind=_backup_behind(source, copied.get(_backup_key(source, table)), known.records if known else 0),
             )
         )
     return news, problems
 
 
-def _silver_behind(platform: Platform, source: BaseSource, table: Table, records: int) -> bool:
+def _silver_behind(platform: Platform, source: BaseSource, table: Table, bronze: CommittedTopic) -> bool:
     """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold.
 
     A history counts as well: the silver asset makes it, and may have failed there, or not known of it yet.
@@ -162,7 +163,7 @@ def _silver_behind(platform: Platform, source: BaseSource, table: Table, records
     paths += [names.history_path(platform.lake, source, table)] if table.history == "scd2" else []
     topic = names.lake_topic(source, table)
     folded = [committed.topics.get(topic) if (committed := silver_committed(path)) else None for path in paths]
-    return any((state.records if state else 0) < records for state in folded)
+    return any(bronze.records_ahead_of(state) > 0 for state in folded)
 
 
 def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:
