@@ -58,7 +58,7 @@ class Copy:
 
     def _insert(self, file: Path, name: str, text: str) -> None:
         row = re.match(r"([A-Z]+) = ", text)
-        shown = f"{text}\n" if row else text if name.endswith(".md") else f"    {text.rstrip()},\n"
+        shown = f"{text}\n" if row else text if name.endswith(".md") else f"    {text.rstrip().rstrip(',')},\n"
         before = file.read_text(encoding="utf-8")
         after, count = re.subn(END_OF_ROWS[name], lambda _: shown, before, count=1, flags=re.MULTILINE)
         assert count == 1, name
@@ -168,6 +168,10 @@ def test_a_check_is_one_file_and_one_row(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-a-check.md")
     assert copy.tables == 2
     builders = tmp_path / "cdc_assets" / "defs" / "checks" / "builders.py"
+    table = (tmp_path / "docs" / "reference" / "checks.md").read_text().splitlines()
+    (row,) = [line for line in table if line.startswith("| `described`")]
+    (header,) = [line for line in table if line.startswith("| check |")]
+    assert row.count("|") == header.count("|"), row
     (statement,) = re.findall(r"^```python\n(from .*?)^```", copy.text, re.MULTILINE | re.DOTALL)
     text = builders.read_text()
     builders.write_text(text.replace("from cdc_assets.defs.checks.flow", f"{statement}from cdc_assets.defs.checks.flow", 1))
