@@ -35,7 +35,9 @@ def assign_positions(drafts: DataFrame, groups: Sequence[Row], committed: Commit
     own = postgresql.anchor(lsn, of, snapshots=snapshots, openings=openings)
     final = postgresql.place(anchor=sf.coalesce(sf.col("last_commit"), own), op=sf.col("op"), lsn=lsn)
     position = layout.position(epoch=sf.col("epoch"), place=final, offset=sf.col("offset"))
-    return drafts.withColumn("position", sf.when(lsn.isNotNull(), position).otherwise(sf.col("position"))), openings
+    # A snapshot's row stands where it was taken, wherever it is delivered again.
+    changed = lsn.isNotNull() & ~sf.col("op").eqNullSafe("r")
+    return drafts.withColumn("position", sf.when(changed, position).otherwise(sf.col("position"))), openings
 
 
 def _openings(groups: Sequence[Row], snapshots: Snapshots, committed: Committed) -> Openings:

@@ -1,4 +1,5 @@
-"""Changes without a last commit that are delivered again behind a later snapshot stay below it, however the log is cut."""
+"""What is delivered again behind a later snapshot stays below it, however the log is cut: changes without a last commit, and the
+rows of an earlier snapshot."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.parametrize("begin", [3, 0], ids=["changes", "snapshot and changes"])
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_stretch_again_behind_the_next_snapshot(session: SparkSession, tmp_path: Path, cut: bool) -> None:
+def test_a_stretch_again_behind_the_next_snapshot(session: SparkSession, tmp_path: Path, cut: bool, begin: int) -> None:
     database = Database()
     connector = Connector(database)
     for key in (1, 2, 3):
@@ -28,13 +30,15 @@ def test_a_stretch_again_behind_the_next_snapshot(session: SparkSession, tmp_pat
     database.write(1, "insert", 4)
     connector.snapshot()
     database.commit(1)
+    database.write(0, "delete", 3)
+    database.commit(0)
     connector.stream()
     for op, key in (("update", 1), ("insert", 2), ("delete", 4)):
         database.write(0, op, key)
     database.commit(0)
     connector.snapshot()
-    first = connector.records[3:]
-    for record in first:
+    first = list(connector.records)
+    for record in first[begin:]:
         connector._append(record.key, record.value)
     lake = Lake(session, tmp_path)
     lake.put("t", *connector.records)
