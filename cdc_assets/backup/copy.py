@@ -36,7 +36,7 @@ class BackupResult:
     objects: int
     bytes: int
     manifests: int
-    records_total: int
+    position: BackupPosition
     seconds: float
 
 
@@ -71,7 +71,7 @@ def backup_table(
         objects=sum(len(m.objects) for m in written),
         bytes=sum(o.size for m in written for o in m.objects),
         manifests=len(written),
-        records_total=at.records_total,
+        position=at,
         seconds=time.monotonic() - started,
     )
 

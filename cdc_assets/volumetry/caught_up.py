@@ -131,7 +131,6 @@ def _layer_behind(
     target = position.offsets.get(topic, {})
     bronze = committed.topics.get(topic) if committed else None
     positions = bronze.positions if bronze else {}
-    records = bronze.records if bronze else 0
     if any(positions.get(partition, 0) < end for partition, end in target.items()):
         return "bronze"
     if not _has_folded(names.silver_path(platform.lake, source, table), topic, target, bronze):
@@ -142,7 +141,7 @@ def _layer_behind(
         from cdc_assets.backup import backup_position
 
         copied = backup_position(platform.store(source.backup.store), source=source.name, table=names.table_name(table))
-        if copied.records < records:
+        if bronze is not None and bronze.is_ahead_of(copied.epoch, copied.records):
             return "backup"
     return None
 

@@ -58,7 +58,7 @@ def test_layout_and_manifest(store: ObjectStore, bronze: Bronze, root: Path) -> 
     assert manifest["ranges"] == manifest["ranges"] | {"0": [0, 30], "1": [0, 9]}
     assert (manifest["topic"], manifest["topic_id"], manifest["epoch"]) == (topic_of("orders"), "topic-id-1", 0)
     assert (manifest["records"], manifest["by_op"], manifest["bronze_version"]) == (9, {"c": 9}, 0)
-    assert (result.records, result.objects, result.manifests, result.records_total) == (9, 3, 1, 9)
+    assert (result.records, result.objects, result.manifests, result.position.records_total) == (9, 3, 1, 9)
     assert result.bytes == sum(o["size"] for o in manifest["objects"])
 
 
@@ -94,7 +94,7 @@ def test_again_writes_nothing(store: ObjectStore, bronze: Bronze, root: Path) ->
     before = contents(root)
     watched = FaultyStore(store)
     again = run(watched, bronze)
-    assert (again.records, again.objects, again.manifests, again.records_total) == (0, 0, 0, 50)
+    assert (again.records, again.objects, again.manifests, again.position.records_total) == (0, 0, 0, 50)
     assert contents(root) == before
     assert {operation for operation, _ in watched.done} == {"get", "list"}
 

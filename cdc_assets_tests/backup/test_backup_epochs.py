@@ -24,7 +24,7 @@ def test_goes_on_in_the_next_epoch_of_the_same_topic(store: ObjectStore, bronze:
     bronze.append("orders", records(20, 7), ends={0: 30}, epoch=1)
     bronze.append("orders", records(30, 2), epoch=2)
     result = run(store, bronze)
-    assert result.records_total == 22
+    assert result.position.records_total == 22
     assert backup_position(store, source="shop", table="orders").positions == {0: 32}
     assert sorted(read_back(root, "shop", "orders"), key=lambda r: r.offset) == bronze.rows["orders"]
     assert {k: v for k, v in contents(root).items() if k in before and not k.endswith("_newest")} == {

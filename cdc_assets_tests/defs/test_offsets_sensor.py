@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -67,6 +68,23 @@ def test_a_backlog_runs_by_itself(
 ) -> None:
     lake_kafka.topics[LINES] = FakeTopic("id-lines", {0: [(b"k", b"{}")] * 101})
     assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]
+
+
+def test_a_backup_of_the_epoch_before_is_behind(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
+    """The new epoch has fewer records than the backup holds of all."""
+    catch_up(platform, instance)
+    assert source.backup is not None
+    often = source.model_copy(update={"backup": source.backup.model_copy(update={"every": timedelta(0)})})
+    assert tick(often, platform, instance)[0] == []
+    metadata = {"dagster/row_count": 5, "cdc/epoch": 0, "cdc/epoch_records": 5}
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(dg.AssetKey(["backup", "shop", "backup_lines"]), metadata=metadata)
+    )
+    assert tick(often, platform, instance)[0] == []
+    lake = Path(platform.lake)
+    append_bronze(lake / "bronze/shop", LINES, "lines", "id-lines", 3, 5, version=2, epoch=1)
+    write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 2, epoch=1)
+    assert tick(often, platform, instance)[0] == [{"lines"}]
 
 
 def test_silver_that_stayed_behind_is_asked_for_without_new_records(

@@ -27,9 +27,9 @@ def append_bronze(
     write_deltalake(str(path), rows, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))
 
 
-def write_silver(path: Path, topic: str, table: str, topic_id: str, records: int) -> None:
-    """A silver table that has folded `records` records."""
-    state = CommittedTopic(table, topic_id, 0, {0: records}, records=records)
+def write_silver(path: Path, topic: str, table: str, topic_id: str, records: int, *, epoch: int = 0) -> None:
+    """A silver table that has folded `records` records of the epoch."""
+    state = CommittedTopic(table, topic_id, epoch, {0: records}, records=records)
     metadata = {"userMetadata": silver_metadata("op", Folded(0, {topic: state}), {})}
     rows = pa.table({"id": pa.array(range(records), pa.int64())})
     write_deltalake(str(path), rows, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))

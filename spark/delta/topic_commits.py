@@ -124,6 +124,10 @@ class CommittedTopic(TopicFacts):
         ended = sum(past.records for past in (*self.before, *self.earlier) if past.epoch >= folded.epoch)
         return self.records + max(0, ended - folded.records)
 
+    def is_ahead_of(self, epoch: int, records: int) -> bool:
+        """Whether a copy that holds so many records of this epoch (-1: of none) lacks some. Of an earlier epoch, it lacks all."""
+        return self.records > (records if epoch == self.epoch else 0) and epoch <= self.epoch
+
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
         return {

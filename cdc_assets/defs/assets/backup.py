@@ -42,7 +42,9 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
             yield (
                 table,
                 {
-                    "dagster/row_count": result.records_total,
+                    "dagster/row_count": result.position.records_total,
+                    "cdc/epoch": result.position.epoch,
+                    "cdc/epoch_records": result.position.records,
                     "cdc/records_copied": result.records,
                     "cdc/objects_written": result.objects,
                     "cdc/bytes_written": result.bytes,
