@@ -72,4 +72,4 @@ def has_place(offsets: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _takes_snapshot(config: Mapping[str, str]) -> bool:
-    return config["connector.class"].startswith("io.debezium.") and config.get("snapshot.mode") in _WITH_ROWS
+    return config.get("connector.class", "").startswith("io.debezium.") and config.get("snapshot.mode") in _WITH_ROWS
