@@ -141,7 +141,7 @@ def _layer_behind(
         from cdc_assets.backup import backup_position
 
         copied = backup_position(platform.store(source.backup.store), source=source.name, table=names.table_name(table))
-        if bronze is not None and bronze.is_ahead_of(copied.epoch, copied.records):
+        if bronze is not None and bronze.records_ahead_of(copied) > 0:
             return "backup"
     return None
 

@@ -87,6 +87,24 @@ def test_a_backup_of_the_epoch_before_is_behind(source: Source, platform: Platfo
     assert tick(often, platform, instance)[0] == [{"lines"}]
 
 
+@pytest.mark.parametrize(("copied", "asked"), [(4, [{"lines"}]), (5, [])])
+def test_a_backup_that_lacks_some_of_an_ended_epoch_is_behind(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, copied: int, asked: list[set[str]]
+) -> None:
+    """The epoch that followed has no record yet."""
+    catch_up(platform, instance)
+    assert source.backup is not None
+    often = source.model_copy(update={"backup": source.backup.model_copy(update={"every": timedelta(0)})})
+    lake = Path(platform.lake)
+    append_bronze(lake / "bronze/shop", LINES, "lines", "id-lines", 5, 5, version=2, epoch=1)
+    write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 0, epoch=1)
+    metadata = {"dagster/row_count": copied, "cdc/epoch": 0, "cdc/epoch_records": copied}
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(dg.AssetKey(["backup", "shop", "backup_lines"]), metadata=metadata)
+    )
+    assert tick(often, platform, instance)[0] == asked
+
+
 def test_silver_that_stayed_behind_is_asked_for_without_new_records(
     source: Source, platform: Platform, instance: dg.DagsterInstance
 ) -> None:

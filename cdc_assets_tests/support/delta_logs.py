@@ -7,14 +7,18 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
+from cdc_assets.resources.delta_log import bronze_committed
 from spark.delta.commits import Committed, CommittedTopic, Folded, TopicCommit, bronze_metadata, silver_metadata
 
 
 def append_bronze(
     path: Path, topic: str, table: str, topic_id: str, start: int, end: int, *, version: int, epoch: int = 0
 ) -> None:
-    """One append of `end - start` records that has seen none of the appends before it: the fold must find them all."""
-    base = Committed(-1, {})
+    """One append of `end - start` records that has seen none of the appends before it: the fold must find them all.
+
+    One that opens an epoch has seen them: it says what the epochs before held.
+    """
+    base = (epoch and bronze_committed(str(path))) or Committed(-1, {})
     share = TopicCommit(table, topic_id, epoch, {0: (start, end)}, records=end - start)
     rows = pa.table(
         {

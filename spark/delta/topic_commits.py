@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 SchemaIds = dict[str, list[int]]
 """Ids of the schemas that occur, of `key` and `value`."""
@@ -38,6 +38,18 @@ class Past:
     def from_dict(cls, data: Mapping[str, Any]) -> Past:
         """From its JSON object."""
         return cls(data["epoch"], _int_keys(data["positions"]), data["records"], data.get("topic_id"))
+
+
+class CopiedPart(Protocol):
+    """What silver, a history or a backup has of a topic: so many records of this epoch; -1: there is none."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that it has records of, the newest."""
+
+    @property
+    def records(self) -> int:
+        """How many of that epoch."""
 
 
 @dataclass(frozen=True)
@@ -115,18 +127,18 @@ class CommittedTopic(TopicFacts):
         """Records of all epochs in this topic."""
         return self.records + sum(past.records for past in self.earlier)
 
-    def records_ahead_of(self, folded: CommittedTopic | None) -> int:
-        """How many of these records another log has not folded. Counts of two epochs are never compared."""
-        if folded is None or folded.epoch > self.epoch:
-            return self.records if folded is None else 0
-        if folded.epoch == self.epoch:
-            return self.records - folded.records
-        ended = sum(past.records for past in (*self.before, *self.earlier) if past.epoch >= folded.epoch)
-        return self.records + max(0, ended - folded.records)
+    def records_ahead_of(self, copy: CopiedPart | None) -> int:
+        """How many of these records a copy lacks. Counts of two epochs are never compared.
 
-    def is_ahead_of(self, epoch: int, records: int) -> bool:
-        """Whether a copy that holds so many records of this epoch (-1: of none) lacks some. Of an earlier epoch, it lacks all."""
-        return self.records > (records if epoch == self.epoch else 0) and epoch <= self.epoch
+        None is a table that was never folded: it needs this epoch only, which takes away what was before. A backup keeps
+        all epochs, so one of epoch -1 lacks the records of all.
+        """
+        if copy is None:
+            return self.records
+        if copy.epoch >= self.epoch:
+            return self.records - copy.records if copy.epoch == self.epoch else 0
+        ended = sum(past.records for past in (*self.before, *self.earlier) if past.epoch >= copy.epoch)
+        return self.records + max(0, ended - copy.records)
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""

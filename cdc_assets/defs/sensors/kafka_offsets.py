@@ -173,12 +173,14 @@ def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:
 def _backup_behind(source: BaseSource, last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
     if source.backup is None:
         return False
+    from cdc_assets.backup import BackupPosition
+
     told = last.asset_materialization.metadata if last and last.asset_materialization else {}
     # An older report names no epoch: read as of the first one, it asks for one backup too many at most.
     records = "cdc/epoch_records" if "cdc/epoch" in told else "dagster/row_count"
     at, copied = (int(str(told[key].value)) if key in told else 0 for key in ("cdc/epoch", records))
     due = last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
-    return due and bronze.is_ahead_of(at, copied)
+    return due and bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0
 
 
 def _from_cursor(cursor: str | None) -> Waiting:

@@ -130,6 +130,19 @@ def test_an_epoch_that_begins_where_the_last_one_ended_keeps_it() -> None:
         assert CommittedTopic.from_dict(json.loads(json.dumps(begun.to_dict()))) == begun
 
 
+@pytest.mark.parametrize(
+    ("copy", "lacking"),
+    [
+        *[(None, 7), (Past(-1, {}, 0), 57), (Past(0, {}, 0), 57), (Past(0, {}, 48), 9), (Past(0, {}, 50), 7)],
+        *[(Past(0, {}, 57), 7), (Past(1, {}, 0), 7), (Past(1, {}, 7), 0), (Past(2, {}, 3), 0)],
+    ],
+)
+def test_what_a_copy_lacks(copy: Past | None, lacking: int) -> None:
+    """Fifty records of an epoch that has ended, and seven of now. What was never folded begins with the epoch of now."""
+    state = CommittedTopic("t_a", "id-1", 1, {0: 7}, records=7, before=(Past(0, {0: 50}, 50, "id-0"),))
+    assert state.records_ahead_of(copy) == lacking
+
+
 @pytest.mark.parametrize("orphan_end", [5, 9])
 @pytest.mark.parametrize("start", [0, 3])
 def test_an_append_that_comes_twice_is_seen(start: int, orphan_end: int) -> None:
