@@ -14,6 +14,7 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
 from cdc_assets.stack import start
 from cdc_assets.stack.home import Home
+from cdc_assets.stack.state import HEALTHY
 
 if TYPE_CHECKING:
     from cdc_assets.registry.models import BaseSource
@@ -36,7 +37,7 @@ def down(
         if not sys.stdin.isatty():
             raise typer.BadParameter("--wipe removes all of it, and nobody can be asked here: cdc down --wipe --yes")
         typer.confirm("Remove all of it? There is no way back.", abort=True)
-    with Components() as view:
+    with Components(without=(HEALTHY,)) as view:
         stopped = start.stop(home, seen=view.show, discard=wipe)
     console.print("stopped" if stopped else f"nothing was running in {home.root}")
     if wipe:

@@ -15,6 +15,7 @@ from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.progress import console as told
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
 from cdc_assets.ledger.read import WINDOWS, WindowCount, places, read_windows, total, windows_before_watermark
@@ -127,16 +128,16 @@ def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> N
     from cdc_assets.ledger.count import behind, count_events
     from cdc_assets.resources.platform import Platform
 
-    platform, console = Platform(), Console(stderr=True, highlight=False)
+    platform = Platform()
     if dry_run:
         place = places(platform.lake, source).get(names.table_name(table))
         what = "all events again" if again else f"{quantity(behind(platform.lake, source, table, place), 'event')}"
-        console.print(f"{source.name}/{names.table_name(table)}: would count {what}")
+        told.print(f"{source.name}/{names.table_name(table)}: would count {what}")
         return
     result = count_events(platform, source, [table], again=again)
-    console.print(f"counted {quantity(result.rows_read, 'event')} in {result.seconds:.1f} s")
+    told.print(f"counted {quantity(result.rows_read, 'event')} in {result.seconds:.1f} s")
     for name, why in result.detail.get("not_anew", {}).items():
-        console.print(f"{source.name}/{name}: its topics keep what was counted of them: {why}")
+        told.print(f"{source.name}/{name}: its topics keep what was counted of them: {why}")
 
 
 def _answer(named: str, window: Window, place: Counted, found: list[WindowCount], judged: list[Hop]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.onboard_plan import Asked, commits, print_plan
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.progress import console
 from cdc_assets.onboarding.state import Journal, Route
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
     chosen_sources([source])
     if bool(tables) == (resume or rollback):
         raise typer.BadParameter("name tables to begin, or give --resume or --rollback alone to end what was begun")
-    say = Console(stderr=True, highlight=False).print
     if dry_run:
         print_plan(asked, output)
         return
@@ -81,14 +81,18 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
         _answer(run.Outcome(source, tuple(tables), route, "nothing to do", {}), output)
         return
     if rollback:
-        _answer(run.roll_back(Platform(), source, lambda text: say(text)), output)
+        _answer(run.roll_back(Platform(), source, _say), output)
         return
     told = Console(stderr=is_data(output), highlight=False, markup=False, soft_wrap=True)
 
     def before(step: str) -> None:
         told.print(_commit(asked, step), end="")
 
-    _answer(run.go_on(Platform(), source, lambda text: say(text), before, take_in=take_in_step), output)
+    _answer(run.go_on(Platform(), source, _say, before, take_in=take_in_step), output)
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False)
 
 
 def _commit(asked: Asked, step: str) -> str:

@@ -14,6 +14,8 @@ from rich.table import Table
 from cdc_assets.stack.state import FAILED, HEALTHY, ComponentState, StackState
 
 console = Console(stderr=True, highlight=False)
+# Where no terminal sets a width, a line is as long as it is: who reads the log searches for whole sentences.
+console.soft_wrap = not console.is_terminal
 _LINE_SECONDS = 5.0
 _COLOURS = {HEALTHY: "green", FAILED: "red", "starting": "yellow", "restarting": "red", "unhealthy": "red"}
 
@@ -47,17 +49,18 @@ def status(first: str) -> Iterator[Callable[[str], None]]:
         nonlocal last, at
         if text != last and time.monotonic() > at + _LINE_SECONDS:
             last, at = text, time.monotonic()
-            console.print(text, soft_wrap=True)
+            console.print(text)
 
     yield say
 
 
 class Components:
-    """The components of a stack while they start or stop."""
+    """The components of a stack while they start or stop. A state of `without` gets no line."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: tuple[str, ...] = ()) -> None:
         self._live = Live(console=console, refresh_per_second=5) if console.is_terminal else None
         self._last: dict[str, str] = {}
+        self._without = without
 
     def __enter__(self) -> Components:
         if self._live:
@@ -76,7 +79,8 @@ class Components:
         for component in state.components:
             if self._last.get(component.name) != component.health:
                 self._last[component.name] = component.health
-                console.print(_line(component))
+                if component.health not in self._without:
+                    console.print(_line(component))
 
 
 def _line(component: ComponentState) -> str:

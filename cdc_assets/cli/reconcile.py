@@ -167,7 +167,7 @@ def _print(results: list[TableResult]) -> None:
         sentence = escape(result.sentence()) + (f" ({seconds})" if seconds else "")
         console.print(f"[{colour}]{result.table}[/]: {sentence}", soft_wrap=True)
         for name, why in result.not_compared.items():
-            console.print(f"  not compared: {name}: {why}", markup=False)
+            console.print(f"  not compared: {name}: {why}", markup=False, soft_wrap=True)
         if result.differences:
             _print_differences(console, result)
         if result.history is not None:

@@ -54,7 +54,7 @@ def print_history(console: Console, result: HistoryResult, *, colour: str, shown
     line = Text(f"{result.table} history", style=colour)
     console.print(line.append(f": {result.sentence()}" + (f" ({seconds})" if seconds else ""), style="default"), soft_wrap=True)
     for name, why in result.not_compared.items():
-        console.print(f"  not compared: {name}: {why}", markup=False)
+        console.print(f"  not compared: {name}: {why}", markup=False, soft_wrap=True)
     if not result.differences:
         return
     grid = Grid("key", "what", "damaged", "versions from", "columns", "seen by", box=None, pad_edge=False)

@@ -36,7 +36,7 @@ def print_components(console: Console, components: Sequence[Mapping[str, Any]], 
     console.print(table)
     for c in components:
         if c["detail"]:
-            console.print(f"{c['name']}: {c['detail']}", markup=False)
+            console.print(f"{c['name']}: {c['detail']}", markup=False, soft_wrap=True)
 
 
 def print_chains(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
