@@ -47,7 +47,8 @@ def render_verb(
     else:
         for each in found:
             print(f"{each.action:7}{out / each.path}")
-    print(f"{quantity(len(files), 'file')}, {len(found)} of {out / target} differ", file=sys.stderr)
+    became = "differ" if check or dry_run else "changed"
+    print(f"{quantity(len(files), 'file')}, {len(found)} of {out / target} {became}", file=sys.stderr)
     if check and found:
         raise typer.Exit(1)
 

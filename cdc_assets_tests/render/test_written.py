@@ -68,9 +68,10 @@ def test_check_fails_with_the_difference_and_only_then(tmp_path: Path, monkeypat
     assert missing.exit_code == 1
     assert "+kind: KafkaConnector" in missing.stdout
     assert not out.exists()
-    assert CliRunner().invoke(app, verb).exit_code == 0
+    made = CliRunner().invoke(app, verb)
+    assert (made.exit_code, made.stderr.split()[-1]) == (0, "changed")
     same = CliRunner().invoke(app, [*verb, "--check"])
-    assert (same.exit_code, same.stdout) == (0, "")
+    assert (same.exit_code, same.stdout, same.stderr.split()[-1]) == (0, "", "differ")
     file = out / "strimzi/connectors/shop-capture.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("plugin.name: pgoutput", "plugin.name: wal2json"), encoding="utf-8")
     edited = CliRunner().invoke(app, [*verb, "--check"])
