@@ -34,6 +34,7 @@ EXTERNAL = (
     "CDC_LAKE_CONNECT",
     "CDC_CORE_CONNECT_LOGIN_FILE",
     "CDC_LAKE_CONNECT_LOGIN_FILE",
+    "CDC_CONNECT_SECRETS",
     "CDC_SPARK_REMOTE",
     "CDC_SPARK_TOKEN_FILE",
     "CDC_DAGSTER_URL",
@@ -43,6 +44,7 @@ EXTERNAL = (
 _KEYS = {
     "CDC_CORE_CONNECT_LOGIN_FILE": "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT_LOGIN_FILE": "CDC_LAKE_CONNECT",
+    "CDC_CONNECT_SECRETS": "CDC_CORE_CONNECT",
     "CDC_SPARK_TOKEN_FILE": "CDC_SPARK_REMOTE",
 }
 
@@ -103,7 +105,7 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
             raise StackError("kafka", reason, f"set CDC_{cluster}_BOOTSTRAP too, or unset CDC_{cluster}_LOGIN; then ./cdc up")
     for key, address in _KEYS.items():
         if key in external and address not in external:
-            reason = f"{key} is for a server of yours: the embedded one has a key of its own"
+            reason = f"{key} is for a server of yours: the embedded one has its own"
             raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
     drivers = needing_drivers()
     if drivers and "CDC_CORE_CONNECT" not in external:

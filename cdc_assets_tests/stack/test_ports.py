@@ -77,6 +77,14 @@ def test_nothing_is_started_for_an_address_that_the_user_has_set(tmp_path: Path)
     assert site.bootstrap("core") == "kafka.example:9092"
 
 
+def test_the_folder_of_passwords_on_a_connect_of_the_users_is_remembered(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").create()
+    given = {"CDC_CORE_CONNECT": "http://connect.example", "CDC_CONNECT_SECRETS": "/mnt/passwords"}
+    assert choose(home, environment=given).external == given
+    with pytest.raises(StackError, match="CDC_CONNECT_SECRETS is for a server of yours"):
+        choose(Home(tmp_path / "other").create(), environment={"CDC_CONNECT_SECRETS": "/mnt/passwords"})
+
+
 def test_our_own_addresses_in_the_shell_are_not_the_users(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").create()
     home.stack.write_text('{"environment": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}}', encoding="utf-8")
