@@ -6,9 +6,12 @@ https://debezium.io/documentation/reference/3.7/configuration/notification.html
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cdc_assets.resources.kafka import Record
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 
 INITIAL = "Initial Snapshot"
 """The aggregate of each snapshot that reads whole tables: the initial one, and blocking ones."""
@@ -16,6 +19,8 @@ INCREMENTAL = "Incremental Snapshot"
 AGAIN = "again-"
 """How the signals of `cdc snapshot` begin, and so the ids of what is said of them: whole tables, without a condition."""
 FINE = ("SUCCEEDED", "EMPTY")
+# Of one moment: a snapshot begins, then its tables are read, then it ends; or none begins.
+_ORDER = ("STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED", "ABORTED", "SKIPPED")
 
 
 @dataclass(frozen=True)
@@ -52,3 +57,53 @@ class Notification:
     def rows(self) -> int:
         """How many rows of it were read."""
         return int(self.data.get("total_rows_scanned") or 0)
+
+
+@dataclass(frozen=True)
+class Notifications:
+    """What a connector has said of its snapshots, as far as it is kept, in order.
+
+    Nothing is missing from `whole_since` on (ms; retention may have removed what was before). None: something always is.
+    """
+
+    said: tuple[Notification, ...] = ()
+    whole_since: int | None = 0
+
+    @property
+    def whole(self) -> tuple[Notification, ...]:
+        """Those since which nothing is missing."""
+        since = self.whole_since
+        return () if since is None else tuple(each for each in self.said if each.at_ms >= since)
+
+
+def in_order(said: Iterable[Notification]) -> tuple[Notification, ...]:
+    """What tells of whole snapshots and tables, by time: partitions give it in any order."""
+    known = (each for each in said if each.type in _ORDER)
+    return tuple(sorted(known, key=lambda each: (each.at_ms, _ORDER.index(each.type))))
+
+
+def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dict[str, Notifications]:
+    """By source, of those that a connector captures and whose topic there is: all topics in one read.
+
+    Raises:
+        KafkaError: one of them cannot be read.
+    """
+    topics = {names.notification_topic(source): source.name for source in sources if source.captured}
+    states = core.states(list(topics))
+    found: dict[str, list[Record]] = {topic: [] for topic in states}
+    for topic, record in core.records_of({topic: state.ranges for topic, state in states.items()}):
+        found[topic].append(record)
+    return {topics[topic]: _notifications(records, states[topic]) for topic, records in found.items()}
+
+
+def _notifications(records: list[Record], state: TopicState) -> Notifications:
+    oldest: dict[int, int] = {}
+    for record in records:
+        oldest.setdefault(record.partition, record.timestamp)
+    return Notifications(in_order(map(Notification.of, records)), _whole_since(state, oldest))
+
+
+def _whole_since(state: TopicState, oldest: Mapping[int, int]) -> int | None:
+    """Where retention has removed records, from the oldest that is left; 0: nothing was removed."""
+    cut = [partition for partition, (begin, _) in state.ranges.items() if begin]
+    return max((oldest[p] for p in cut), default=0) if all(p in oldest for p in cut) else None

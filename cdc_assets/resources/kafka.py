@@ -172,34 +172,45 @@ class KafkaCluster:
         Raises:
             KafkaError: when a range begins before what the topic still holds, or the deadline passes.
         """
+        yield from (record for _, record in self.records_of({topic: ranges}, deadline=deadline))
+
+    def records_of(
+        self, topics: Mapping[str, Mapping[int, tuple[int, int]]], *, deadline: float = 120.0
+    ) -> Iterator[tuple[str, Record]]:
+        """The same of several topics in one read, each record with the name of its topic.
+
+        Raises:
+            KafkaError: as for one.
+        """
         from confluent_kafka import KafkaError as Code
         from confluent_kafka import TopicPartition
 
-        open_ranges = {p: r for p, r in ranges.items() if r[1] > r[0]}
+        open_ranges = {(name, p): r for name, ranges in topics.items() for p, r in ranges.items() if r[1] > r[0]}
         if not open_ranges:
             return
-        until = time.monotonic() + deadline
+        until, told = time.monotonic() + deadline, ", ".join(topics)
         with self.clients.lend_reader() as consumer:
             # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
-            self._await_metadata(consumer, topic)
-            consumer.assign([TopicPartition(topic, p, start) for p, (start, _) in open_ranges.items()])
+            for topic in dict.fromkeys(name for name, _ in open_ranges):
+                self._await_metadata(consumer, topic)
+            consumer.assign([TopicPartition(*at, start) for at, (start, _) in open_ranges.items()])
             while open_ranges:
                 if time.monotonic() > until:
-                    raise KafkaError(f"reading {topic} at {self.bootstrap}: {open_ranges} not read within {deadline:.0f} s")
+                    raise KafkaError(f"reading {told} at {self.bootstrap}: {open_ranges} not read within {deadline:.0f} s")
                 self.clients.refuse()
                 for message in _next_messages(consumer):
                     error = message.error()
                     if error is not None and error.code() == Code._PARTITION_EOF:
                         continue
                     if error is not None:
-                        raise KafkaError(f"reading {topic} at {self.bootstrap}: {error.str()}")
-                    bounds = open_ranges.get(message.partition()) if message.topic() == topic else None
+                        raise KafkaError(f"reading {told} at {self.bootstrap}: {error.str()}")
+                    bounds = open_ranges.get((message.topic(), message.partition()))
                     if bounds is not None and message.offset() < bounds[1]:
-                        yield _record(message)
+                        yield message.topic(), _record(message)
                 # A range may end in control records, which are never delivered: the position tells that it is done.
-                for at in consumer.position([TopicPartition(topic, p) for p in open_ranges]):
-                    if at.offset >= open_ranges[at.partition][1]:
-                        del open_ranges[at.partition]
+                for at in consumer.position([TopicPartition(*place) for place in open_ranges]):
+                    if at.offset >= open_ranges[at.topic, at.partition][1]:
+                        del open_ranges[at.topic, at.partition]
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic and its records."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,10 +11,10 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_rows
-from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
 from cdc_assets.volumetry.log_position import mirror_offsets
-from cdc_assets.volumetry.lost_snapshot import LostSnapshot, read_lost_snapshot
+from cdc_assets.volumetry.lost_snapshot import LostSnapshot, read_lost_snapshots
 from spark.delta.commits import Committed, CommittedTopic
 
 
@@ -54,22 +55,33 @@ class SourceOffsets:
 def chain_status(platform: PlatformClients | None = None) -> list[TableChain]:
     """Every table of the registry; a service that does not answer is the table's `error`."""
     platform = platform or CommandPlatform()
+    sources = load_sources(settings.sources_folder())
     chains: list[TableChain] = []
-    for source in load_sources(settings.sources_folder()):
+    lost: dict[str, LostSnapshot] = {}
+    for source in sources:
         try:
-            chains.extend(_of_source(platform, source))
+            if names.is_mirrored(source) and source.name not in lost:
+                lost |= _lost_snapshots(platform.core_kafka(), source, sources)
+            chains.extend(_of_source(platform, source, lost.get(source.name, LostSnapshot())))
         except CdcAssetsError as error:
             chains.extend(TableChain(source.name, names.table_name(table), error=str(error)) for table in source.tables)
     return chains
 
 
-def _of_source(platform: PlatformClients, source: BaseSource) -> list[TableChain]:
+def _lost_snapshots(core: KafkaCluster, source: BaseSource, sources: Sequence[BaseSource]) -> dict[str, LostSnapshot]:
+    """Of all that are mirrored, in one read; of this one alone where that fails, as it may be for another one's topic."""
+    try:
+        return read_lost_snapshots(core, [each for each in sources if names.is_mirrored(each)])
+    except CdcAssetsError:
+        return read_lost_snapshots(core, [source])
+
+
+def _of_source(platform: PlatformClients, source: BaseSource, lost: LostSnapshot) -> list[TableChain]:
     mirrored = names.is_mirrored(source)
     core = platform.core_kafka().states([names.topic(source, table) for table in source.tables]) if mirrored else {}
     lake = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
     copied = mirror_offsets(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
-    lost = read_lost_snapshot(platform.core_kafka(), source) if mirrored else LostSnapshot()
     there = SourceOffsets(core, lake, copied, committed, lost)
     return [_of_table(platform, source, table, there) for table in source.tables]
 

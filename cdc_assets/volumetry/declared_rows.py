@@ -11,20 +11,16 @@ table may have fewer rows by then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cdc_assets import names
-from cdc_assets.connectors.notifications import FINE, INITIAL, Notification
+from cdc_assets.connectors.notifications import FINE, INITIAL, Notifications
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.kafka import TopicState as Topic
 from cdc_assets.volumetry.transport import TransportCount
 from spark.delta.commits import CommittedTopic
-
-# Of one moment: a snapshot begins, then its tables are read, then it ends.
-_ORDER = ("STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED", "ABORTED")
 
 
 @dataclass(frozen=True)
@@ -82,32 +78,26 @@ def _are_on_their_way(count: TransportCount, core: KafkaCluster, topic: Topic, d
     return False
 
 
-def read_declarations(core: KafkaCluster, source: BaseSource) -> Declarations:
-    """What the connector has said until now."""
-    topic = names.notification_topic(source)
-    state = core.states([topic]).get(topic) if source.captured else None
-    if state is None:
-        return Declarations()
-    said = [Notification.of(record) for record in core.records(topic, state.ranges)]
-    return declarations([each for each in said if each.is_table_again or (each.aggregate == INITIAL and each.type in _ORDER)])
-
-
-def declarations(said: Sequence[Notification]) -> Declarations:
-    """From the notifications of whole snapshots, and of whole tables that were read again.
+def declarations(notifications: Notifications | None) -> Declarations:
+    """From what the connector has said until now, if it says anything anywhere: of whole snapshots, and tables read again.
 
     Only a snapshot that has ended counts: its last rows are sent at its end.
     """
+    if notifications is None:
+        return Declarations()
     found: dict[str, DeclaredRows] = {}
     read: dict[str, int] = {}
     ended = False
-    for each in sorted(said, key=lambda each: (each.at_ms, _ORDER.index(each.type))):
+    for each in notifications.said:
         if each.is_table_again:
             found[each.table] = DeclaredRows(0, each.at_ms)
+        elif each.aggregate != INITIAL:
+            continue
         elif each.table and each.data.get("status") in FINE:
             read[each.table] = each.rows
         elif each.type == "COMPLETED":
             found |= {table: DeclaredRows(rows, each.at_ms) for table, rows in read.items()}
             read, ended = {}, True
-        elif not each.table:
+        elif each.type in ("STARTED", "ABORTED"):
             read = {}
     return Declarations(found, ended)

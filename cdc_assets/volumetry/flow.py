@@ -26,7 +26,7 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.volumetry.log_position import await_in_core
-from cdc_assets.volumetry.lost_snapshot import read_lost_snapshot
+from cdc_assets.volumetry.lost_snapshot import read_lost_snapshots
 from cdc_assets.volumetry.unheard import rows_without_records, still_unheard
 
 Baseline = Mapping[str, Any]
@@ -100,7 +100,7 @@ def measure_flow(
     await_in_core(source, database=witness.database, core=core, core_connect=connect, deadline=deadline)
     after = core.states(list(topics.values()))
     silent = {each.table.name: each.message(source) for each in still_unheard(source, unheard, after)}
-    lost = read_lost_snapshot(core, source)
+    lost = read_lost_snapshots(core, [source])[source.name]
     silent = {table.name: lost.message(source, table) for table in lost.tables(source)} | silent
     silent |= _silent_tables(source, witness, connect.config(names.connector_name(source)))
     ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}

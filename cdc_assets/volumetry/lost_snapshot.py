@@ -8,16 +8,13 @@ was asked for by a signal has named a table by then, and whoever has asked for i
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_assets import names
-from cdc_assets.connectors.notifications import FINE, INCREMENTAL, INITIAL, Notification
+from cdc_assets.connectors.notifications import FINE, INCREMENTAL, INITIAL, Notification, Notifications, read_notifications
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.resources.kafka import KafkaCluster, TopicState
-
-# Of one moment: a snapshot begins, then its tables are read, then it ends; or none begins.
-_ORDER = ("STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED", "ABORTED", "SKIPPED")
+from cdc_assets.resources.kafka import KafkaCluster
 
 
 @dataclass(frozen=True)
@@ -41,27 +38,18 @@ class LostSnapshot:
         )
 
 
-def read_lost_snapshot(core: KafkaCluster, source: BaseSource) -> LostSnapshot:
-    """What the connector's notifications tell, as far as they are kept."""
-    if source.captured is None or source.captured.capture.snapshot != "initial":
-        return LostSnapshot()
-    topic = names.notification_topic(source)
-    state = core.states([topic]).get(topic)
-    if state is None:
-        return LostSnapshot()
-    records = list(core.records(topic, state.ranges))
-    oldest: dict[int, int] = {}
-    for record in records:
-        oldest.setdefault(record.partition, record.timestamp)
-    since = _whole_since(state, oldest)
-    return lost_snapshot([Notification.of(record) for record in records if since is not None and record.timestamp >= since])
+def read_lost_snapshots(core: KafkaCluster, sources: Sequence[BaseSource]) -> dict[str, LostSnapshot]:
+    """By source, what the connectors' notifications tell, in one read; of one that begins without a snapshot none is missed."""
+    wanted = [source for source in sources if source.captured and source.captured.capture.snapshot == "initial"]
+    said = read_notifications(core, wanted)
+    return {source.name: lost_snapshot(said.get(source.name, Notifications())) for source in sources}
 
 
-def lost_snapshot(said: Sequence[Notification]) -> LostSnapshot:
-    """From all notifications of a time, in any order."""
+def lost_snapshot(said: Notifications) -> LostSnapshot:
+    """From what the connector has said since nothing of it is missing."""
     began = lost = before = 0
     read: dict[str, int] = {}
-    for each in sorted((each for each in said if each.type in _ORDER), key=lambda each: (each.at_ms, _ORDER.index(each.type))):
+    for each in said.whole:
         if each.table and each.data.get("status") in FINE and _is_whole(each):
             read[each.table] = each.at_ms
         if each.aggregate != INITIAL:
@@ -79,9 +67,3 @@ def lost_snapshot(said: Sequence[Notification]) -> LostSnapshot:
 def _is_whole(scan: Notification) -> bool:
     """Heals read some rows of a table; all else reads it whole."""
     return scan.aggregate == INITIAL or (scan.aggregate == INCREMENTAL and not scan.id.startswith("heal-"))
-
-
-def _whole_since(state: TopicState, oldest: Mapping[int, int]) -> int | None:
-    """From when on nothing is missing: where retention has removed records, from the oldest that is left; None: never."""
-    cut: Collection[int] = [partition for partition, (begin, _) in state.ranges.items() if begin]
-    return max((oldest[p] for p in cut), default=0) if all(p in oldest for p in cut) else None

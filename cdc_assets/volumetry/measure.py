@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc_assets import names
+from cdc_assets.connectors.notifications import read_notifications
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, bronze_rows
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.declared_rows import Declarations, read_declarations
+from cdc_assets.volumetry.declared_rows import Declarations, declarations
 from cdc_assets.volumetry.tally import TopicTally
 from cdc_assets.volumetry.transport import BronzeCut, TopicAtCluster, TransportCount, count_transport
 
@@ -39,7 +40,7 @@ def measure_transport(
     core = platform.core_kafka() if names.is_mirrored(source) else lake
     unjudged = {short for short in map(names.table_name, tables) if short not in previous or not previous[short].judged}
     # Before the topics are looked at: what is declared is in them.
-    declared = read_declarations(core, source) if unjudged else Declarations()
+    declared = declarations(read_notifications(core, [source]).get(source.name)) if unjudged else Declarations()
     core_states = core.states([names.topic(source, table) for table in tables])
     lake_states = lake.states([names.lake_topic(source, table) for table in tables])
     results: dict[str, TransportCount | CdcAssetsError] = {}

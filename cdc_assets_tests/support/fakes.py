@@ -29,7 +29,7 @@ class FakeKafka:
         self.bootstrap, self.login, self.tool_options = "fake:9092", "", "--bootstrap-server fake:9092"
         self.topics: dict[str, FakeTopic] = dict(topics or {})
         self.read: list[tuple[str, int, int]] = []
-        self.asked_configs = 0
+        self.asked_configs = self.group_reads = 0
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
         found = {name: self.topics[name] for name in topics if name in self.topics}
@@ -56,6 +56,13 @@ class FakeKafka:
 
     def high_watermarks(self, topics: Sequence[str]) -> Offsets:
         return {name: state.ends for name, state in self.states(topics).items()}
+
+    def records_of(
+        self, topics: Mapping[str, Mapping[int, tuple[int, int]]], *, deadline: float = 0
+    ) -> Iterator[tuple[str, Record]]:
+        self.group_reads += 1
+        for topic, ranges in topics.items():
+            yield from ((topic, record) for record in self.records(topic, ranges))
 
     def records(self, topic: str, ranges: Mapping[int, tuple[int, int]], *, deadline: float = 0) -> Iterator[Record]:
         for partition, (start, end) in ranges.items():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
-from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, Notification
+from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, Notification, Notifications, in_order
 from cdc_assets.resources.kafka import Record
-from cdc_assets.volumetry.declared_rows import DeclaredRows, declarations
+from cdc_assets.volumetry.declared_rows import Declarations, DeclaredRows, declarations
 
 
 def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "SUCCEEDED", of: str = "1") -> Notification:
@@ -16,34 +17,38 @@ def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "S
     return Notification.of(Record(0, 0, at_ms, None, json.dumps(value).encode(), ()))
 
 
+def declared(told: Iterable[Notification]) -> Declarations:
+    return declarations(Notifications(in_order(told)))
+
+
 SCAN = "TABLE_SCAN_COMPLETED"
 
 
 def test_only_a_snapshot_that_has_ended_declares_rows() -> None:
     running = [said("STARTED", 1), said(SCAN, 2, "public.a", 5)]
-    assert (declarations(running).of_tables, declarations(running).complete) == ({}, False)
+    assert (declared(running).of_tables, declared(running).complete) == ({}, False)
     ended = [*running, said("COMPLETED", 3)]
-    assert (declarations(ended).of_tables, declarations(ended).complete) == ({"public.a": DeclaredRows(5, 3)}, True)
+    assert (declared(ended).of_tables, declared(ended).complete) == ({"public.a": DeclaredRows(5, 3)}, True)
 
 
 def test_the_newest_counts_in_whichever_order_partitions_give_them() -> None:
     first = [said("STARTED", 1), said(SCAN, 2, "public.a", 5), said(SCAN, 2, "public.b", 7), said("COMPLETED", 2)]
     second = [said("STARTED", 8), said(SCAN, 8, "public.a", 3), said("COMPLETED", 9)]
-    found = declarations([*reversed(second), *reversed(first)]).of_tables
+    found = declared([*reversed(second), *reversed(first)]).of_tables
     assert found == {"public.a": DeclaredRows(3, 9), "public.b": DeclaredRows(7, 2)}
 
 
 def test_what_was_given_up_or_could_not_be_read_declares_nothing() -> None:
     given_up = [said("STARTED", 1), said(SCAN, 2, "public.a", 5), said("ABORTED", 3)]
     again = [said("STARTED", 4), said(SCAN, 5, "public.b", 1, "SQL_EXCEPTION"), said("COMPLETED", 6)]
-    assert declarations([*given_up, *again]).of_tables == {}
+    assert declared([*given_up, *again]).of_tables == {}
 
 
 def test_a_table_read_again_need_not_have_the_rows_of_before() -> None:
     """A heal reads some rows only. What was read again may be on its way until its end."""
     first = [said("STARTED", 1), said(SCAN, 2, "public.a", 5), said("COMPLETED", 3)]
-    assert declarations([*first, said(SCAN, 8, "public.a", 2, of="heal-0a1b")]).of_tables == {"public.a": DeclaredRows(5, 3)}
+    assert declared([*first, said(SCAN, 8, "public.a", 2, of="heal-0a1b")]).of_tables == {"public.a": DeclaredRows(5, 3)}
     failed = said(SCAN, 8, "public.a", 2, "SQL_EXCEPTION", of="again-s-1-0a1b")
-    assert declarations([*first, failed]).of_tables == {"public.a": DeclaredRows(5, 3)}
+    assert declared([*first, failed]).of_tables == {"public.a": DeclaredRows(5, 3)}
     again = said(SCAN, 8, "public.a", 3, of="again-s-1-0a1b")
-    assert declarations([again, *first]).of_tables == {"public.a": DeclaredRows(0, 8)}
+    assert declared([again, *first]).of_tables == {"public.a": DeclaredRows(0, 8)}

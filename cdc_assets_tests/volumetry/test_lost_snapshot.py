@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import pytest
 
-from cdc_assets.connectors.notifications import Notification
-from cdc_assets.volumetry.lost_snapshot import lost_snapshot
+from cdc_assets.connectors.notifications import Notification, Notifications, in_order
+from cdc_assets.volumetry.lost_snapshot import LostSnapshot, lost_snapshot
 from cdc_assets_tests.volumetry.test_declared_rows import SCAN, said
 
 
 def scan(at_ms: int, table: str = "public.a", of: str = "1") -> Notification:
     return said(SCAN, at_ms, table, 5, of=of)
+
+
+def lost(told: Iterable[Notification], whole_since: int | None = 0) -> LostSnapshot:
+    return lost_snapshot(Notifications(in_order(told), whole_since))
 
 
 HISTORIES = {
@@ -44,14 +49,17 @@ HISTORIES = {
 def test_a_snapshot_is_lost_when_it_is_skipped_after_its_beginning(history: str) -> None:
     told, began = HISTORIES[history]
     for order in itertools.islice(itertools.permutations(told), 24):
-        assert lost_snapshot(order).began_ms == began
+        assert lost(order).began_ms == began
 
 
 def test_a_table_that_was_read_whole_since_is_not_missed() -> None:
-    lost = [said("STARTED", 1), said("SKIPPED", 5)]
-    assert lost_snapshot([*lost, scan(7, of="again-s-1-0a1b")]).read_ms == {"public.a": 7}
-    assert lost_snapshot([*lost, scan(7, of="onboard-1")]).read_ms == {"public.a": 7}
-    assert lost_snapshot([*lost, scan(7, of="heal-0a1b")]).read_ms == {}
-    assert lost_snapshot([*lost, said("STARTED", 6), said("IN_PROGRESS", 6), scan(7), said("COMPLETED", 8)]).read_ms == {
-        "public.a": 7
-    }
+    begun = [said("STARTED", 1), said("SKIPPED", 5)]
+    assert lost([*begun, scan(7, of="again-s-1-0a1b")]).read_ms == {"public.a": 7}
+    assert lost([*begun, scan(7, of="onboard-1")]).read_ms == {"public.a": 7}
+    assert lost([*begun, scan(7, of="heal-0a1b")]).read_ms == {}
+    assert lost([*begun, said("STARTED", 6), said("IN_PROGRESS", 6), scan(7), said("COMPLETED", 8)]).read_ms == {"public.a": 7}
+
+
+@pytest.mark.parametrize(("since", "began"), [(0, 2), (2, 2), (3, 0), (None, 0)])
+def test_of_what_retention_has_cut_nothing_is_told(since: int | None, began: int) -> None:
+    assert lost([said("STARTED", 2), said("SKIPPED", 5)], since).began_ms == began
