@@ -60,7 +60,7 @@ class Notification:
 
 
 @dataclass(frozen=True)
-class Notifications:
+class KeptNotifications:
     """What a connector has said of its snapshots, as far as it is kept, in order.
 
     Nothing is missing from `whole_since` on (ms; retention may have removed what was before). None: something always is.
@@ -82,7 +82,7 @@ def in_order(said: Iterable[Notification]) -> tuple[Notification, ...]:
     return tuple(sorted(known, key=lambda each: (each.at_ms, _ORDER.index(each.type))))
 
 
-def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dict[str, Notifications]:
+def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dict[str, KeptNotifications]:
     """By source, of those that a connector captures and whose topic there is: all topics in one read.
 
     Raises:
@@ -96,11 +96,11 @@ def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dic
     return {topics[topic]: _notifications(records, states[topic]) for topic, records in found.items()}
 
 
-def _notifications(records: list[Record], state: TopicState) -> Notifications:
+def _notifications(records: list[Record], state: TopicState) -> KeptNotifications:
     oldest: dict[int, int] = {}
     for record in records:
         oldest.setdefault(record.partition, record.timestamp)
-    return Notifications(in_order(map(Notification.of, records)), _whole_since(state, oldest))
+    return KeptNotifications(in_order(map(Notification.of, records)), _whole_since(state, oldest))
 
 
 def _whole_since(state: TopicState, oldest: Mapping[int, int]) -> int | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cdc_assets.connectors.notifications import FINE, INITIAL, Notifications
+from cdc_assets.connectors.notifications import FINE, INITIAL, KeptNotifications
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
@@ -78,7 +78,7 @@ def _are_on_their_way(count: TransportCount, core: KafkaCluster, topic: Topic, d
     return False
 
 
-def declarations(notifications: Notifications | None) -> Declarations:
+def declarations(notifications: KeptNotifications | None) -> Declarations:
     """From what the connector has said until now, if it says anything anywhere: of whole snapshots, and tables read again.
 
     Only a snapshot that has ended counts: its last rows are sent at its end.

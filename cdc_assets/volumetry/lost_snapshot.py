@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_assets import names
-from cdc_assets.connectors.notifications import FINE, INCREMENTAL, INITIAL, Notification, Notifications, read_notifications
+from cdc_assets.connectors.notifications import FINE, INCREMENTAL, INITIAL, KeptNotifications, Notification, read_notifications
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
 
@@ -42,10 +42,10 @@ def read_lost_snapshots(core: KafkaCluster, sources: Sequence[BaseSource]) -> di
     """By source, what the connectors' notifications tell, in one read; of one that begins without a snapshot none is missed."""
     wanted = [source for source in sources if source.captured and source.captured.capture.snapshot == "initial"]
     said = read_notifications(core, wanted)
-    return {source.name: lost_snapshot(said.get(source.name, Notifications())) for source in sources}
+    return {source.name: lost_snapshot(said.get(source.name, KeptNotifications())) for source in sources}
 
 
-def lost_snapshot(said: Notifications) -> LostSnapshot:
+def lost_snapshot(said: KeptNotifications) -> LostSnapshot:
     """From what the connector has said since nothing of it is missing."""
     began = lost = before = 0
     read: dict[str, int] = {}

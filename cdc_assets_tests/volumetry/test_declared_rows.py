@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, Notification, Notifications, in_order
+from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, KeptNotifications, Notification, in_order
 from cdc_assets.resources.kafka import Record
 from cdc_assets.volumetry.declared_rows import Declarations, DeclaredRows, declarations
 
@@ -18,7 +18,7 @@ def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "S
 
 
 def declared(told: Iterable[Notification]) -> Declarations:
-    return declarations(Notifications(in_order(told)))
+    return declarations(KeptNotifications(in_order(told)))
 
 
 SCAN = "TABLE_SCAN_COMPLETED"

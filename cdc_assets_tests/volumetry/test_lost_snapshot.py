@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from cdc_assets.connectors.notifications import Notification, Notifications, in_order
+from cdc_assets.connectors.notifications import KeptNotifications, Notification, in_order
 from cdc_assets.volumetry.lost_snapshot import LostSnapshot, lost_snapshot
 from cdc_assets_tests.volumetry.test_declared_rows import SCAN, said
 
@@ -17,7 +17,7 @@ def scan(at_ms: int, table: str = "public.a", of: str = "1") -> Notification:
 
 
 def lost(told: Iterable[Notification], whole_since: int | None = 0) -> LostSnapshot:
-    return lost_snapshot(Notifications(in_order(told), whole_since))
+    return lost_snapshot(KeptNotifications(in_order(told), whole_since))
 
 
 HISTORIES = {
