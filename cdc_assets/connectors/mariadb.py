@@ -9,14 +9,14 @@ from cdc_assets import names
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import binlog_tls
 from cdc_assets.connectors.schema_history import schema_history
+from cdc_assets.kinds import expect
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database = source.database
-    assert isinstance(database, MariaDb)
+    database = expect(source.database, MariaDb)
     # The signal table may be made later: the connector then sees its definition in the binlog.
     ids = (*(table.id for table in source.tables), names.signal_table(source))
     return {

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from cdc_assets import settings
 from cdc_assets.connectors import debezium_common as common
+from cdc_assets.kinds import expect
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mongodb import MongoDb
 
@@ -19,8 +20,7 @@ _NOT_HERE = ("message.key.columns",)
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. User and password are no part of the connection string."""
-    database = source.database
-    assert isinstance(database, MongoDb)
+    database = expect(source.database, MongoDb)
     hosts = settings.resolve(database.hosts)
     options = {"replicaSet": database.replica_set, "tls": "true" if database.encrypts(hosts) else None}
     query = urlencode({key: value for key, value in options.items() if value})

@@ -9,14 +9,14 @@ from cdc_assets import settings
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import binlog_tls
 from cdc_assets.connectors.schema_history import schema_history
+from cdc_assets.kinds import expect
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database = source.database
-    assert isinstance(database, MySql)
+    database = expect(source.database, MySql)
     return {
         **common.base_settings(source, "mysql.MySqlConnector"),
         **common.database_settings(database),

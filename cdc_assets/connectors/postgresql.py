@@ -12,6 +12,7 @@ from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import postgresql_tls
 from cdc_assets.connectors.postgresql_statements import ON_CONNECT, initial_statements, refuse_time_zone
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
+from cdc_assets.kinds import expect
 from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.value_forms import ValueForms
@@ -25,8 +26,7 @@ _TEXTS = "-c bytea_output=hex -c IntervalStyle=postgres -c extra_float_digits=3"
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database = source.database
-    assert isinstance(database, Database)
+    database = expect(source.database, Database)
     return {
         **common.base_settings(source, "postgresql.PostgresConnector"),
         **_connection(database),

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.schema_history import schema_history
+from cdc_assets.kinds import expect
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.sqlserver import SqlServer
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The connector's whole config. The password is a `${dir:…}` placeholder that the worker resolves itself."""
-    database = source.database
-    assert isinstance(database, SqlServer)
+    database = expect(source.database, SqlServer)
     return {
         **common.base_settings(source, "sqlserver.SqlServerConnector"),
         **common.database_settings(database),

@@ -20,7 +20,7 @@ _SLOT_DEADLINE_SECONDS = 60.0
 
 
 class PostgresEpoch:
-    """See opening.ServerEpoch."""
+    """A new epoch at a PostgreSQL server (opening.ServerEpoch)."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._database = source, expect(source.database, Database)

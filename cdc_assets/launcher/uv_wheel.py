@@ -38,7 +38,7 @@ class LauncherError(Exception):
 
 
 class Wheel:
-    """One locked file."""
+    """One wheel of uv.lock: its address, file name and hash."""
 
     def __init__(self, url: str, name: str, sha256: str) -> None:
         self.url, self.name, self.sha256 = url, name, sha256

@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class PostgresStandby:
-    """See standby.StandbyServer."""
+    """A hot standby of PostgreSQL (standby.StandbyServer)."""
 
     database: PostgresDatabase
 

@@ -27,7 +27,7 @@ _DENIED = (1044, 1142, 1227)
 
 
 class BinlogTraces:
-    """See `trace.Traces`."""
+    """What is ours in a MariaDB or a MySQL (`trace.Traces`)."""
 
     def __init__(self, source: CapturedSource, database: BinlogDatabase) -> None:
         self._source, self._database = source, database

@@ -23,7 +23,7 @@ _SLOT_DEADLINE_SECONDS = 60.0
 
 
 class PostgresTraces:
-    """See `trace.Traces`."""
+    """What is ours in a PostgreSQL (`trace.Traces`)."""
 
     def __init__(self, source: CapturedSource, database: Any) -> None:
         self._source, self._database = source, PostgresCapture(database)

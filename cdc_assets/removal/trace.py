@@ -25,7 +25,7 @@ class Trace:
 
 
 class Traces(Protocol):
-    """One source's database."""
+    """What is ours in one source's database: found, and removed."""
 
     @property
     def place(self) -> str:

@@ -20,7 +20,7 @@ from cdc_assets.volumetry.flow import Baseline, Changes
 
 
 class BinlogWitness:
-    """One source."""
+    """The changes of one source, witnessed by its binlog."""
 
     def __init__(self, database: MariaDbActivity | MySqlActivity) -> None:
         self.database = database

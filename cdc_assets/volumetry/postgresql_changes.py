@@ -19,7 +19,7 @@ from cdc_assets.volumetry.flow import Baseline, Changes
 
 
 class PostgresWitness:
-    """One source."""
+    """The changes of one source, witnessed by its server's counters."""
 
     def __init__(self, database: Database) -> None:
         self.database = PostgresActivity(database)

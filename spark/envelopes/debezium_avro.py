@@ -17,7 +17,7 @@ from spark.specs import Column, SilverSpec
 
 
 class DebeziumAvro(AvroEnvelope):
-    """The whole envelope."""
+    """The whole envelope, not unwrapped."""
 
     name = "debezium-avro"
     form = "a Debezium envelope in Avro with a schema that the registry knows"

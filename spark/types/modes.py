@@ -33,7 +33,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Modes:
-    """One connector's modes."""
+    """The modes of one connector; by default those of our own connectors."""
 
     decimal: str = "string"
     temporal: str = "microseconds"

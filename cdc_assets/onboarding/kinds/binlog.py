@@ -51,7 +51,7 @@ _POLL_SECONDS = 0.2
 
 
 class BinlogKind(ABC):
-    """See `kind.OnboardingKind`."""
+    """What onboarding does the same way in MariaDB and MySQL (`work.OnboardingKind`)."""
 
     refused: Mapping[Route, str] = {
         "blocking": "with the rows of a blocking snapshot Debezium's binlog connectors store an offset ahead of what they have "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import CapturedSource
@@ -9,9 +10,8 @@ from cdc_assets.resources.databases.mariadb_capture import MariaDbCapture
 
 
 class MariaDbKind(BinlogKind):
-    """See `kind.OnboardingKind`."""
+    """Onboarding of tables in MariaDB (`work.OnboardingKind`)."""
 
     def database(self, source: CapturedSource) -> MariaDbCapture:
         """The source's MariaDB, opened for capture."""
-        assert isinstance(source.database, MariaDb)
-        return MariaDbCapture(source.database)
+        return MariaDbCapture(expect(source.database, MariaDb))

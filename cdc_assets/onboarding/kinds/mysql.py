@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
+from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
 
 
 class MySqlKind(BinlogKind):
-    """See `kind.OnboardingKind`."""
+    """Onboarding of tables in MySQL (`work.OnboardingKind`)."""
 
     def database(self, source: CapturedSource) -> MySqlCapture:
         """The source's MySQL, opened for capture."""
-        assert isinstance(source.database, MySql)
-        return MySqlCapture(source.database)
+        return MySqlCapture(expect(source.database, MySql))
 
     def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As they are declared."""

@@ -16,6 +16,7 @@ from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
+from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.quantity import quantity
@@ -32,7 +33,7 @@ _PUBLISHED_DEADLINE_SECONDS = 60.0
 
 
 class PostgresKind:
-    """See `kind.OnboardingKind`."""
+    """Onboarding of tables in PostgreSQL (`work.OnboardingKind`)."""
 
     refused: Mapping[Route, str] = {}
     by_git = True
@@ -109,8 +110,7 @@ class PostgresKind:
 
 def capture_of(source: CapturedSource) -> PostgresCapture:
     """The database of a source of this kind."""
-    assert isinstance(source.database, Database)
-    return PostgresCapture(source.database)
+    return PostgresCapture(expect(source.database, Database))
 
 
 def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:

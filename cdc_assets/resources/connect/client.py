@@ -30,7 +30,7 @@ _NOBODY = "cdc_assets.nobody"
 
 
 class ConnectClient:
-    """One Connect cluster."""
+    """The connectors of one Connect cluster."""
 
     def __init__(
         self, url: str, *, deadline: float = 60.0, transport: httpx.BaseTransport | None = None, login: str = ""

@@ -26,7 +26,7 @@ SELECT table_schema, table_name, UNIX_TIMESTAMP(update_time) FROM information_sc
 
 
 class BinlogActivity(BinlogDatabase):
-    """One source server."""
+    """The changes that one source server tells of."""
 
     _SESSION: str
     """What makes update_time the one of this moment, in no zone in which a time could be ambiguous."""
@@ -84,7 +84,7 @@ class BinlogActivity(BinlogDatabase):
 
 
 class MariaDbActivity(BinlogActivity, MariaDbDatabase):
-    """A MariaDB's."""
+    """A MariaDB's, in a session that keeps UTC."""
 
     _SESSION = "SET SESSION time_zone = '+00:00'"
 

@@ -40,7 +40,7 @@ _NO_ZERO = {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
 
 
 class BinlogDatabase(ABC):
-    """One source server."""
+    """One source server that writes a binlog."""
 
     KIND: ClassVar[str]
     LOCK_LIMIT: ClassVar[str] = ""

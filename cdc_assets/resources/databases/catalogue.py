@@ -66,7 +66,7 @@ class SourceSnapshot(Protocol):
 
 
 class SourceDatabase(Protocol):
-    """One source database."""
+    """One source database of any kind that is asked for its catalogue."""
 
     KIND: ClassVar[str]
     """The name of its row in the table of kinds."""

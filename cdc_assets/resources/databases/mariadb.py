@@ -29,7 +29,7 @@ _LOOKS, _LOOK_SECONDS = 50, 0.1
 
 
 class MariaDbDatabase(BinlogDatabase):
-    """One source server."""
+    """One source server that is a MariaDB."""
 
     KIND, NAME = "mariadb", "MariaDB"
     _GENERATED = "c.is_generated = 'ALWAYS'"

@@ -8,7 +8,7 @@ from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 
 
 class MariaDbSignals(BinlogSignals, MariaDbDatabase):
-    """Its signal table."""
+    """A MariaDB's signal table."""
 
 
 class MariaDbCapture(BinlogCapture, MariaDbSignals):

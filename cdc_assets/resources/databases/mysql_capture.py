@@ -33,7 +33,7 @@ SELECT column_name, character_maximum_length FROM information_schema.columns WHE
 
 
 class MySqlCapture(BinlogCapture):
-    """One source server."""
+    """One source server that is a MySQL."""
 
     KIND, NAME = "mysql", "MySQL"
     _GENERATED = "c.generation_expression <> ''"

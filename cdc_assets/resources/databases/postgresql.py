@@ -97,7 +97,7 @@ class Snapshot:
 
 
 class PostgresDatabase:
-    """One source database."""
+    """One source database in a PostgreSQL server."""
 
     KIND: ClassVar[str] = "postgresql"
     # A statement that waits for a lock holds up everybody behind it.

@@ -60,7 +60,7 @@ MySqlStatements.dearer = _AnyText()
 
 
 class MySqlConnection(Connection):
-    """One server."""
+    """One MySQL server's sessions."""
 
     statements = MySqlStatements()
 

@@ -28,7 +28,7 @@ _LOGBACK = """\
 
 
 class S3Endpoint(ObjectEndpoint):
-    """S3 on 127.0.0.1."""
+    """The stack's S3, on 127.0.0.1."""
 
     name = "s3"
 

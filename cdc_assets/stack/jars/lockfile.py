@@ -35,7 +35,7 @@ class Jar:
 
 @dataclass(frozen=True)
 class JarLock:
-    """The whole lock."""
+    """All sets of jars that are locked, and the repository they come from."""
 
     repository: str
     sets: Mapping[str, tuple[Jar, ...]]

@@ -1,0 +1,125 @@
+"""The house rules of docs/contributing.md that a program can count, in `cdc_assets/` and `spark/`."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from cdc_assets.kinds import DATABASES, KINDS
+
+ROOT = Path(__file__).parents[2]
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, FEWEST_WORDS = 300, 40, 6, 4
+FLAT_IN_SPARK = {"__init__", "__main__", "errors", "specs"}
+OFTEN = {"errors", "job", *DATABASES}
+"""Module names that may stand in three folders or more: a folder has its errors, a job its beginning, a kind its files."""
+MODELS = {part.place.partition(":")[2] for row in KINDS.values() for part in (row.model, row.source) if part}
+"""Who asks whether something is one of these decides by its kind."""
+NOUNS = {"accepted_values", "declared_connectors", "_failed_steps", "locked_wheels", "unsigned_bigint"}
+"""Functions that answer; the participle belongs to their noun."""
+IRREGULAR = {
+    "built",
+    "done",
+    "found",
+    "gone",
+    "held",
+    "kept",
+    "left",
+    "made",
+    "read_back",
+    "seen",
+    "sent",
+    "taken",
+    "told",
+    "written",
+}
+VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "succeed"}
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """By the path within the project."""
+    files = sorted(file for folder in ("cdc_assets", "spark") for file in (ROOT / folder).rglob("*.py"))
+    return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+def nodes(kind: type[Node]) -> Iterator[tuple[str, Node]]:
+    for file, tree in trees().items():
+        yield from ((file, node) for node in ast.walk(tree) if isinstance(node, kind))
+
+
+def test_files_and_functions_are_short() -> None:
+    files = [file for file in trees() if len((ROOT / file).read_text(encoding="utf-8").splitlines()) > LONGEST_FILE]
+    assert files == []
+    lengths = {f"{file}: {node.name}": (node.end_lineno or 0) - node.lineno for file, node in nodes(ast.FunctionDef)}
+    assert [name for name, length in lengths.items() if length > LONGEST_FUNCTION] == []
+
+
+def test_functions_take_few_parameters() -> None:
+    """A command apart: what it takes are its options."""
+    many = []
+    for file, node in nodes(ast.FunctionDef):
+        given = [a for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs) if a.arg not in ("self", "cls")]
+        if len(given) > MOST_PARAMETERS and file != f"cdc_assets/cli/{node.name}.py":
+            many.append(f"{file}: {node.name}")
+    assert many == [], "give what belongs together a dataclass with a name"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places = defaultdict(list)
+    for file, node in nodes(ast.ClassDef):
+        places[node.name].append(file)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_a_module_name_says_what_is_in_it() -> None:
+    stems = Counter(Path(file).stem for file in trees())
+    assert {name for name, count in stems.items() if count > 2} - {"__init__", "__main__"} <= OFTEN
+    assert {Path(file).stem for file in trees() if file.startswith("spark/") and file.count("/") == 1} == FLAT_IN_SPARK
+
+
+def test_functions_are_no_participles() -> None:
+    """What acts is an imperative, what answers is a noun; a property may be what its object is."""
+    participles = set()
+    for _, node in nodes(ast.FunctionDef):
+        first = node.name.strip("_").partition("_")[0]
+        of_object = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        if not of_object and first not in VERBS and len(first) > 3 and (first.endswith("ed") or first in IRREGULAR):
+            participles.add(node.name)
+    assert participles - NOUNS == set()
+
+
+def test_docstrings_say_something() -> None:
+    told = [
+        (file, said)
+        for file, node in (*nodes(ast.FunctionDef), *nodes(ast.ClassDef))
+        if (said := ast.get_docstring(node)) and len(said.split()) < FEWEST_WORDS
+    ]
+    assert told == []
+
+
+def test_nobody_asks_what_kind_a_source_is() -> None:
+    """What a kind has stands in its row (docs/adr/0067)."""
+    asked = []
+    for file, call in nodes(ast.Call):
+        if ast.unparse(call.func) == "isinstance":
+            named = {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(call.args[1])}
+            asked += [f"{file}:{call.lineno}" for name in named & MODELS if name]
+    for file, comparison in nodes(ast.Compare):
+        texts = {node.value for node in ast.walk(comparison) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        asked += [f"{file}:{comparison.lineno}" for name in texts & set(DATABASES) if name]
+    assert asked == []
+
+
+def test_no_text_of_an_error_decides() -> None:
+    decided = []
+    for file, comparison in nodes(ast.Compare):
+        if any(isinstance(operator, ast.In | ast.NotIn) for operator in comparison.ops):
+            calls = [node for node in ast.walk(comparison) if isinstance(node, ast.Call) and ast.unparse(node.func) == "str"]
+            decided += [f"{file}:{call.lineno}" for call in calls if "err" in ast.unparse(call).lower()]
+    assert decided == [], "give the error a type where it comes in"
