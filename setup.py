@@ -41,7 +41,17 @@ class BuildPy(build_py):
         return written, copied
 
 
+ENTRY_POINTS = {
+    "console_scripts": ["cdc = cdc_assets.cli:main"],
+    # Projects that have this package installed: `dg list components` shows CdcSource.
+    "dagster_dg_cli.registry_modules": ["cdc_assets = cdc_assets.components"],
+}
 packages = find_packages(include=["cdc_assets", "cdc_assets.*", "spark", "spark.*"])
 if "editable_wheel" not in sys.argv:
     packages = [re.sub(r"^spark\b", "cdc_assets.spark", package) for package in packages]
-setup(packages=packages, package_dir={"cdc_assets.spark": "spark"}, cmdclass={"build_py": BuildPy})
+setup(
+    packages=packages,
+    package_dir={"cdc_assets.spark": "spark"},
+    cmdclass={"build_py": BuildPy},
+    entry_points=ENTRY_POINTS,
+)

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,7 @@ def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
         stamp = root / ".venv" / _STAMP
         stamp.unlink(missing_ok=True)
         _sync(uv, root, groups, environment)
+        _write_command(root)
         stamp.write_text(json.dumps(stamp_content(root, groups)), encoding="utf-8")
 
 
@@ -93,6 +95,13 @@ def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -
     _run([uv, "export", *selection, "--no-emit-project", "--quiet", "--output-file", requirements], root, settings)
     target = ["--python", root / ".venv" / "bin" / "python", "--default-index", index]
     _run([uv, "pip", "sync", "--require-hashes", *target, requirements], root, settings)
+
+
+def _write_command(root: Path) -> None:
+    """`cdc`, as our messages write it, for a shell that has the environment on its PATH (`./cdc env`)."""
+    command = root / ".venv" / "bin" / "cdc"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(root / "cdc"))} "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
 
 
 def _compile_own(root: Path, environment: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.launcher import uv_wheel
+from cdc_assets.launcher import environment, uv_wheel
 from cdc_assets_tests.stack.web import serve
 
 ROOT = Path(__file__).parents[2]
@@ -162,6 +162,27 @@ def test_a_finished_environment_needs_neither_uv_nor_the_network(tmp_path: Path)
     (root / "uv.lock").write_text("changed", encoding="utf-8")
     result = subprocess.run(command, env={**environment, "CDC_UV": "/bin/false"}, capture_output=True, text=True, check=False)
     assert (result.returncode, "uv sync exited with 1" in result.stderr) == (1, True)
+
+
+def test_the_environment_has_the_command_that_messages_name(tmp_path: Path) -> None:
+    root = repository(tmp_path, "http://127.0.0.1:9", a_wheel())
+    (root / "pyproject.toml").write_text("", encoding="utf-8")
+    (root / "cdc").write_text('#!/bin/sh\necho "cdc: $@"\n', encoding="utf-8")
+    (root / "cdc").chmod(0o755)
+    (root / ".venv" / "bin").mkdir(parents=True)
+    environment.make(root, set(), {"HOME": str(tmp_path), "CDC_UV": "/bin/true"})
+    path = {"PATH": f"{root}/.venv/bin:{os.environ['PATH']}"}
+    told = subprocess.run(["cdc", "wait", "a b"], env=path, capture_output=True, text=True, check=True)
+    assert told.stdout == "cdc: wait a b\n"
+
+
+def test_uv_has_nothing_to_warn_of() -> None:
+    """It warns of commands in pyproject.toml where no package is installed, as `./cdc` does it: setup.py has them."""
+    tomllib = pytest.importorskip("tomllib")
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert declared["tool"]["uv"]["package"] is False
+    assert "scripts" not in declared["project"]
+    assert {"scripts", "entry-points"} <= {*declared["project"]["dynamic"]}
 
 
 def test_help_for_the_tests_needs_no_environment_and_downloads_nothing(tmp_path: Path) -> None:
