@@ -6,7 +6,7 @@ One failing check fails its table, whatever else passed: `cdc up`, `cdc status` 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,12 +14,14 @@ from cdc_assets.names import LAYERS, asset_path
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 
 PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
-_EVALUATION = "status timestamp evaluation { severity description }"
+_EVALUATION = "status timestamp runId stepKey evaluation { severity description }"
 _LATEST = f"""{{ assetNodes {{ assetKey {{ path }} assetChecksOrError {{ ... on AssetChecks {{ checks {{
   name executionForLatestMaterialization {{ {_EVALUATION} }} }} }} }} }} }}"""
 # A run that is under way has planned each of its checks; what was evaluated before lies behind that.
 _BACK = 5
 _ENDED = ("SUCCEEDED", "FAILED", "EXECUTION_FAILED")
+Key = tuple[tuple[str, ...], str]
+Execution = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,22 @@ def check_verdicts(dagster: DagsterAnswers) -> list[CheckVerdict]:
     Raises:
         DagsterAwayError: it cannot be asked.
     """
-    latest: dict[tuple[tuple[str, ...], str], Mapping[str, Any] | None] = {}
+    latest: dict[Key, Execution | None] = {}
     for node in dagster.ask(_LATEST)["assetNodes"]:
         asset = tuple(node["assetKey"]["path"])
         if asset[0] in LAYERS and len(asset) == 3:
             for check in node["assetChecksOrError"].get("checks", ()):
                 latest[asset, check["name"]] = check["executionForLatestMaterialization"]
-    # An asset that was materialized since has no evaluation of its newest state: the one before still says what was found.
-    open_keys = [key for key, found in latest.items() if found is None or found["status"] not in _ENDED]
-    latest |= _earlier(dagster, open_keys)
+    begun = _steps_begun(dagster, latest.values())
+    # An asset that was materialized since has no evaluation of its newest state, and a run that failed before the check has none
+    # at all: the one before still says what was found.
+    earlier = _earlier(dagster, [key for key, found in latest.items() if not _says(found, begun)])
+    begun |= _steps_begun(dagster, (found for each in earlier.values() for found in each))
+    latest |= {key: next((found for found in each if _says(found, begun)), None) for key, each in earlier.items()}
     return [_verdict(key, found) for key, found in latest.items()]
 
 
-def _earlier(
-    dagster: DagsterAnswers, keys: Sequence[tuple[tuple[str, ...], str]]
-) -> dict[tuple[tuple[str, ...], str], Mapping[str, Any] | None]:
+def _earlier(dagster: DagsterAnswers, keys: Sequence[Key]) -> dict[Key, list[Execution]]:
     if not keys:
         return {}
     asked = []
@@ -78,12 +81,31 @@ def _earlier(
         chosen = f"assetKey: {{path: {json.dumps(asset)}}}, checkName: {json.dumps(name)}, limit: {_BACK}"
         asked.append(f"c{number}: assetCheckExecutions({chosen}) {{ {_EVALUATION} }}")
     answer = dagster.ask(f"{{ {' '.join(asked)} }}")
-    return {
-        key: next((each for each in answer[f"c{number}"] if each["status"] in _ENDED), None) for number, key in enumerate(keys)
-    }
+    return {key: answer[f"c{number}"] for number, key in enumerate(keys)}
 
 
-def _verdict(key: tuple[tuple[str, ...], str], found: Mapping[str, Any] | None) -> CheckVerdict:
+def _steps_begun(dagster: DagsterAnswers, executions: Iterable[Execution | None]) -> set[tuple[str, str]]:
+    """Of those that ended without an evaluation: run and step, where the step has begun at all."""
+    runs = sorted({found["runId"] for found in executions if found and found["status"] in _ENDED and not found["evaluation"]})
+    if not runs:
+        return set()
+    steps = "... on Run { runId stepStats { stepKey status } }"
+    asked = [f"r{number}: runOrError(runId: {json.dumps(run)}) {{ {steps} }}" for number, run in enumerate(runs)]
+    answer = dagster.ask(f"{{ {' '.join(asked)} }}")
+    stats = [(found["runId"], step) for found in answer.values() for step in found.get("stepStats", ())]
+    return {(run, step["stepKey"]) for run, step in stats if step["status"] not in (None, "SKIPPED")}
+
+
+def _says(found: Execution | None, begun: Set[tuple[str, str]]) -> bool:
+    """Whether it has ended, with an evaluation or in its own step."""
+    return (
+        found is not None
+        and found["status"] in _ENDED
+        and (found["evaluation"] is not None or (found["runId"], found["stepKey"]) in begun)
+    )
+
+
+def _verdict(key: Key, found: Execution | None) -> CheckVerdict:
     if found is None:
         return CheckVerdict(*key, NOT_RUN)
     told = found["evaluation"]

@@ -73,9 +73,13 @@ def await_webserver(server: subprocess.Popen[bytes], url: str, log: Path) -> Non
             return
 
 
-def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool, told: str) -> None:
+def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool, told: str, table: str = "prices") -> None:
     evaluation = dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey([layer, "feeds", f"{layer}_prices"]), check_name=check, passed=passed, description=told, metadata={}
+        asset_key=dg.AssetKey([layer, "feeds", f"{layer}_{table}"]),
+        check_name=check,
+        passed=passed,
+        description=told,
+        metadata={},
     )
     instance.report_runless_asset_event(evaluation)
 
@@ -86,6 +90,44 @@ def status_of_tables() -> tuple[dict[str, str], list[str]]:
     said, unknown = ask_checks()
     failed = [each.place for each in judge(answer, Answers(checks=said, checks_unknown=unknown)) if each.state == "failed"]
     return {row["table"]: row["checks"] for row in answer["tables"]}, failed
+
+
+def fail_before_a_check_and_in_one(instance: dg.DagsterInstance) -> None:
+    """A run that fails in the fold of plain, so that its check never begins, and in the check of prices itself."""
+
+    def fold(name: str, *, fails: bool) -> dg.AssetsDefinition:
+        @dg.asset(key=["silver", "feeds", f"silver_{name}"])
+        def folded() -> None:
+            if fails:
+                raise RuntimeError("no space left on device")
+
+        return folded
+
+    def check(name: str) -> dg.AssetChecksDefinition:
+        @dg.asset_check(asset=["silver", "feeds", f"silver_{name}"], name="quarantine_empty")
+        def quarantine_empty() -> dg.AssetCheckResult:
+            raise RuntimeError("the source is away")
+
+        return quarantine_empty
+
+    assets = [fold("plain", fails=True), fold("prices", fails=False)]
+    defs = dg.Definitions(assets=assets, asset_checks=[check("plain"), check("prices")], jobs=[dg.define_asset_job("carry")])
+    defs.resolve_job_def("carry").execute_in_process(instance=instance, raise_on_error=False)
+
+
+def test_a_check_that_never_began_has_not_failed(instance: dg.DagsterInstance) -> None:
+    fail_before_a_check_and_in_one(instance)
+    shown, failed = status_of_tables()
+    assert shown["plain"] == "not run"
+    assert shown["prices"].startswith("1 failed, ")
+    assert failed == ["silver/feeds/silver_prices quarantine_empty"]
+
+    # What was found before stays said.
+    report(instance, "silver", "quarantine_empty", passed=False, told="1 record in quarantine", table="plain")
+    fail_before_a_check_and_in_one(instance)
+    shown, failed = status_of_tables()
+    assert shown["plain"].startswith("1 failed, ")
+    assert sorted(failed) == ["silver/feeds/silver_plain quarantine_empty", "silver/feeds/silver_prices quarantine_empty"]
 
 
 def fail_a_run(instance: dg.DagsterInstance) -> str:
