@@ -26,7 +26,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import ComparisonMethod, compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.result import TableResult, not_compared
+from cdc_assets.reconcile.result import IN_QUARANTINE, TableResult, not_compared
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.loader import load_sources
@@ -186,6 +186,8 @@ def _print_differences(console: Console, result: TableResult) -> None:
     console.print(grid)
     if result.keys_differing > _SHOWN:
         console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")
+    if any(difference.where == IN_QUARANTINE for difference in result.differences):
+        console.print(f"  why records are in quarantine: cdc quarantine list {result.table}", markup=False, soft_wrap=True)
 
 
 def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:

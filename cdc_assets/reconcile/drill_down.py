@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile.lake import ComparedTable
-from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
+from cdc_assets.reconcile.result import RowDifference, TableResult, Veil, place_of_damage
 from cdc_assets.reconcile.verdict import EQUAL
 from cdc_assets.resources.databases.cuts import SourceCut
 
@@ -81,7 +81,7 @@ def _difference(key: str, wanted: int | None, row: Texts | None, suspect: Suspec
         return None
     silver = suspect.bronze if suspect.hides else suspect.silver
     kind = "missing" if silver is None else "phantom" if row is None else "twice" if copies > 1 else "differs"
-    where = "silver" if suspect.bronze_hash == wanted else "bronze or before it"
+    where = place_of_damage(in_bronze=suspect.bronze_hash == wanted, set_aside=suspect.set_aside)
     return RowDifference(key, kind, row, silver, where, max(1, copies))
 
 

@@ -1,9 +1,9 @@
 """Keys that differ, put right: nothing but these keys is touched, and nothing is written past the log.
 
 - Damage in silver alone (bronze has the source's row): the keys are folded again from bronze.
-- Damage in bronze or before it: the source's rows of these keys are read again through the log, by an incremental
-  snapshot with a condition, asked for by a row of the signal table. They come behind everything streamed so far, so later
-  changes still win.
+- Damage in bronze or before it, or an event in quarantine: the source's rows of these keys are read again through the log, by
+  an incremental snapshot with a condition, asked for by a row of the signal table. They come behind everything streamed so
+  far, so later changes still win.
   Where the database writes no texts (MySQL, SQL Server, Oracle, MongoDB) the condition names the keys' values, and the signals go
   to the table that the source declares (`reconciliation: {signals: schema.table}`). Topics that others fill cannot be read again.
 - A row that the source no longer has and whose delete bronze never got leaves no event that could be read again: it stays,
@@ -24,15 +24,13 @@ from cdc_assets.connectors.signals import collection, is_unsignallable, own_rows
 from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.result import RowDifference, TableResult
+from cdc_assets.reconcile.result import IN_SILVER, RowDifference, TableResult
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import SilverSpec
-
-IN_SILVER = "silver"
 
 
 def heal(platform: Platform, source: BaseSource, table: Table, result: TableResult) -> tuple[int, int]:

@@ -15,6 +15,12 @@ from cdc_assets.reconcile.verdict import NOT_COMPARED, ComparisonResult
 from cdc_assets.registry.models import BaseSource, Table
 
 Row = Mapping[str, str | None]
+IN_SILVER, IN_QUARANTINE, BEFORE_SILVER = "silver", "quarantine", "bronze or before it"
+
+
+def place_of_damage(*, in_bronze: bool, set_aside: bool) -> str:
+    """Where the damage is: bronze folded anew has the source's row, or the key's newest event is in quarantine, or neither."""
+    return IN_SILVER if in_bronze else IN_QUARANTINE if set_aside else BEFORE_SILVER
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,8 @@ class RowDifference:
     """One key: the row in the source and in silver (None: no row), as canonical texts.
 
     `kind` is `missing` (not in silver), `phantom` (not in the source) or `differs`; `where` says which part of the lake
-    is damaged: silver, when bronze folded anew gives the source's row, else bronze or what comes before it.
+    is damaged: silver, when bronze folded anew gives the source's row; quarantine, when the key's newest event is there; else
+    bronze or what comes before it.
     """
 
     key: str

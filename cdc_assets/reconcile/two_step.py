@@ -26,7 +26,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill_down import MAX_ROWS
-from cdc_assets.reconcile.result import RowDifference, TableResult, Veil, not_compared
+from cdc_assets.reconcile.result import RowDifference, TableResult, Veil, not_compared, place_of_damage
 from cdc_assets.reconcile.slices import WHOLE, Slices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.identifiers import TableId
@@ -242,12 +242,11 @@ class _Table:
 
 def _unread(records: int) -> dict[str, str]:
     return (
-        {quantity(records, "record"): "could not be read, so nobody knows whose they are: cdc quarantine show"} if records else {}
+        {quantity(records, "record"): "could not be read, so nobody knows whose they are: cdc quarantine list"} if records else {}
     )
 
 
 def _difference(key: str, row: Texts | None, held: Suspect) -> RowDifference:
     kind = "missing" if held.silver is None else "phantom" if row is None else "twice" if held.copies > 1 else "differs"
-    return RowDifference(
-        key, kind, row, held.silver, "silver" if held.bronze == row else "bronze or before it", max(1, held.copies)
-    )
+    where = place_of_damage(in_bronze=held.bronze == row, set_aside=held.set_aside)
+    return RowDifference(key, kind, row, held.silver, where, max(1, held.copies))

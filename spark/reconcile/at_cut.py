@@ -196,7 +196,8 @@ class AtCut:
     def from_bronze(self, keys: Sequence[str]) -> DataFrame:
         """The rows of these keys (texts) folded from everything that bronze and the topic hold, up to the cut.
 
-        `hides`: the key has events that the cut does not see.
+        `hides`: the key has events that the cut does not see. `set_aside`: its newest one that can be told cannot be folded, so
+        that it is in quarantine.
         """
         everything = table_events(self.session, self.spec, self.base.committed.version).select(*NAMES)
         everything = of_keys(everything, self.row_text, keys)
@@ -212,7 +213,14 @@ class AtCut:
         seen = mark_problems(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
         folded = fold_per_key(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))
-        return folded.withColumn("key", self.row_text.key()).join(hides, "key", "full_outer")
+        facts = hides.join(self._set_aside(seen), "key", "left")
+        return folded.withColumn("key", self.row_text.key()).join(facts, "key", "full_outer")
+
+    def _set_aside(self, judged: DataFrame) -> DataFrame:
+        fit, place = sf.col("problem").isNull(), sf.coalesce(sf.col(POSITION), sf.lit("~"))
+        newest, folded = sf.max(sf.when(~fit, place)), sf.coalesce(sf.max(sf.when(fit, place)), sf.lit(""))
+        keyed = judged.withColumn("key", self.row_text.key())
+        return keyed.groupBy("key").agg(sf.coalesce(newest > folded, sf.lit(False)).alias("set_aside"))
 
 
 def _as_changes(rows: DataFrame) -> DataFrame:

@@ -42,6 +42,7 @@ class Suspect:
     """A key as bronze says that it should be, and as silver has it (folded up to the cut); texts by column, None: no row.
 
     `hides`: the key has events that the cut does not see, so only bronze's answer counts. `copies`: its rows in silver.
+    `set_aside`: its newest event is in quarantine.
     """
 
     bronze_hash: int | None
@@ -49,6 +50,7 @@ class Suspect:
     silver: Texts | None
     hides: bool
     copies: int
+    set_aside: bool = False
 
 
 def _at_cut(session: SparkSession, task: Task) -> AtCut:
@@ -161,9 +163,8 @@ def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str
     wanted = session.createDataFrame([(k,) for k in keys], "key string")
     bronze = at.from_bronze(keys)
     absent = sf.col(slot(0)).isNull() & sf.col("_cdc_op").isNull()
-    told = bronze.select(
-        "key", sf.coalesce("hides", sf.lit(False)).alias("hides"), sf.when(~absent, at.row_text.hash()).alias("hash"), *_texts(at)
-    )
+    marks = [sf.coalesce(mark, sf.lit(False)).alias(mark) for mark in ("hides", "set_aside")]
+    told = bronze.select("key", *marks, sf.when(~absent, at.row_text.hash()).alias("hash"), *_texts(at))
     by_bronze = {r.key: r for r in told.collect()}
     silver = at.rows().withColumn("key", at.row_text.key()).join(sf.broadcast(wanted), "key", "left_semi")
     rows = silver.select("key", *_texts(at)).collect()
@@ -179,6 +180,7 @@ def _suspect(at: AtCut, bronze: Any, silver: Any, copies: int) -> Suspect:
         silver=_display_row(at, silver) if silver is not None else None,
         hides=bool(bronze is not None and bronze.hides),
         copies=copies,
+        set_aside=bool(bronze is not None and bronze.set_aside),
     )
 
 
