@@ -11,21 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.backup import BackupPosition, BackupResult, backup_position, backup_table, verify_backup
+from cdc_assets.backup import BackupPosition, BackupResult, backup_position, verify_backup
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, read_back, records, topic_of
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError
+from cdc_assets_tests.backup.runs import contents, run
 
 HOUR = 3_600_000
-
-
-def run(store: ObjectStore, bronze: Bronze, table: str = "orders", **options: int) -> BackupResult:
-    return backup_table(store, source="shop", table=table, bronze_path=bronze.path, **options)
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
 def test_nothing_in_bronze_is_no_backup(store: ObjectStore, bronze: Bronze, root: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.backup import backup_position, verify_backup
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import Bronze, Rec, read_back, records
-from cdc_assets_tests.backup.test_backup import contents, run
+from cdc_assets_tests.backup.runs import contents, run
 
 
 @pytest.mark.parametrize("seen", [True, False])

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.defs.checks.quarantine_count import evidence
-from cdc_assets.quarantine.held import quarantine_records
+from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry_files.loader import load_sources
 
 SOURCE = """

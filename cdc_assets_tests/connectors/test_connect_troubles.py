@@ -114,7 +114,7 @@ def test_rows_that_no_snapshot_brings_are_told_by_apply(
         monkeypatch.setenv(name, value)
     running = SimpleNamespace(config=lambda name: {"table.include.list": r"shop\.old"})
     status = ConnectorStatus.parse("c", {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]})
-    monkeypatch.setattr("cdc_assets.apply.bring.refuse_source", lambda *_: None)
+    monkeypatch.setattr("cdc_assets.apply.apply_sources.refuse_source", lambda *_: None)
     monkeypatch.setattr(
         "cdc_assets.connectors.apply.apply_connector", lambda _, c, **__: Applied(c["name"], False, ("x",), status)
     )

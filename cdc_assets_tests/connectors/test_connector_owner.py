@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.apply import bring
+from cdc_assets.apply import apply_sources
 from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.errors import ConnectorFailedError, DatabaseError, OwnerError
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.connect import client
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.connectors.test_connectors import CONFIG, FakeConnect
+from cdc_assets_tests.support.servers.scripted_connect import CONFIG, FakeConnect
 
 
 def source(managed_by: str) -> Source:
@@ -58,8 +58,8 @@ def test_a_refused_source_names_each_of_its_connectors(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "127.0.0.1:1")
     monkeypatch.setenv("CDC_LAKE_BOOTSTRAP", "127.0.0.1:2")
-    monkeypatch.setattr(bring, "refuse_source", refuse)
-    found = [each.to_json() for each in bring.bring_sources(Platform(), [source("cdc")])]
+    monkeypatch.setattr(apply_sources, "refuse_source", refuse)
+    found = [each.to_json() for each in apply_sources.bring_sources(Platform(), [source("cdc")])]
     assert [each["connector"] for each in found] == ["shop-capture", "shop-mirror"]
     assert found[0]["error"] == "has no table public.orders"
     assert found[1]["error"] == "connector shop-mirror: left as it is, since source shop is refused"

@@ -22,10 +22,10 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.volumetry.postgresql_changes import PostgresWitness
 from cdc_assets_tests.support.live.captured_table import captured_table, in_table, in_topic, run
 from cdc_assets_tests.support.live.cdc import Cdc
+from cdc_assets_tests.support.live.checked_flow import Checked
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
-from cdc_assets_tests.volumetry.test_flow_live import Checked
 
 pytestmark = pytest.mark.stack
 # The snapshot locks its tables itself, so that it waits for whoever has locked them before.

@@ -13,7 +13,7 @@ from cdc_assets.defs.sensors.dropped_ticks import why_dropped
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor, read_news
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.defs.test_offsets_sensor import LINES, catch_up
+from cdc_assets_tests.support.caught_up import LINES, catch_up
 from cdc_assets_tests.support.fakes import FakeKafka
 
 

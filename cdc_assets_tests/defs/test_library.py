@@ -13,8 +13,8 @@ import pytest
 from cdc_assets.stack.examples import owner
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import load
-from cdc_assets_tests.stack.test_supervisor import ELSEWHERE
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_environment, create_project
+from cdc_assets_tests.support.own_stack import ELSEWHERE
 
 pytestmark = pytest.mark.service
 

@@ -12,10 +12,9 @@ from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.recent_runs import failure_pauses
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.support.caught_up import LINES, ORDERS, catch_up
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
-
-ORDERS, LINES = "core.shop.public.orders", "core.shop.public.lines"
 
 
 def tick(
@@ -26,21 +25,6 @@ def tick(
     result = build_offsets_sensor(source).evaluate_tick(context)
     runs = [set(request.tags["cdc/tables"].split(",")) for request in result.run_requests or ()]
     return runs, result.cursor, result.skip_message
-
-
-def catch_up(platform: Platform, instance: dg.DagsterInstance) -> None:
-    """Bronze, silver and backup hold everything that the fake topics hold."""
-    lake = Path(platform.lake)
-    append_bronze(lake / "bronze/shop", ORDERS, "orders", "id-orders", 0, 3, version=0)
-    append_bronze(lake / "bronze/shop", LINES, "lines", "id-lines", 0, 5, version=1)
-    write_silver(lake / "silver/shop/orders", ORDERS, "orders", "id-orders", 3)
-    write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 5)
-    for layer in ("silver", "backup"):
-        for table, records in (("orders", 3), ("lines", 5)):
-            metadata = {"dagster/row_count": records}
-            instance.report_runless_asset_event(
-                dg.AssetMaterialization(dg.AssetKey([layer, "shop", f"{layer}_{table}"]), metadata=metadata)
-            )
 
 
 def test_news_of_all_tables_is_one_run(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:

@@ -20,7 +20,7 @@ from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.mongodb import MongoDbReader
 from cdc_assets.resources.rows.sql import SqlReader, Statements
-from cdc_assets_tests.resources.test_row_readers import EVERY, InSqlite, source_of
+from cdc_assets_tests.support.row_servers import EVERY, InSqlite, source_of
 from spark.specs import Column
 
 KEY = (Column("code", "text", False), Column("line", "integer", False))

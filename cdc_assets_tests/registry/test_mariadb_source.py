@@ -13,20 +13,13 @@ from cdc_assets.connectors.debezium_common import server_id
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.databases.binlog_signals import _create_statements
 from cdc_assets.stack import plan
+from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 from spark.delta.identifiers import quote
 from spark.types.mariadb.columns import parse
 
 CANARY = "canary-8c1f"
-GOOD = """\
-source: shop
-database: {kind: mariadb, host: db, user: cdc, password: {secret: shop}}
-tables:
-  - {name: shop.orders}
-  - {name: 'shop."order,lines"', keys: [a, b]}
-"""
 
 
 @pytest.fixture
@@ -35,14 +28,6 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     monkeypatch.setenv("CDC_CONNECT_SECRETS", "/secrets")
     monkeypatch.setenv("CDC_SECRET_SHOP", CANARY)
     return loaded(tmp_path, GOOD)
-
-
-def loaded(folder: Path, text: str) -> Source:
-    file = folder / "shop.yaml"
-    file.write_text(text)
-    found = load_source(file)
-    assert isinstance(found, Source)
-    return found
 
 
 def test_the_connector_reads_exactly_the_declared_tables(source: Source) -> None:

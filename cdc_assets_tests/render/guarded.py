@@ -17,9 +17,9 @@ from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.tree import render
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets_tests.render.documents import of_kind
 from cdc_assets_tests.render.registry import deployment
 from cdc_assets_tests.render.secured import Secured, secured
-from cdc_assets_tests.render.test_manifests import of_kind
 from cdc_assets_tests.support.live.live_mariadb import SECRET, LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD

@@ -9,7 +9,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
 from cdc_assets import names, settings
 from cdc_assets.connectors.declared_connectors import declared_connectors
@@ -19,6 +18,7 @@ from cdc_assets.names import kubernetes_name
 from cdc_assets.registry.models import Source
 from cdc_assets.render.deployment import STAND_IN, load_deployment
 from cdc_assets.render.tree import TARGETS, render
+from cdc_assets_tests.render.documents import of_kind, parsed
 from cdc_assets_tests.render.registry import CANARY, deployment, every_kind, shop, sources
 from cdc_assets_tests.render.strimzi_crds import generate_schemas
 
@@ -29,14 +29,6 @@ FORBIDDEN = {"name", "connector.class", "tasks.max", "connector.plugin.version"}
 @pytest.fixture(scope="module")
 def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return generate_schemas(tmp_path_factory.mktemp("crds"))
-
-
-def parsed(files: dict[str, str]) -> list[dict[str, Any]]:
-    return [document for text in files.values() for document in yaml.safe_load_all(text)]
-
-
-def of_kind(files: dict[str, str], kind: str) -> dict[str, dict[str, Any]]:
-    return {each["metadata"]["name"]: each for each in parsed(files) if each["kind"] == kind}
 
 
 @pytest.mark.parametrize("mirror", ["mirrormaker2", "connector"])

@@ -19,8 +19,8 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.render.tree import render
+from cdc_assets_tests.render.documents import of_kind
 from cdc_assets_tests.render.registry import deployment, every_kind, shop
-from cdc_assets_tests.render.test_manifests import of_kind
 
 HERE = {
     "SHOP_DB_HOST": "db.shop.svc",

@@ -20,7 +20,7 @@ from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import choose
 from cdc_assets.stack.site import Site
-from cdc_assets_tests.registry.test_mariadb_source import GOOD, loaded
+from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 from spark.errors import KafkaLoginError, SpecError
 from spark.kafka.java_properties import jaas, properties
 from spark.kafka.login import read_login

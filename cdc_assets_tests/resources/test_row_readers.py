@@ -6,12 +6,8 @@ comparisons, after the words that only one kind has (TOP, FETCH FIRST, places of
 
 from __future__ import annotations
 
-import re
-import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -24,57 +20,20 @@ from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError
 from cdc_assets.reconcile.paged_source import compare, mark
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
-from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows import sql
 from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets.resources.rows.open import open_reader
-from cdc_assets.resources.rows.oracle import OracleStatements
 from cdc_assets.resources.rows.paged import PagedRows, RowForm
-from cdc_assets.resources.rows.sql import Connection, SqlReader, Statements
-from cdc_assets.resources.rows.sqlserver import SqlServerStatements
+from cdc_assets.resources.rows.sql import SqlReader, Statements
 from cdc_assets.resources.rows.texts import parse_key, writer
+from cdc_assets_tests.support.row_servers import EVERY, ROWS, SERVERS, InSqlite, source_of
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
 TABLE = TableId("shop", "line item")
 TYPES = {"code": "text", "line": "integer", "note": "text"}
 TEXT = RowText(SilverSpec("s", "t", "-", "-", tuple(Column(n, t, n == "note") for n, t in TYPES.items()), ("code", "line")))
-ROWS = [(f"c'{i % 7}", i // 7 - 3, None if i % 5 else f"%s {i}") for i in range(60)]
-EVERY = [MySqlStatements(), SqlServerStatements(), OracleStatements()]
-SERVERS = {
-    "mysql": {"host": "db"},
-    "sqlserver": {"host": "db", "dbname": "shop"},
-    "oracle": {"host": "db", "dbname": "ORCL"},
-    "mongodb": {"hosts": "db:27017"},
-}
-
-
-@dataclass
-class InSqlite(Connection):
-    """A cursor that speaks one kind's SQL; `asked` are the statements as they came."""
-
-    statements: Statements
-    asked: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.database = sqlite3.connect(":memory:")
-        self.database.execute("ATTACH ':memory:' AS shop")
-        self.database.execute('CREATE TABLE shop."line item" (code TEXT, line INT, note TEXT, PRIMARY KEY (code, line))')
-        self.database.executemany('INSERT INTO shop."line item" VALUES (?, ?, ?)', ROWS)
-        self.database.execute("CREATE TABLE shop.marker (id TEXT PRIMARY KEY)")
-
-    @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        cursor = self.database.cursor()
-
-        def execute(query: str, values: Sequence[Any]) -> None:
-            self.asked.append(query)
-            translated = re.sub(r"^SELECT TOP \((\d+)\) (.*)$", r"SELECT \2 LIMIT \1", query)
-            translated = re.sub(r"FETCH FIRST (\d+) ROWS ONLY", r"LIMIT \1", translated)
-            cursor.execute(re.sub(r":(\d+)", r"?\1", translated).replace("%s", "?"), list(values))
-
-        yield SimpleNamespace(execute=execute, fetchall=cursor.fetchall)
 
 
 @pytest.mark.parametrize("statements", EVERY, ids=lambda s: type(s).__name__)
@@ -123,18 +82,6 @@ def test_sums_keys_and_rows_agree_with_each_other() -> None:
     key = "3:c'5;4;"
     assert (key, parse_key(key, ["text", "integer"])) in {(k, (k[2:5], 4)) for k, _ in hashes}
     assert set(rows.texts(TABLE, TEXT, [key, "4:none;1;"])) == {key}
-
-
-def source_of(kind: str, **more: Any) -> UnaskedSource:
-    key = "_id" if kind == "mongodb" else "id"
-    return UnaskedSource.model_validate(
-        {
-            "source": "erp",
-            "database": {"kind": kind, "user": "cdc", "password": {"secret": "erp"}, **SERVERS[kind]},
-            "tables": [{"name": "shop.orders", "keys": [key], "columns": {key: "text not null", "lines": "jsonb"}}],
-            **more,
-        }
-    )
 
 
 @pytest.mark.parametrize(("kind", "driver"), [("sqlserver", "pytds"), ("oracle", "oracledb"), ("mongodb", "pymongo")])

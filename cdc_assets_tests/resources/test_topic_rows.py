@@ -19,9 +19,9 @@ from cdc_assets.resources.topic_rows.avro import AvroDocuments
 from cdc_assets.resources.topic_rows.fold import TopicFold
 from cdc_assets.resources.topic_rows.messages import READERS, RowChange, Told, UnreadableRecordError
 from cdc_assets.resources.topic_rows.values import UnfitValueError, reader, value
-from cdc_assets_tests.spark.envelopes.test_envelope_avro import COLUMNS as AVRO_COLUMNS
-from cdc_assets_tests.spark.envelopes.test_envelope_avro import KEY, NEW, OLD, ROW, TEXTS, event
 from cdc_assets_tests.support.lake.avro import framed, registry
+from cdc_assets_tests.support.values.avro_events import COLUMNS as AVRO_COLUMNS
+from cdc_assets_tests.support.values.avro_events import KEY, NEW, OLD, ROW, TEXTS, event
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 

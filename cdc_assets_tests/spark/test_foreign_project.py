@@ -9,19 +9,12 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from confluent_kafka import Producer
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_project
+from cdc_assets_tests.support.lake.readings import SOURCE, send
 from cdc_assets_tests.support.lake.topics import Broker
 
-SOURCE = """\
-source: feeds
-kind: topics
-cluster: lake
-tables:
-  - {{name: readings, topic: {topic}, envelope: json, keys: [id], columns: {{id: integer not null, at: text}}}}
-"""
 CHAIN = ("cdc_topic_feeds", "cdc_bronze_feeds", "cdc_silver_feeds")
 
 
@@ -52,12 +45,6 @@ def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
         1,
         2,
     ]
-
-
-def send(kafka: str, topic: str, key: int, at: str = "now") -> None:
-    producer = Producer({"bootstrap.servers": kafka})
-    producer.produce(topic, json.dumps({"id": key, "at": at}).encode(), json.dumps({"id": key}).encode())
-    assert producer.flush(60) == 0
 
 
 def double_a_record(bronze: Path) -> None:

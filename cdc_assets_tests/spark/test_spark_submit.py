@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.spark.test_foreign_project import SOURCE, send
+from cdc_assets_tests.support.lake.readings import SOURCE, send
 from cdc_assets_tests.support.lake.standalone import FIRST_COMPILER, standalone
 from cdc_assets_tests.support.lake.topics import Broker
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from cdc_assets_tests.stack.test_whole_stack import cdc
+from cdc_assets_tests.support.stack_commands import cdc
 from cdc_assets_tests.support.stack_fixture import RunningStack
 
 pytestmark = pytest.mark.stack

@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.stack import start
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import load
-from cdc_assets_tests.stack.test_supervisor import ELSEWHERE, state_of, until
+from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
 
 pytestmark = pytest.mark.stack

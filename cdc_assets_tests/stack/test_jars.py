@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.stack.errors import DownloadError, StackError
-from cdc_assets.stack.jars import at_hand
+from cdc_assets.stack.jars import pyspark_jars
 from cdc_assets.stack.jars.download import download, missing
 from cdc_assets.stack.jars.lockfile import Jar, JarLock, read_lock, write_lock
 from cdc_assets.stack.jars.maven_mirror import repository
@@ -135,12 +135,12 @@ def test_a_jar_that_pyspark_brings_is_not_fetched(tmp_path: Path) -> None:
     same, other = a_jar(artifact="same"), a_jar(artifact="other")
     (wheel / same.path.name).write_bytes(CONTENT)
     (wheel / other.path.name).write_bytes(CONTENT[::-1])
-    assert at_hand.take([same, other], cache, wheel) == [same]
+    assert pyspark_jars.take([same, other], cache, wheel) == [same]
     assert (cache / same.path).read_bytes() == CONTENT
     assert missing([same, other], cache) == [other]
-    assert at_hand.take([same, other], cache, wheel) == []
+    assert pyspark_jars.take([same, other], cache, wheel) == []
 
 
 def test_kafka_compresses_with_the_files_of_pyspark(tmp_path: Path) -> None:
-    taken = {jar.gav.split(":")[1] for jar in at_hand.take(read_lock().sets["kafka"], tmp_path)}
+    taken = {jar.gav.split(":")[1] for jar in pyspark_jars.take(read_lock().sets["kafka"], tmp_path)}
     assert {"zstd-jni", "snappy-java"} <= taken

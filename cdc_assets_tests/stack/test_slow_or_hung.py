@@ -16,8 +16,8 @@ from cdc_assets.stack.lifecycle import Watched
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.stack.probe_server import ProbeServer, busy_machine, watching
-from cdc_assets_tests.stack.test_supervisor import until
 from cdc_assets_tests.support.lake.jvm import locked_jars
+from cdc_assets_tests.support.own_stack import until
 
 pytestmark = pytest.mark.stack
 

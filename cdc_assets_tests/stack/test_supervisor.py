@@ -7,8 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -21,33 +20,11 @@ from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.logs import rotate, tail
 from cdc_assets.stack.plan import load
-from cdc_assets.stack.state import ComponentState, StackState, read_state
+from cdc_assets.stack.state import StackState
+from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
 
 pytestmark = pytest.mark.stack
-# Addresses for all others: nothing of ours is started for these.
-ELSEWHERE = {
-    "CDC_CORE_BOOTSTRAP": "127.0.0.1:9",
-    "CDC_LAKE_BOOTSTRAP": "127.0.0.1:9",
-    "CDC_CORE_CONNECT": "http://127.0.0.1:9",
-    "CDC_LAKE_CONNECT": "http://127.0.0.1:9",
-    "CDC_SPARK_REMOTE": "sc://127.0.0.1:9",
-    "CDC_DAGSTER_URL": "http://127.0.0.1:9",
-    "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
-}
-
-
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.1)
-
-
-def state_of(home: Home, name: str) -> ComponentState:
-    state = read_state(home)
-    assert state
-    return next(c for c in state.components if c.name == name)
 
 
 def up(home: Home) -> StackState:

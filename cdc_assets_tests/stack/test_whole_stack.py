@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,16 +13,10 @@ import pytest
 from cdc_assets.stack.examples import load_examples
 from cdc_assets.stack.plan import load
 from cdc_assets.stack.state import read_state
+from cdc_assets_tests.support.stack_commands import cdc
 from cdc_assets_tests.support.stack_fixture import RunningStack
 
 pytestmark = pytest.mark.stack
-ROOT = Path(__file__).parents[2]
-
-
-def cdc(stack: RunningStack, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "CDC_HOME": str(stack.home.root)}
-    command = [sys.executable, "-m", "cdc_assets.cli", *arguments]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def login(stack: RunningStack, source: str) -> dict[str, str]:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
-from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, KeptNotifications, Notification, in_order
-from cdc_assets.resources.kafka import Record
+from cdc_assets.connectors.notifications import KeptNotifications, Notification, in_order
 from cdc_assets.volumetry.declared_rows import Declarations, DeclaredRows, declarations
-
-
-def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "SUCCEEDED", of: str = "1") -> Notification:
-    aggregate = INITIAL if of == "1" else INCREMENTAL
-    data = {"scanned_collection": table, "total_rows_scanned": str(rows), "status": status} if table else {}
-    value = {"id": of, "aggregate_type": aggregate, "type": kind, "additional_data": data}
-    return Notification.of(Record(0, 0, at_ms, None, json.dumps(value).encode(), ()))
+from cdc_assets_tests.support.notified import SCAN, said
 
 
 def declared(told: Iterable[Notification]) -> Declarations:
     return declarations(KeptNotifications(in_order(told)))
-
-
-SCAN = "TABLE_SCAN_COMPLETED"
 
 
 def test_only_a_snapshot_that_has_ended_declares_rows() -> None:

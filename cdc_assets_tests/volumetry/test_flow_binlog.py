@@ -11,9 +11,9 @@ import pytest
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.kinds import kind_of
+from cdc_assets_tests.support.live.checked_flow import Checked
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mysql import PLAIN
-from cdc_assets_tests.volumetry.test_flow_live import Checked
 
 pytestmark = pytest.mark.all
 

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from cdc_assets import names
-from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
 from cdc_assets.volumetry.postgresql_changes import PostgresWitness
+from cdc_assets_tests.support.live.checked_flow import Checked
 from cdc_assets_tests.support.live.clusters import until
-from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 
 TABLES = ("public.flow_a", "public.flow_b")
-
-
-class Checked:
-    """The check as it runs every few minutes: it starts from the last one that passed."""
-
-    def __init__(self, live: LiveSource | LiveMariaDb, source: Source, witness: Witness) -> None:
-        self.live, self.source, self.witness = live, source, witness
-        self.baseline: dict[str, Any] | None = None
-
-    def silent(self) -> dict[str, str]:
-        with self.live.settings():
-            found: Flow = measure_flow(
-                self.source,
-                witness=self.witness,
-                core=KafkaCluster(self.live.bootstrap),
-                connect=self.live.connect,
-                previous=self.baseline,
-            )
-        if not found.silent:
-            self.baseline = found.baseline
-        return found.silent
 
 
 def recreated(cluster: KafkaCluster, topic: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.connectors.notifications import KeptNotifications, Notification, in_order
 from cdc_assets.volumetry.lost_snapshot import LostSnapshot, lost_snapshot
-from cdc_assets_tests.volumetry.test_declared_rows import SCAN, said
+from cdc_assets_tests.support.notified import SCAN, said
 
 
 def scan(at_ms: int, table: str = "public.a", of: str = "1") -> Notification:

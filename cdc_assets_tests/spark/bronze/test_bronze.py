@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from deltalake import DeltaTable
 
 from cdc_assets.backup import backup_table, verify_backup
 from cdc_assets.defs.assets.specs import table_spec
@@ -20,11 +19,11 @@ from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.object_store import open_store
 from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.copies import plant_copies
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import job as bronze
-from spark.delta.commits import fold
 from spark.delta.log import fold_history
 from spark.delta.topic_commits import Past
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
@@ -46,10 +45,6 @@ def path(tmp_path: Path) -> str:
 
 def spec(broker: Broker, path: str, *ranges: TopicRange, **options: str) -> BronzeSpec:
     return BronzeSpec(path, broker.bootstrap, ranges, uuid.uuid4().hex, options)
-
-
-def committed(path: str):
-    return fold((c["version"], c.get("userMetadata")) for c in DeltaTable(path).history())
 
 
 def test_only_committed_records_with_their_bytes(session: SparkSession, broker: Broker, path: str) -> None:

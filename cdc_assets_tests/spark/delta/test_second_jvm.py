@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets_tests.defs.test_uncompared import check
-from cdc_assets_tests.spark.bronze.test_bronze_writers import Meeting, offsets
+from cdc_assets_tests.support.counted_check import check
+from cdc_assets_tests.support.lake.bronze_writers import Meeting, offsets
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.standalone import standalone

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as sf
 
-from cdc_assets_tests.spark.envelopes.test_envelope_avro import FIELDS, NEW
 from cdc_assets_tests.support.lake.avro import registry
+from cdc_assets_tests.support.values.avro_events import FIELDS, NEW
 from spark.bronze.drafts import drafts
 from spark.envelopes.leaves import leaves
 from spark.specs import Column, SilverSpec, TopicRange

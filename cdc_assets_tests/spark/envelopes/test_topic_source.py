@@ -14,9 +14,9 @@ from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
-from cdc_assets_tests.spark.envelopes.test_envelope_attunity import DELETED, INSERTED, JOMBANG, NAMES, TAIWAN, loaded, message
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.lake.topics import Broker
+from cdc_assets_tests.support.values.attunity_messages import DELETED, INSERTED, JOMBANG, NAMES, TAIWAN, loaded, message
 
 COLUMNS = {**dict.fromkeys(NAMES, "text"), "ID": "integer not null", "Population": "integer"}
 

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_assets_tests.spark.history.test_scd2 import COLUMNS, sent
-from cdc_assets_tests.spark.history.test_scd2_again import whole
 from cdc_assets_tests.support.lake.lake import Lake, rows
+from cdc_assets_tests.support.lake.versions import COLUMNS, sent, whole
 from cdc_assets_tests.support.oracles.proven import proof_of, proven
 from spark.delta.statement import execute
 from spark.errors import NotComparableError

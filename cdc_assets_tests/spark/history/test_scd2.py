@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
-from cdc_assets_tests.spark.types.test_types import event
-from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
+from cdc_assets_tests.support.lake.versions import COLUMNS, place, sent
 from spark.history import as_of
 from spark.history import job as history
-from spark.specs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = (Column("id", "integer", False), Column("v", "text"), Column("note", "text"))
 # place in the source's log, key, v, note, op
 EVENTS: list[tuple[int, int, str | None, str | None, str]] = [
     (0, 1, "a", "x", "c"),
@@ -41,15 +38,6 @@ VERSIONS = {
     (3, "u", None, 8, None),
 }
 OF_V = (VERSIONS - {(1, "b", "x", 1, 3), (1, "b", "y", 3, 4)}) | {(1, "b", "y", 1, 4)}
-
-
-def sent(offset: int, place: int, key: int, v: str | None, note: str | None, op: str) -> Record:
-    row = None if op in ("d", "t") else {"id": key, "v": v, "note": note}
-    return Record(offset, None if op == "t" else f'{{"id": {key}}}', event(place, row, op=op).value)
-
-
-def place(position: str | None) -> int | None:
-    return None if position is None else int(position.split(".")[3], 16) - 100
 
 
 def versions(path: str) -> list[tuple[Any, ...]]:

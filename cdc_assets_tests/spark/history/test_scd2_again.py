@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
-from cdc_assets_tests.spark.history.test_scd2 import COLUMNS, place, sent
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
+from cdc_assets_tests.support.lake.versions import COLUMNS, place, sent, whole
 from cdc_assets_tests.support.oracles.proven import proven
 from cdc_assets_tests.support.oracles.version_oracle import Happened, Oracle
 from spark.history import job as history
@@ -94,10 +94,6 @@ def told(path: str) -> list[tuple[Any, ...]]:
     versions = [(r["id"], r["v"], r["note"], place(r["_valid_from"]), place(r["_valid_to"])) for r in found]
     assert len(set(versions)) == len(versions)
     return sorted(versions, key=str)
-
-
-def whole(path: str) -> list[Any]:
-    return sorted(([*map(str, row.items())] for row in rows(path)), key=str)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

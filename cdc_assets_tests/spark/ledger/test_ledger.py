@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import ID_V, Lake, rows
+from cdc_assets_tests.support.lake.ledger_records import BEGIN, Fates, Made, Window, ledger_spec, sent, told
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import job as bronze
 from spark.ledger import job
 from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.ledger.terms import FATES
 from spark.silver import job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEGIN = 1_767_225_600_000  # 2026-01-01, as Lake's Kafka timestamps.
-Window = tuple[int, str]
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 6))]
-Fates = dict[Window, Counter[str]]
-
-
-@dataclass(frozen=True)
-class Made:
-    """One record as the test made it: `place` is its LSN, `minute` its event time."""
-
-    op: str
-    key: int
-    place: int
-    minute: int
-
-    def record(self, offset: int) -> Record:
-        if self.op == "tombstone":
-            return Record(offset, json.dumps({"id": self.key}), None)
-        if self.op == "poison":
-            return Record(offset, None, "poison")
-        source = {"lsn": self.place, "sequence": json.dumps([str(self.place), str(self.place)]), "txId": 7, "snapshot": "false"}
-        source["ts_ms"] = BEGIN + self.minute * 60_000 + 1
-        row = {"id": self.key, "v": f"v{self.place}"}
-        before, after = ({"id": self.key, "v": None}, None) if self.op == "d" else (None, row)
-        return Record(
-            offset, json.dumps({"id": self.key}), json.dumps({"before": before, "after": after, "source": source, "op": self.op})
-        )
 
 
 def window_of(made: Made, offset: int) -> Window:
@@ -85,23 +57,6 @@ def expected(batches: Sequence[Sequence[Made]]) -> Fates:
         for key, place in newest.items():
             decided[key] = max(decided.get(key, (-1, -1)), place)
     return fates
-
-
-def ledger_spec(lake: Lake, *tables: SilverSpec, **more: object) -> LedgerSpec:
-    path = str(lake.root / "ledger")
-    return LedgerSpec("source", path, lake.bronze_path, tuple(LedgerTable(t) for t in tables), **more)  # type: ignore[arg-type]
-
-
-def told(path: str) -> tuple[Fates, Counter[Window]]:
-    """The ledger as delta-rs reads it: fates and bronze's records, panes summed."""
-    fates: Fates = defaultdict(Counter)
-    bronze: Counter[Window] = Counter()
-    for row in rows(path):
-        window = (int(row["window_start"].timestamp()), row["op"])
-        bronze[window] += row["bronze"]
-        for name in FATES:
-            fates[window][name] += row[name]
-    return {w: +c for w, c in fates.items()}, bronze
 
 
 def history(seed: int, size: int) -> list[Made]:
@@ -145,11 +100,6 @@ def test_every_record_has_the_fate_that_the_list_says(session: SparkSession, tmp
         assert fates == truth
         assert bronze == Counter({w: c.total() for w, c in truth.items()})
     assert job.run(session, often).version is None
-
-
-def sent(made: Made) -> tuple[str | None, str | None]:
-    record = made.record(0)
-    return record.key, record.value
 
 
 def test_both_topics_are_counted_at_the_same_cut(session: SparkSession, kafka: str, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.spark.ledger.test_ledger import ledger_spec, told
-from cdc_assets_tests.spark.silver.test_quarantine import HISTORY, NARROW, WIDE
-from cdc_assets_tests.spark.types.test_types import event
 from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows
+from cdc_assets_tests.support.lake.ledger_records import ledger_spec, told
+from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE
 from spark.errors import CommitNotFoundError
 from spark.ledger import job
 from spark.silver.redrive import Choice, drop, redrive

@@ -25,8 +25,8 @@ from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
-from cdc_assets_tests.spark.ledger.test_ledger import Made, sent
 from cdc_assets_tests.support.lake.lake import rows
+from cdc_assets_tests.support.lake.ledger_records import Made, sent
 from cdc_assets_tests.support.lake.topics import PATIENCE, Broker
 from spark.ledger import job
 from spark.silver import job as silver

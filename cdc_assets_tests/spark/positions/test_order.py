@@ -10,7 +10,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cdc_assets_tests.spark.silver.test_histories import ACTS, WRITES, play
+from cdc_assets_tests.support.histories.acts import ACTS, WRITES, play
 from cdc_assets_tests.support.lake.capture import Connector
 
 STEP = st.tuples(st.sampled_from(ACTS), st.sampled_from(WRITES), st.integers(0, 2), st.integers(0, 5), st.integers(0, 5))

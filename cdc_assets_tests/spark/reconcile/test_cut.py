@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as sf
 
+from cdc_assets.reconcile.result import place_of_damage
 from cdc_assets.resources.delta_log import bronze_committed, silver_state
 from cdc_assets_tests.support.lake.capture import Connector, Database
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
+from cdc_assets_tests.support.lake.quarantined import NARROW
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
 from spark.reconcile.dialect import BUCKETS
@@ -82,3 +85,33 @@ def test_silver_that_is_ahead_of_the_cut(session: SparkSession, tmp_path: Path) 
     rows = {key: s.bronze["v"] if s.bronze else None for key, s in told.items()}
     assert rows == {**{f"{k};": v for k, v in expected.items() if k <= 3}, "8;": None, "9;": None}
     assert ("1;", told["1;"].bronze_hash) in found
+
+
+def test_a_key_whose_newest_event_is_in_quarantine_is_told_of_it(session: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(session, tmp_path)
+    lake.put(
+        "t",
+        event(0, {"id": 1, "n": 1}),
+        event(1, {"id": 1, "n": 70000}, op="u"),
+        event(2, {"id": 2, "n": 70000}),
+        event(3, {"id": 3, "n": 70000}),
+        event(4, {"id": 3, "n": 3}, op="u"),
+        event(5, {"id": 4, "n": 4}),
+    )
+    lake.append(lake.all_of("t"))
+    spec = lake.spec("t", NARROW)
+    lake.fold(spec)
+    state, committed = silver_state(spec.path), bronze_committed(lake.bronze_path)
+    assert state is not None
+    assert state.folded is not None
+    assert committed is not None
+    task = Task(spec, Base(state.version, state.folded, committed, None, "none"), Cut(1000, frozenset(), 1 << 40))
+    told = suspects(session, task, [f"{key};" for key in (1, 2, 3, 4, 5)])
+    assert {key: s.set_aside for key, s in told.items()} == {"1;": True, "2;": True, "3;": False, "4;": False, "5;": False}
+    where = {
+        key: place_of_damage(in_bronze=s.bronze == {"id": key, "n": "70000"}, set_aside=s.set_aside) for key, s in told.items()
+    }
+    assert where == {
+        **dict.fromkeys(("1;", "2;"), "quarantine"),
+        **dict.fromkeys(("3;", "4;", "5;"), "bronze or before it"),
+    }

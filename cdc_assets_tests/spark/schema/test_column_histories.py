@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets_tests.spark.silver.test_multiset import change
+from cdc_assets_tests.support.lake.events import change
 from cdc_assets_tests.support.lake.lake import Lake, values
 from spark.errors import SchemaMismatchError
 from spark.schema.difference import is_of_source, plan

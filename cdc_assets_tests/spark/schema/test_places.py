@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from spark.envelopes.places import GONE, are_needed, numbers_of, orders_with
 from spark.schema.column_ledger import PROPERTY

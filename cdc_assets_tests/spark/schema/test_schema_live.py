@@ -202,7 +202,7 @@ def _ledger(lake: Lake, table: str) -> ColumnLedger:
 
 
 def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Path) -> None:
-    from cdc_assets_tests.spark.types.test_types import event
+    from cdc_assets_tests.support.lake.events import event
 
     lake = Lake(session, tmp_path)
     lake.put("t", event(0, {"id": 1, "v": 5}))
@@ -232,7 +232,7 @@ def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Pat
 @pytest.mark.parametrize("also_widened", [True, False])
 def test_the_first_timestamps_of_a_table(session: SparkSession, tmp_path: Path, also_widened: bool) -> None:
     """Delta adds its feature for them to new tables alone; a date becomes one, and columns come that are, or hold them."""
-    from cdc_assets_tests.spark.types.test_types import event
+    from cdc_assets_tests.support.lake.events import event
 
     lake = Lake(session, tmp_path)
     lake.put("t", event(0, {"id": 1, "v": 19_782}))

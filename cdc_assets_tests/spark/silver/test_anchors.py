@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.spark.bronze.test_bronze import committed
 from cdc_assets_tests.support.lake.capture import Connector, Database
+from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.lake import Lake, values
 
 if TYPE_CHECKING:

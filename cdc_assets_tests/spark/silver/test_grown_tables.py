@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from cdc_assets import names
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import rows_up_to, rows_without_value
-from cdc_assets_tests.spark.bronze.test_bronze_writers import Feed
+from cdc_assets_tests.support.lake.bronze_writers import Feed
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.silver import table as silver_table
 

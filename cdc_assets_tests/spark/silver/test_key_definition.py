@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from spark.errors import KeyDefinitionError
 from spark.specs import Column

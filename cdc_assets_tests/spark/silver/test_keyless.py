@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.spark.types.test_types import event
 from cdc_assets_tests.support.lake.capture import Connector, Database, Record
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_assets_tests.spark.history.test_scd2 import COLUMNS, sent
 from cdc_assets_tests.support.lake.lake import Lake, values
+from cdc_assets_tests.support.lake.versions import COLUMNS, sent
 from spark.delta.commits import CommittedTopic, Folded
 from spark.silver.late import grown, position_count
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets_tests.spark.types.test_types import event
 from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.events import Row, change
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from spark.silver import quarantine
 from spark.silver.redrive import Choice, redrive
@@ -32,12 +32,6 @@ SEEDS = [
     *(pytest.param(seed, 0.5, marks=pytest.mark.all) for seed in range(1, 16)),
 ]
 EVENTS = 60
-Row = dict[str, Any]
-
-
-def change(offset: int, op: str, before: Row | None, after: Row | None) -> Record:
-    found = json.loads(event(offset, None, op=op).value or "") | {"before": before, "after": after}
-    return Record(offset, None, json.dumps(found))
 
 
 def multiset(lake: Lake) -> SilverSpec:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
-from cdc_assets_tests.spark.types.test_types import event
 from cdc_assets_tests.support.lake.capture import Record
-from cdc_assets_tests.support.lake.lake import Lake, rows, values
-from spark.specs import Column, SilverSpec
+from cdc_assets_tests.support.lake.events import event
+from cdc_assets_tests.support.lake.lake import Lake, rows
+from cdc_assets_tests.support.lake.quarantined import by_id, held
+from spark.specs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,14 +61,6 @@ ROWS = [
     {"id": 5, "n": 0, "a": "x", "b": []},
     {"id": 6, "n": 3, "a": "z", "b": ["z"]},
 ]
-
-
-def by_id(path: str) -> list[dict[str, Any]]:
-    return sorted(values(path), key=lambda row: row["id"])
-
-
-def held(spec: SilverSpec) -> set[tuple[int, str]]:
-    return {(row["offset"], row["error_class"]) for row in rows(spec.quarantine)}
 
 
 @pytest.mark.parametrize("cuts", [[18], [8, 13, 18]])

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets_tests.spark.silver.test_parts import by_id, held
-from cdc_assets_tests.spark.types.test_types import event
-from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
+from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE, by_id, held
 from spark.errors import QuarantineFullError
 from spark.silver import merge
 from spark.silver.redrive import Choice, drop, redrive
@@ -20,17 +19,6 @@ from spark.specs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NARROW = (Column("id", "integer", False), Column("n", "smallint"))
-WIDE = (Column("id", "integer", False), Column("n", "integer"))
-HISTORY = [
-    Record(0, None, "poison at the head"),
-    event(1, {"id": 1, "n": 1}),
-    event(2, {"id": 1, "n": 70000}, op="u"),  # Too large for smallint: mended by a wider column.
-    event(3, {"id": 2, "n": 70000}),
-    event(4, {"id": 2, "n": 2}, op="u"),  # Newer than the record that is mended later.
-    event(5, {"id": 3, "n": 70000}),
-]
 
 
 def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

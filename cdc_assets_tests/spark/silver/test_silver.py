@@ -16,9 +16,9 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
-from cdc_assets_tests.spark.bronze.test_bronze import committed
-from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.delta_reader import read
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from spark.delta.log import Commit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
-from cdc_assets_tests.spark.types.test_types import event
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from spark.silver.unavailable import forms, null_may_mean_unchanged
 from spark.specs import UNCHANGED_HEADER, Column

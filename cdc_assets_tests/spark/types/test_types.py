@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from spark.errors import ColumnTypeError
 from spark.specs import META, Column
@@ -95,12 +95,6 @@ REFUSED: list[tuple[str, Any]] = [
 def typed(name: str, kind: str) -> Column:
     """A column as the catalogue shows it, of a table that accepts what Debezium loses."""
     return Column(name, kind, kind="composite" if kind == "public.pair" else "enum" if "." in kind else "", accepted=True)
-
-
-def event(offset: int, row: dict[str, Any] | None, *, op: str = "c", **more: Any) -> Record:
-    source = {"lsn": 100 + offset, "sequence": json.dumps(["100", str(100 + offset)]), "txId": 7, "ts_us": 1, "snapshot": "false"}
-    value = {"before": None, "after": row, "source": source, "op": op, **more}
-    return Record(offset, json.dumps({"id": row["id"] if row else offset}), json.dumps(value))
 
 
 def test_every_form_becomes_its_value(session: SparkSession, tmp_path: Path) -> None:

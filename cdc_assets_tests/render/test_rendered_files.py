@@ -14,8 +14,8 @@ from cdc_assets.cli import app
 from cdc_assets.errors import OwnerError, RenderError
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.render.commits import TablesToOnboard, onboarding_commits
+from cdc_assets.render.rendered_files import apply, changes, with_list
 from cdc_assets.render.tree import render
-from cdc_assets.render.written import apply, changes, with_list
 from cdc_assets_tests.render.registry import deployment, shop
 
 
