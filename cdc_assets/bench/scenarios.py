@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cdc_assets.bench import at_rest
+from cdc_assets.bench import idle_cost
 from cdc_assets.bench.carry import check_rows, make_source, measure
 from cdc_assets.bench.feed import Feed
 from cdc_assets.bench.figures import LIMIT, Figure
@@ -23,7 +23,7 @@ _BRONZE_TO_NOOP = 2.0
 
 def rest(bench: Measurement) -> Iterator[Figure]:
     """The whole stack while nobody changes anything; the first window does not count."""
-    cores, memory = at_rest.watch(bench.stack.supervisor, seconds=_REST_SECONDS, windows=_REST_WINDOWS, say=bench.say)
+    cores, memory = idle_cost.watch(bench.stack.supervisor, seconds=_REST_SECONDS, windows=_REST_WINDOWS, say=bench.say)
     yield Figure("at rest: cores", cores[1:], cores[:1], target=0.15, unit="cores")
     yield Figure("at rest: memory", memory[1:], memory[:1], target=3.0, unit="GB")
 

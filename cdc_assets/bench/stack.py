@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_assets import settings
-from cdc_assets.bench.at_rest import cpu_seconds
+from cdc_assets.bench.idle_cost import cpu_seconds
 from cdc_assets.errors import BenchError
 from cdc_assets.stack.components.spark_connect import NAME as SPARK
 from cdc_assets.stack.holder import supervisor_pid

@@ -33,7 +33,7 @@ def apply(
     """Bring the connectors to what is declared. Connect validates first. Only what differs is applied."""
     if dry_run:
         raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
-    from cdc_assets.apply.bring import bring_sources
+    from cdc_assets.apply.apply_sources import bring_sources
     from cdc_assets.resources.platform import Platform
 
     done = []

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 
 from cdc_assets import names, settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.quarantine.held import QuarantinedRecord, QuarantineFilter, quarantine_records
+from cdc_assets.quarantine.quarantined_records import QuarantinedRecord, QuarantineFilter, quarantine_records
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.loader import load_sources
 

@@ -16,8 +16,8 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.render.connector import name_warnings
 from cdc_assets.render.deployment import Deployment, load_deployment
+from cdc_assets.render.rendered_files import apply, changes
 from cdc_assets.render.tree import TARGETS, Target, connectors_to_render, render
-from cdc_assets.render.written import apply, changes
 
 
 def render_verb(

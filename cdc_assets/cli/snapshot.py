@@ -12,7 +12,7 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.quantity import quantity
 
 if TYPE_CHECKING:
-    from cdc_assets.onboarding.again import Way
+    from cdc_assets.onboarding.snapshot_again import Way
 
 
 def snapshot(
@@ -28,7 +28,7 @@ def snapshot(
 
     Use --blocking if rows of an earlier table must go. After a kill, give the same command again.
     """
-    from cdc_assets.onboarding.again import judge, read_again, steps, work_of
+    from cdc_assets.onboarding.snapshot_again import judge, read_again, steps, work_of
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([source])

@@ -36,7 +36,7 @@ def offer_definitions(url: str) -> None:
         from cdc_assets.registry_files.loader import load_sources
 
         merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
-    from cdc_assets.stack.adopted import remember
+    from cdc_assets.stack.added_sources import remember
 
     remember(home, ["CDC_DEFINITIONS"])
 

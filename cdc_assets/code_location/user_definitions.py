@@ -20,7 +20,7 @@ import dagster as dg
 from cdc_assets import settings
 from cdc_assets.code_location.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
 from cdc_assets.errors import UserDefinitionsError
-from cdc_assets.registry_files.kept import KEPT
+from cdc_assets.registry_files.loaded_copy import KEPT
 
 SENSOR = "user_definitions"
 _FROM_FILE = "cdc_user_definitions"

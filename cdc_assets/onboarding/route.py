@@ -7,9 +7,9 @@ from cdc_assets.onboarding.steps import (
     await_git,
     capture,
     definitions,
-    leave,
     prerequisites,
     registry_entry,
+    remove_tables,
     snapshot,
     temporary,
     transport,
@@ -26,7 +26,7 @@ ROUTES: dict[Route, tuple[Step, ...]] = {
         *(prerequisites.STEP, registry_entry.STEP, transport.TOPICS, transport.MIRROR),
         *(temporary.STOP, temporary.GO_ON, capture.WRITERS, temporary.SNAPSHOT, temporary.REMOVE, verify.STEP, definitions.STEP),
     ),
-    "offboard": (leave.KNOWN, leave.CONNECTOR, leave.MIRROR, leave.REGISTRY, definitions.STEP),
+    "offboard": (remove_tables.KNOWN, remove_tables.CONNECTOR, remove_tables.MIRROR, remove_tables.REGISTRY, definitions.STEP),
 }
 _WATCHED = {step.name: (step,) for step in await_git.STEPS}
 _TEMPORARY_WATCHED = {"snapshot": (await_git.SNAPSHOT,), "remove": await_git.REMOVE}

@@ -12,7 +12,7 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.route import steps_of
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, Route, only_one
-from cdc_assets.onboarding.steps.leave import KNOWN
+from cdc_assets.onboarding.steps.remove_tables import KNOWN
 from cdc_assets.onboarding.work import OnboardingWork, Step, TakeIn
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.resources.platform import Platform

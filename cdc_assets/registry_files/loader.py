@@ -19,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from cdc_assets.kinds import DATABASES, KINDS
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.accepted import accepted_values
+from cdc_assets.registry_files.accepted_keys import accepted_values
 from cdc_assets.registry_files.broken_text import find_broken_texts
 from cdc_assets.registry_files.collisions import Collision, find_collisions
 from cdc_assets.registry_files.errors import RegistryError, RegistryFinding

@@ -18,8 +18,8 @@ from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.render.connector import kafka_connector
 from cdc_assets.render.deployment import STAND_IN, Deployment
 from cdc_assets.render.manifest import to_yaml
+from cdc_assets.render.rendered_files import file_diff, with_list
 from cdc_assets.render.tree import connectors_to_render, render
-from cdc_assets.render.written import file_diff, with_list
 
 Files = Mapping[str, str]
 _CONNECTORS = "strimzi/connectors/"

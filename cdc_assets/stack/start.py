@@ -16,11 +16,11 @@ from pathlib import Path
 
 from cdc_assets import settings
 from cdc_assets.stack import orphans, plan
-from cdc_assets.stack.adopted import adopt_sources
+from cdc_assets.stack.added_sources import adopt_sources
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.jars import at_hand, download
+from cdc_assets.stack.jars import download, pyspark_jars
 from cdc_assets.stack.jars.lockfile import Jar, read_lock
 from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.java import share_classes
@@ -34,7 +34,7 @@ _POLL = 0.2
 def missing_jars() -> list[Jar]:
     """What `fetch_jars` would download: not in the cache, nor in the pyspark wheel."""
     jars = read_lock().jars(plan.jar_sets())
-    at_hand.take(jars, download.cache_folder())
+    pyspark_jars.take(jars, download.cache_folder())
     return download.missing(jars, download.cache_folder())
 
 

@@ -12,7 +12,7 @@ from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
-from cdc_assets.volumetry.unheard import Unheard, rows_without_records, still_unheard
+from cdc_assets.volumetry.uncaptured_tables import Unheard, rows_without_records, still_unheard
 from spark.delta.commits import Committed, CommittedTopic
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@
    another id is another topic: it is read from its begin.
 
 Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs;
-one that has rows and no record in its topic (unheard.py); and all whose first snapshot never completed (lost_snapshot.py).
+one that has rows and no record in its topic (uncaptured_tables.py); and all whose first snapshot never completed
+(lost_snapshot.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.volumetry.log_position import await_in_core
 from cdc_assets.volumetry.lost_snapshot import read_lost_snapshots
-from cdc_assets.volumetry.unheard import rows_without_records, still_unheard
+from cdc_assets.volumetry.uncaptured_tables import rows_without_records, still_unheard
 
 Baseline = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.registry_files.changed import change_of
+from cdc_assets.registry_files.declaration_changes import change_of
 from cdc_assets.registry_files.digest import digest
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from typing_extensions import override
 
-from cdc_assets.registry_files.kept import KEPT
+from cdc_assets.registry_files.loaded_copy import KEPT
 from cdc_assets.stack.components import postgres, spark_connect
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
