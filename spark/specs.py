@@ -131,9 +131,9 @@ class Column:
 
     `dialect` is whose types they are: postgresql, or mariadb (as information_schema writes them: `bigint(20) unsigned`).
     `kind` is what the catalogue says of a user-defined type (or array element): enum, composite, domain, range,
-    multirange, base; empty for PostgreSQL's own. `accepted`: the table takes what Debezium loses of this type.
-    `number` is the column's own in the catalogue, which a rename keeps. `missing` is the text of the value that rows have
-    which are older than the column; `defaulted`: the column has a default.
+    multirange, base, fixed (a base type of fixed length); empty for PostgreSQL's own. `accepted`: the table takes what
+    Debezium loses of this type. `number` is the column's own in the catalogue, which a rename keeps. `missing` is the
+    text of the value that rows have which are older than the column; `defaulted`: the column has a default.
     `name` is the column's name in the lake. `field` is its name in events where that is another one, `formerly` are the
     names that it had in older events. `modes` is how the connector writes values, where it is not as ours do
     (spark.types.modes). Of columns with one field, an event after `since` fills the newest that it fits.

@@ -46,7 +46,8 @@ class Refused(Exception):  # noqa: N818 - control flow between a rule and the re
 class SourceType:
     """A type as PostgreSQL's format_type() writes it, taken apart: `numeric(10,2)[]` is numeric, (10, 2), an array.
 
-    `kind` is what the catalogue says of a user-defined type: enum, composite, domain, range, multirange, base.
+    `kind` is what the catalogue says of a user-defined type: enum, composite, domain, range, multirange, base, or
+    fixed: a base type of fixed length.
     `accepted`: the table takes what Debezium loses of it. `modes` are the connector's.
     """
 

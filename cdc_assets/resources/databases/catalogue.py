@@ -18,8 +18,8 @@ class CatalogueColumn:
 
     `type` is PostgreSQL's `format_type()`, such as `numeric(10,2)`, or MariaDB's column_type. `kind` is `generated` for a
     generated column, which the log does not have; else MariaDB's character set, or what a type is that is not PostgreSQL's
-    own (or an array's element): enum, composite, domain, range, multirange, base. `number` is attnum, which a rename keeps;
-    `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
+    own (or an array's element): enum, composite, domain, range, multirange, base, fixed. `number` is attnum, which a rename
+    keeps; `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
     `comment` is what the database says of it, for people: another one is no change.
     """
 

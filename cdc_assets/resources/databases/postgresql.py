@@ -47,7 +47,8 @@ CROSS JOIN LATERAL (
     SELECT t.oid, t.typtype, format_type(t.oid, r.typtypmod), t.typbasetype, t.typtypmod
     FROM resolved r JOIN pg_type t ON t.oid = r.typbasetype WHERE r.typtype = 'd'
   ) SELECT type, CASE WHEN own.oid >= 16384 THEN CASE own.typtype WHEN 'e' THEN 'enum' WHEN 'c' THEN 'composite'
-      WHEN 'd' THEN 'domain' WHEN 'r' THEN 'range' WHEN 'm' THEN 'multirange' ELSE 'base' END ELSE '' END AS kind
+      WHEN 'd' THEN 'domain' WHEN 'r' THEN 'range' WHEN 'm' THEN 'multirange'
+      ELSE CASE WHEN own.typlen > 0 THEN 'fixed' ELSE 'base' END END ELSE '' END AS kind
     FROM resolved JOIN pg_type found ON found.oid = resolved.oid
     JOIN pg_type own ON own.oid = CASE WHEN found.typcategory = 'A' THEN found.typelem ELSE found.oid END
     WHERE resolved.typtype <> 'd'

@@ -49,6 +49,11 @@ def test_types_sent_as_null(kind: str) -> None:
     assert not any(null_may_mean_unchanged(Column("x", known)) for known in SENT)
 
 
+def test_null_of_a_fixed_length_is_null() -> None:
+    assert null_may_mean_unchanged(Column("x", "public.lquery_like", kind="base"))
+    assert not null_may_mean_unchanged(Column("x", "public.isbn13", kind="fixed"))
+
+
 def test_a_real_value_that_looks_like_debeziums_default(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     lake.put("t", event(0, {"id": 1, "v": "__debezium_unavailable_value"}, op="u"))
