@@ -23,8 +23,10 @@ from spark.reconcile.row_text import RowText
 from spark.schema.evolution import align_columns
 from spark.silver import merge, quarantine
 from spark.silver.changes import decode_changes, key_slots, slot
-from spark.silver.fold import after_truncate, fold_per_key, mark_problems
-from spark.specs import META, SilverSpec
+from spark.silver.completion import deletes_of
+from spark.silver.fold import after_truncate, fold_per_key, mark_problems, not_of_keys
+from spark.silver.key_changes import complete_creates
+from spark.specs import SilverSpec
 
 
 @dataclass(frozen=True)
@@ -47,21 +49,28 @@ def _run(session: SparkSession, asked: Refold) -> int:
     spec = align_columns(session, asked.spec, after=before.highest)
     text = RowText(spec)
     wanted = session.createDataFrame([(k,) for k in asked.keys], "key string")
-    events = decode_changes(of_keys(table_events(session, spec, before.bronze_version), text, asked.keys), spec)
-    if before.quarantined:
-        events = quarantine.without_dropped(session, spec, events)
-    if spec.truncate == "apply":
-        events = after_truncate(events, before.truncated)
-    own = events.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key")
+    everything = table_events(session, spec, before.bronze_version)
+    events = _changes(session, spec, before, of_keys(everything, text, asked.keys))
+    own = events.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key").localCheckpoint()
+    # The rest of a row that was moved is among the events of another key.
+    own = complete_creates(own, _changes(session, spec, before, everything), spec)
     folded = fold_per_key(mark_problems(own, spec, from_start=True), spec).drop("absent").localCheckpoint()
     there = _there(session, spec, text, wanted)
-    gone = there.join(folded.select(*key_slots(spec)), key_slots(spec), "left_anti").where("copies >= 1")
+    gone = not_of_keys(there, folded, spec).where("copies >= 1")
     twice = there.where("copies > 1")
     away = gone.unionByName(twice).drop("copies").distinct().localCheckpoint()
     if not away.isEmpty():
-        _merge(session, spec, before, _deletes(away, folded, spec))
+        _merge(session, spec, before, deletes_of(away, folded, spec))
     _merge(session, spec, before, folded)
     return len(asked.keys)
+
+
+def _changes(session: SparkSession, spec: SilverSpec, before: Folded, events: DataFrame) -> DataFrame:
+    """The bronze rows, decoded, less what was given up or lies below a TRUNCATE."""
+    changes = decode_changes(events, spec)
+    if before.quarantined:
+        changes = quarantine.without_dropped(session, spec, changes)
+    return after_truncate(changes, before.truncated) if spec.truncate == "apply" else changes
 
 
 def _there(session: SparkSession, spec: SilverSpec, text: RowText, wanted: DataFrame) -> DataFrame:
@@ -71,20 +80,6 @@ def _there(session: SparkSession, spec: SilverSpec, text: RowText, wanted: DataF
     keys = table.select(*[sf.col(quote(k)).alias(slot(order[k])) for k in spec.keys])
     held = keys.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key")
     return held.groupBy(*key_slots(spec)).agg(sf.count("*").alias("copies")).localCheckpoint()
-
-
-def _deletes(keys: DataFrame, like: DataFrame, spec: SilverSpec) -> DataFrame:
-    """A delete of each key, in the columns of changes."""
-    types = {f.name: f.dataType for f in like.schema.fields}
-    own = key_slots(spec)
-    empty = [sf.lit(None).cast(types[n]).alias(n) for n in like.columns if n not in (*own, *META)]
-    facts = [
-        sf.lit("").alias("_cdc_position"),
-        sf.lit("d").alias("_cdc_op"),
-        sf.lit(None).cast(types["_cdc_source_ts"]).alias("_cdc_source_ts"),
-        sf.lit(None).cast(types["_cdc_tx_id"]).alias("_cdc_tx_id"),
-    ]
-    return keys.select(*own, *empty, *facts).select(*like.columns)
 
 
 def _merge(session: SparkSession, spec: SilverSpec, before: Folded, rows: DataFrame) -> None:

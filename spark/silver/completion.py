@@ -2,7 +2,9 @@
 
 Keys whose newest change is a whole row pass as they are. Keys with parts are completed from the batch, and the MERGE
 does the rest from the table. Keys of which an event came late, or whose row was moved from somewhere that the batch and
-the table do not tell, are folded again from the whole of bronze.
+the table do not tell, are folded again from the whole of bronze, with the keys that their rows were moved to. What that
+fold says replaces the table's row whatever its position: an event that comes late below a part of a row changes what the
+part had carried on, at the part's own position.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from spark.silver.changes import key_slots
 from spark.silver.fold import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
 from spark.silver.partial_rows import without_row
 from spark.silver.problems import MOVED
+from spark.silver.table import soft
+from spark.specs import META, SilverSpec
 
 
 @dataclass
@@ -63,6 +67,9 @@ def _complete_parts(
         everything = work.less_dropped(after_truncate(work.all_changes, limit))
         if waiting is not None:
             _more(state, quarantine.at(everything, waiting), work)
+        if state.again is not None and work.before is not None:
+            # What changes a row also changes the rows that were made of it.
+            state.again = key_changes.follow_moves(state.again, everything, spec)
     whole = found.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~part_of_row(spec)).drop(*FACTS)
     if limit is not None:
         whole = whole.where(sf.col(POSITION) > limit)
@@ -71,6 +78,8 @@ def _complete_parts(
         _complete(work, own, state, truncated=truncated, looked_up=looked_up)
     if everything is not None:
         _fold_again(work, everything, state, marks=waiting is not None)
+        if work.before is not None:
+            state.sources[:] = [s if "forced" in s.columns else s.withColumn("forced", sf.lit(False)) for s in state.sources]
     source = reduce(DataFrame.unionByName, state.sources)
     if spec.truncate == "soft" and truncated is not None:
         source = _mark_truncated(source, truncated)
@@ -124,8 +133,29 @@ def _fold_again(work: SilverRun, everything: DataFrame, state: Settled, *, marks
     seen = mark_problems(key_changes.complete_creates(own, everything, work.spec), work.spec, from_start=True).localCheckpoint()
     if marks:
         quarantine.mark(work.session, work.spec, seen)
-    state.sources.append(existing(fold_per_key(seen, work.spec)))
+    folded = existing(fold_per_key(seen, work.spec))
+    if work.before is not None:
+        folded = folded.localCheckpoint()
+        if not soft(work.spec):
+            nothing_left = not_of_keys(state.again, folded, work.spec)
+            folded = folded.unionByName(deletes_of(nothing_left, folded, work.spec))
+        folded = folded.withColumn("forced", sf.lit(True))
+    state.sources.append(folded)
     state.problems.append(seen)
+
+
+def deletes_of(keys: DataFrame, like: DataFrame, spec: SilverSpec) -> DataFrame:
+    """A delete of each key, in the columns of changes, below every position: it is for a MERGE of `forced` changes."""
+    types = {f.name: f.dataType for f in like.schema.fields}
+    own = key_slots(spec)
+    empty = [sf.lit(None).cast(types[n]).alias(n) for n in like.columns if n not in (*own, *META)]
+    facts = [
+        sf.lit("").alias(POSITION),
+        sf.lit("d").alias("_cdc_op"),
+        sf.lit(None).cast(types["_cdc_source_ts"]).alias("_cdc_source_ts"),
+        sf.lit(None).cast(types["_cdc_tx_id"]).alias("_cdc_tx_id"),
+    ]
+    return keys.select(*own, *empty, *facts).select(*like.columns)
 
 
 def existing(completed: DataFrame) -> DataFrame:

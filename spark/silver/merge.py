@@ -3,7 +3,7 @@
 `absent` lists columns whose value the changes do not hold: the row keeps its own. Where such a change finds no row, the
 statement ends with `RowMissingError` before anything is committed; the job then looks for those keys and sets them aside. Of a
 table whose events say which columns they are about, it makes a row.
-`forced` changes (a re-drive) are applied at the row's own position as well.
+`forced` changes (a re-drive, or a key that is folded again from all of bronze) are applied whatever the row's position is.
 """
 
 from __future__ import annotations
