@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app, reconcile
 from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.errors import DatabaseError, MissingAddressError
-from cdc_assets.reconcile.result import RowDifference, TableResult
+from cdc_assets.reconcile.result import IN_QUARANTINE, RowDifference, TableResult
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets_tests.support.declared import declare
 
@@ -171,3 +172,13 @@ def test_what_is_asked_wrongly_is_a_usage_error(wrong: list[str]) -> None:
     told = CliRunner().invoke(app, ["reconcile", *wrong])
     assert told.exit_code == 2
     assert "Traceback" not in told.output
+
+
+def test_who_has_damage_in_quarantine_is_told_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, DIFFERENT)
+    assert "quarantine" not in CliRunner().invoke(app, ["reconcile", "shop.a"]).stdout
+    (difference,) = RESULTS[DIFFERENT].differences
+    aside = replace(RESULTS[DIFFERENT], differences=(replace(difference, where=IN_QUARANTINE),))
+    monkeypatch.setitem(RESULTS, DIFFERENT, aside)
+    told = CliRunner().invoke(app, ["reconcile", "shop.a"]).stdout
+    assert "why records are in quarantine: cdc quarantine list shop/t" in told
