@@ -14,6 +14,7 @@ Told from bronze and silver's commits, not by the fold itself, so that the two c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column as Expression
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.envelopes.known_envelopes import envelope
-from spark.ledger.folds import FoldsToCount, by_fold, highest, place
+from spark.ledger.folds import FoldsToCount, by_fold, highest, last_counted, place
 from spark.ledger.terms import FATES
 from spark.positions.layout import without_offset
 from spark.positions.source_kinds import connector
@@ -51,6 +52,8 @@ def with_fate(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: 
         if before is not None and held is not None:
             before = before.join(sf.broadcast(held.where("held <> 'redriven'")), [*_RECORD], "left_anti")
         decided = _fates_by_key(spec, cut, open_, before)
+    elif spec.multiset:
+        decided = _fates_by_partition(cut, told.where(~ignored))
     else:
         decided = _keyless(session, spec, cut, open_)
     return done.unionByName(decided)
@@ -160,12 +163,7 @@ def _of_truncate(cut: FoldsToCount) -> Expression:
 
 
 def _keyless(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: DataFrame) -> DataFrame:
-    """Without a key every event is a row of its own: it is there, or it was delivered before or replaced by a snapshot.
-
-    Of a multiset every event counts, unless its place had been passed in its partition, or a snapshot or TRUNCATE replaces it.
-    """
-    if spec.multiset:
-        return _fates_by_partition(cut, rows)
+    """Without a key every event is a row of its own: it is there, or it was delivered before or replaced by a snapshot."""
     silver = session.read.format("delta").option("versionAsOf", cut.last.version).load(spec.path)
     there = silver.select(sf.col("_cdc_position").alias("position"), sf.lit(True).alias("there")).distinct()
     found = rows.join(there, "position", "left")
@@ -179,21 +177,33 @@ def _keyless(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: D
 
 
 def _fates_by_partition(cut: FoldsToCount, rows: DataFrame) -> DataFrame:
+    """Of a multiset every event counts that is not `settled`, unless its place had been passed in its partition, or a snapshot or
+    TRUNCATE replaces it. At the last place that had been passed it is a replay where it follows one."""
     before = Window.partitionBy("topic", "epoch", "partition").orderBy("offset").rangeBetween(Window.unboundedPreceding, -1)
-    arrays = [
-        x for key, known in highest(cut).items() for x in (sf.lit(key), sf.array(*[sf.lit(v).cast("string") for v in known]))
-    ]
-    passed = sf.greatest(sf.max("position").over(before), sf.get(sf.create_map(*arrays)[place()], sf.col("fold")))
+    position, at = sf.col("position"), without_offset(sf.col("position"))
+    folded = sf.get(_by_place({key: sf.array(*map(_text, known)) for key, known in highest(cut).items()}), sf.col("fold"))
+    marked = rows.withColumn("passed", without_offset(sf.greatest(sf.max("position").over(before), folded)))
+    last = without_offset(_by_place({key: _text(known) for key, known in last_counted(cut).items()}))
+    follows = sf.coalesce(sf.last(at < sf.col("passed"), ignorenulls=True).over(before), last < sf.col("passed"), sf.lit(False))
+    marked = marked.withColumn("repeated", (at < sf.col("passed")) | ((at == sf.col("passed")) & follows))
     floor = max(filter(None, (cut.last.snapshot, cut.last.truncated)), default="")
-    position = sf.col("position")
     fate = (
         sf.when(sf.col("op").eqNullSafe("t"), _of_truncate_row(cut))
         .when(position.isNull(), "unaccounted")
-        .when(without_offset(position) < without_offset(passed), "older")
+        .when(sf.col("repeated"), "older")
         .when(position < floor, "superseded")
         .otherwise("applied")
     )
-    return rows.withColumn("fate", fate).select("window", "kind", "fate")
+    return marked.where(sf.col("settled").isNull()).withColumn("fate", fate).select("window", "kind", "fate")
+
+
+def _text(value: str | None) -> Expression:
+    return sf.lit(value).cast("string")
+
+
+def _by_place(values: Mapping[str, Expression]) -> Expression:
+    """The value of the row's place."""
+    return sf.create_map(*[x for key, value in values.items() for x in (sf.lit(key), value)])[place()]
 
 
 def _of_truncate_row(cut: FoldsToCount) -> Expression:

@@ -140,6 +140,16 @@ def highest(cut: FoldsToCount) -> dict[str, list[str | None]]:
     return found
 
 
+def last_counted(cut: FoldsToCount) -> dict[str, str | None]:
+    """By place, the position of the last record that was counted before these folds."""
+    found, start = {}, cut.start.folded if cut.start else {}
+    for key in ends(cut):
+        topic, epoch, partition = key.rsplit("/", 2)
+        state = start.get(topic)
+        found[key] = state.last_position.get(int(partition)) if state is not None and state.epoch == int(epoch) else None
+    return found
+
+
 def _highest(state: CommittedTopic | None, epoch: int, partition: int) -> str | None:
     return state.max_position.get(partition) if state is not None and state.epoch == epoch else None
 

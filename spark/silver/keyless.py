@@ -60,7 +60,7 @@ def fresh(work: SilverRun) -> Iterator[Fresh]:
         fit = sf.col("problem").isNull()
         facts = changes.agg(
             sf.count_if("replayed").alias("replayed"),
-            sf.count_if(~fit).alias("problems"),
+            sf.count_if(~fit & ~sf.col("replayed")).alias("problems"),
             sf.max(sf.when(fit & _full_snapshot(), snapshot_of(sf.col("_cdc_position")))).alias("snapshot"),
             sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
@@ -73,7 +73,9 @@ def fresh(work: SilverRun) -> Iterator[Fresh]:
         if floor is not None:
             rows = rows.where(sf.col("_cdc_position") >= floor)
         risen = before is not None and floor is not None and floor != max(filter(None, known), default=None)
-        yield Fresh(rows, changes if facts.problems else None, floor, risen, late, truncate, snapshot)
+        # What was delivered before is in quarantine since then: held twice, it would be re-driven twice.
+        problems = changes.where(~sf.col("replayed")) if facts.problems else None
+        yield Fresh(rows, problems, floor, risen, late, truncate, snapshot)
     finally:
         changes.unpersist()
 
@@ -116,9 +118,12 @@ def _first_deliveries(changes: DataFrame, known: Mapping[str, CommittedTopic]) -
     marked = changes.withColumn("place", place).withColumn(
         "highest", sf.greatest(folded, sf.coalesce(sf.max("place").over(earlier), sf.lit("")))
     )
-    repeating = sf.coalesce(sf.last(sf.col("place") < sf.col("highest")).over(earlier), last < folded, sf.lit(False))
+    repeating = sf.coalesce(
+        sf.last(sf.col("place") < sf.col("highest"), ignorenulls=True).over(earlier), last < folded, sf.lit(False)
+    )
     replayed = (sf.col("place") < sf.col("highest")) | ((sf.col("place") == sf.col("highest")) & repeating)
-    return marked.withColumn("replayed", replayed).drop("place", "highest")
+    # A record without a place does not say whether it came before.
+    return marked.withColumn("replayed", sf.coalesce(replayed, sf.lit(False))).drop("place", "highest")
 
 
 def write(work: SilverRun, rows: DataFrame, metadata: str, *, floor: str | None) -> Commit:

@@ -113,3 +113,20 @@ def test_without_a_key_an_event_is_a_row(session: SparkSession, tmp_path: Path) 
     lake.fold(spec)
     job.run(session, ledger)
     assert fates(ledger.path) == {"applied": 2, "older": 5}
+
+
+def test_of_a_multiset_what_is_delivered_again_is_older_up_to_its_last_record(session: SparkSession, tmp_path: Path) -> None:
+    """One of the records cannot be read: its first delivery is in quarantine, and its second is a replay like the others."""
+    lake = Lake(session, tmp_path)
+    spec = replace(lake.spec("t", keys=()), without_key="multiset")
+    ledger = ledger_spec(lake, spec)
+    first = [event(0, {"id": 1, "v": "a"}), event(1, {"id": 2, "v": "b"}), event(2, {"id": "two", "v": "c"})]
+    for times in range(3):
+        # The second and the third time in a fold of their own.
+        lake.put("t", *(Record(3 * times + n, record.key, record.value) for n, record in enumerate(first)))
+        lake.append(lake.all_of("t"))
+        lake.fold(spec)
+        if times != 1:
+            job.run(session, ledger)
+    assert [row["id"] for row in rows(spec.path)] == [1, 2]
+    assert fates(ledger.path) == {"applied": 2, "quarantined": 1, "older": 6}

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import Row, change
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
+from cdc_assets_tests.support.lake.multisets import COLUMNS, Source, decode_mended, held, multiset
 from spark.silver import quarantine
 from spark.silver.redrive import Choice, redrive
-from spark.specs import Column, SilverSpec
+from spark.specs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = (Column("a", "integer"), Column("v", "text"), Column("x", "double precision"))
 # A seed, and the share of events that may be a TRUNCATE: one in seven of those is, and mostly comes behind later ones.
 SEEDS = [
     (6, 0.1),
@@ -32,44 +30,6 @@ SEEDS = [
     *(pytest.param(seed, 0.5, marks=pytest.mark.all) for seed in range(1, 16)),
 ]
 EVENTS = 60
-
-
-def multiset(lake: Lake) -> SilverSpec:
-    return replace(lake.spec("t", COLUMNS, keys=()), without_key="multiset")
-
-
-def held(spec: SilverSpec) -> Counter[str]:
-    return Counter(json.dumps(row) for row in values(spec.path))
-
-
-class Source:
-    """A list of rows, and the events of what is done to them."""
-
-    def __init__(self, seed: int, truncates: float = 0.1) -> None:
-        self.truncates = truncates
-        self.rows: list[Row] = []
-        self.records: list[Record] = []
-        self.random = random.Random(seed)
-
-    def row(self) -> Row:
-        pick = self.random.choice
-        return {"a": pick([1, 2, None]), "v": pick(["x", "", None]), "x": pick([0.0, -0.0, 1.5])}
-
-    def act(self) -> None:
-        op = self.random.choice("cccuudt" if self.random.random() < self.truncates else "cccuud")
-        if op in "ud" and not self.rows:
-            op = "c"
-        before = self.rows.pop(self.random.randrange(len(self.rows))) if op in "ud" else None
-        after = self.row() if op in "cu" else None
-        if op == "t":
-            self.rows.clear()
-        if after is not None:
-            self.rows.append(after)
-        self.records.append(change(len(self.records), op, before, after))
-
-    @property
-    def held(self) -> Counter[str]:
-        return Counter(json.dumps(row) for row in self.rows)
 
 
 @pytest.mark.parametrize(("seed", "truncates"), SEEDS)
@@ -206,17 +166,7 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
     assert redrive(session, spec, Choice()).redriven == 0
     # As if a fix had made it readable.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark.silver.batch.decode_changes", _mended)
+        patch.setattr("spark.silver.batch.decode_changes", decode_mended)
         assert redrive(session, spec, Choice(offset=1)).redriven == 1
     assert values(spec.path) == [{**row, "a": None}]
     assert quarantine.table(session, spec).where(quarantine.OPEN).count() == 2
-
-
-def _mended(events: Any, spec: SilverSpec) -> Any:
-    from pyspark.sql import functions as sf
-
-    from spark.silver.changes import decode_changes
-    from spark.silver.problems import PROBLEM
-
-    fixed = sf.when(sf.col("problem.error_class") != "value", sf.col("problem")).otherwise(sf.lit(None).cast(PROBLEM))
-    return decode_changes(events, spec).withColumn("problem", fixed)
