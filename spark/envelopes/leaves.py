@@ -164,9 +164,8 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
         (op.isin("c", "u", "r") & after.isNull(), "the event has no after-image"),
     ]
     if places.are_needed(spec.orders):
-        untold = "columns went and came, and had other names meanwhile: which of them the event's fields are cannot be told: "
         several = after.isNotNull() & (sf.size("states_after") > 1)
-        reasons.append((several, sf.concat(sf.lit(untold), sf.array_join(sf.map_keys("told_after"), ", "))))
+        reasons.append((several, sf.concat(sf.lit(places.UNTOLD), sf.array_join(sf.map_keys("told_after"), ", "))))
     if spec.multiset:
         reasons.append(((op == "d") & after.isNull(), "the event has no before-image; ALTER TABLE ... REPLICA IDENTITY FULL"))
     elif spec.keys:

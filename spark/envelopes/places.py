@@ -28,6 +28,8 @@ Columns = tuple[tuple[str, int], ...]
 _MOST_ORDERS, _MOST_STATES = 8, 2048
 GONE = 0
 """In the place of a field whose column the source has no longer."""
+UNTOLD = "columns went and came, and had other names meanwhile: which of them the event's fields are cannot be told: "
+"""Why an event is set aside whose fields may be these columns or those; the fields follow."""
 
 
 def order_of(columns: Sequence[Column], *, after: str = "") -> Order:
