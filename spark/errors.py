@@ -65,6 +65,14 @@ class NotPlainError(StatementStopError):
     mark = "CDC_NOT_PLAIN"
 
 
+class NotExactError(SparkJobError):
+    """A value does not become one of the lake's by Arrow exactly: Spark has to look at its record."""
+
+
+class LeftToSparkError(SparkJobError):
+    """A batch holds, or a table has, what the writer of small tables leaves to Spark's."""
+
+
 class RowMissingError(StatementStopError):
     """A change holds some columns only, and no row is there to keep its others."""
 

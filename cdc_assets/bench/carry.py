@@ -10,12 +10,11 @@ from cdc_assets import names
 from cdc_assets.bench.events import SCHEMA
 from cdc_assets.bench.feed import Feed
 from cdc_assets.bronze.append import append, look
-from cdc_assets.defs.assets.each_table import each_table
-from cdc_assets.defs.assets.silver import fold_table
 from cdc_assets.errors import BenchError
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
+from cdc_assets.silver.fold_tables import fold_tables
 from cdc_assets.tables.source_catalogue import catalogue_of
 
 Seconds = float
@@ -52,9 +51,7 @@ def fold_silver(platform: Platform, source: TopicSource) -> None:
     if committed is None:
         raise BenchError(f"bronze of {source.name} holds nothing after its append: ./cdc logs spark-connect")
     found = catalogue_of(platform, source, source.tables)
-    for _ in each_table(
-        "silver", source.tables, lambda table: fold_table(platform, source, table, found[table.id], committed.version)
-    ):
+    for _ in fold_tables(platform, source, source.tables, found, committed.version, lambda _: None):
         pass
 
 

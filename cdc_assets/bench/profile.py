@@ -62,10 +62,10 @@ class _CountedSessions(SparkSessions):
         super().__init__(remote, token)
         self._calls = calls
 
-    def open_session(self, token: str) -> SparkSession:
+    def open_session(self, token: str, session_id: str = "") -> SparkSession:
         from spark.delta.session import connect
 
-        return connect(self.remote, token, interceptors=[count_calls(self._calls.update)])
+        return connect(self.remote, token, interceptors=[count_calls(self._calls.update)], session_id=session_id)
 
 
 def count_calls(tell: Callable[[list[str]], None]) -> Any:

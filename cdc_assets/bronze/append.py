@@ -28,7 +28,7 @@ from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from spark.delta.commits import CommittedTopic as TopicCommitted
-from spark.specs import BronzeSpec, TopicRange
+from spark.specs import BronzeSpec, JobResult, TopicRange
 
 _CARRY_DEADLINE_SECONDS = 3600.0
 Say = Callable[[str], None]
@@ -136,17 +136,28 @@ def reload_table(
 
 def append(platform: Platform, source: BaseSource, found: AppendPlan, operation: str, say: Say) -> tuple[float, dict[str, int]]:
     """Seconds of Spark, and batches per topic."""
-    from spark.bronze import job as bronze_job
-
     seconds, done, planned = 0.0, dict.fromkeys(found.slices, 0), plan_batches(source, found)
     for number, parts in enumerate(planned):
         spec = bronze_spec(platform, source, found, parts, operation)
-        result = platform.spark().run(bronze_job.run, spec)
+        result = _append_batch(platform, spec, say)
         seconds += result.seconds
         told = f"{quantity(result.rows_read, 'record')} of {quantity(len(parts), 'table')}"
         say(f"batch {number + 1}: {told} in {result.seconds:.2f} s")
         done.update({topic: done[topic] + 1 for topic in parts})
     return seconds, done
+
+
+def _append_batch(platform: Platform, spec: BronzeSpec, say: Say) -> JobResult:
+    """By a task where the batch is small and plain, else by a Spark job of its own."""
+    from spark.bronze import job as bronze_job
+    from spark.small_batches import job as small_batches
+
+    if small_batches.is_small(spec):
+        outcome = platform.spark().run_in_tasks(small_batches.append, spec)
+        if outcome.result is not None:
+            return outcome.result
+        say(f"a job of its own appends the batch: {outcome.left}")
+    return platform.spark().run(bronze_job.run, spec)
 
 
 def plan_batches(source: BaseSource, found: AppendPlan) -> list[dict[str, Ranges]]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from cdc_assets.errors import KafkaError
 from spark.errors import KafkaLoginError
-from spark.kafka.login import CERTIFICATE, HOSTS, KEY_FILE, KEY_PASSWORD, PRIVATE_KEY, KafkaLogin, read_login
+from spark.kafka.librdkafka import librdkafka
+from spark.kafka.login import read_login
 
 _LOOK_SECONDS = 0.25
 # Metadata of one topic, that it need not be of all: this one is Kafka's own, and asking makes none.
@@ -29,14 +30,6 @@ _READER = {
     "fetch.wait.max.ms": 50,
 }
 _WAITED = ("_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT")
-# Java's key: librdkafka's as a file, and as text. https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
-_PEM = {
-    "ssl.truststore.location": ("ssl.ca.location",),
-    "ssl.truststore.certificates": ("ssl.ca.location", "ssl.ca.pem"),
-    KEY_FILE: ("ssl.certificate.location", "ssl.key.location"),
-    CERTIFICATE: ("ssl.certificate.location", "ssl.certificate.pem"),
-    PRIVATE_KEY: ("ssl.key.location", "ssl.key.pem"),
-}
 
 
 class ClientMaker:
@@ -188,26 +181,3 @@ class ClientMaker:
             self._refused = text
         elif error.name() != "_ALL_BROKERS_DOWN":
             self._told = text
-
-
-def librdkafka(login: KafkaLogin) -> dict[str, str]:
-    """The login in librdkafka's settings: the one place where a password is in our memory."""
-    found = {"security.protocol": login.values["security.protocol"]}
-    if (user := login.jaas()) is not None:
-        found |= {"sasl.mechanism": login.values["sasl.mechanism"]}
-        found |= {"sasl.username": user.options["username"], "sasl.password": user.options["password"]}
-    for key, (file_key, *others) in _PEM.items():
-        if key not in login.values:
-            continue
-        file = login.folder_file(key)
-        if key.endswith(".location") or file:
-            found |= dict.fromkeys(
-                (file_key, *(other for other in others if other.endswith(".location"))), file or login.values[key]
-            )
-        else:
-            found |= {others[0]: login.values[key]}
-    if KEY_PASSWORD in login.values:
-        found[KEY_PASSWORD] = login.text(KEY_PASSWORD)
-    if HOSTS in login.values:
-        found[HOSTS] = login.values[HOSTS] or "none"
-    return found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
-_SESSIONS = 3
+_SESSIONS, _TASK_SESSIONS = 3, 8
 
 
 class SparkSessions:
@@ -51,6 +51,28 @@ class SparkSessions:
             time.sleep(attempt)
         raise AssertionError("unreachable")
 
+    def run_in_tasks(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
+        """Run a job whose tasks run Python, in the session that all such jobs share (spark.delta.session.task_session_id).
+
+        Raises:
+            SparkRunError: with the job's own reason, first line.
+        """
+        from spark.delta.failures import is_closed_session
+        from spark.delta.session import leave, task_session_id
+
+        for number in range(_TASK_SESSIONS):
+            try:
+                session = self.open_session(self._token, task_session_id(number))
+                with _active(session):
+                    try:
+                        return job(session, spec)
+                    finally:
+                        leave(session)
+            except Exception as error:
+                if number == _TASK_SESSIONS - 1 or not is_closed_session(error):
+                    raise SparkRunError(f"Spark Connect at {self.remote}: {self._reason(error)}; ./cdc status") from error
+        raise AssertionError("unreachable")
+
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
         """A new session, closed at the end."""
@@ -64,11 +86,11 @@ class SparkSessions:
             finally:
                 session.stop()
 
-    def open_session(self, token: str) -> SparkSession:
-        """A new session on the server; whoever opens it closes it."""
+    def open_session(self, token: str, session_id: str = "") -> SparkSession:
+        """A new session on the server, or the one of that id; whoever opens it closes it."""
         from spark.delta.session import connect
 
-        return connect(self.remote, token)
+        return connect(self.remote, token, session_id=session_id)
 
     @staticmethod
     def _reason(error: Exception) -> str:
@@ -88,4 +110,5 @@ def _active(session: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        threads.session = before
+        # A thread's first session becomes its active one as it is made; it is closed by then.
+        threads.session = None if before is session else before

@@ -13,7 +13,7 @@ from cdc_assets.connectors.mariadb import capture_config
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.errors import KafkaError
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.resources.kafka_client import ClientMaker, librdkafka
+from cdc_assets.resources.kafka_client import ClientMaker
 from cdc_assets.resources.platform import Platform
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.errors import StackError
@@ -23,6 +23,7 @@ from cdc_assets.stack.site import Site
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 from spark.errors import KafkaLoginError, SpecError
 from spark.kafka.java_properties import jaas, properties
+from spark.kafka.librdkafka import librdkafka
 from spark.kafka.login import read_login
 from spark.kafka.offset_ranges import read_options, refusals_named
 from spark.specs import BronzeSpec, TopicRange

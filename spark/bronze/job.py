@@ -29,6 +29,7 @@ from spark.delta import plans
 from spark.delta.bronze_columns import NAMES, SCHEMA
 from spark.delta.commits import Committed, TopicCommit, bronze_metadata, fold
 from spark.delta.conflicts import MAY_PASS, is_conflict, run_again
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import commit_of, fold_history, refuse_foreign
 from spark.kafka import offset_ranges as kafka_ranges
 from spark.specs import BronzeSpec, JobResult, TopicRange
@@ -48,7 +49,7 @@ def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
     def read(topics: Sequence[TopicRange]) -> DataFrame:
         return kafka_ranges.read(session, spec, topics)
 
-    with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
+    with lend_to_spark(spec.path), kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
         return run_again(lambda: append(session, spec, read))
 
 
@@ -62,12 +63,12 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         committed = bronze_overlap.heal(session, spec.path, committed)
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
     if not todo:
-        return _result(None, {}, [], started)
+        return result(None, {}, [], started)
     filled = [t for t in todo if any(end > start for start, end in t.ranges.values())]
     if not filled:
         shares = bronze_counts.shares(todo, [], None, {})
         empty = session.createDataFrame([], SCHEMA)
-        return _result(_commit(session, spec, committed, empty, shares), shares, todo, started)
+        return result(_commit(session, spec, committed, empty, shares), shares, todo, started)
     plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
     drafts, groups = _draft_and_count(read(filled), filled, committed)
     try:
@@ -75,7 +76,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: Read) -> JobResult:
         placed, openings = bronze_anchors.assign_positions(drafts, groups, same)
         events = bronze_reloads.reposition_reloads(placed, groups, filled, same)
         shares = bronze_counts.shares(todo, groups, None if events is drafts else events, openings)
-        return _result(_commit(session, spec, committed, events, shares), shares, todo, started)
+        return result(_commit(session, spec, committed, events, shares), shares, todo, started)
     finally:
         drafts.unpersist()
 
@@ -144,7 +145,8 @@ def _write(
     return commit_of(session, spec.path, spec.operation_id, rows=records).version
 
 
-def _result(version: int | None, shares: Mapping[str, TopicCommit], todo: Sequence[TopicRange], started: float) -> JobResult:
+def result(version: int | None, shares: Mapping[str, TopicCommit], todo: Sequence[TopicRange], started: float) -> JobResult:
+    """What a run tells; `started` is of time.monotonic()."""
     by_op: Counter[str] = Counter()
     tables: dict[str, dict[str, object]] = {}
     for topic, share in shares.items():

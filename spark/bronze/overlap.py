@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from spark.delta.commits import Committed, Overlap, bronze_metadata, fold
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import commit_of, fold_history
 from spark.envelopes.envelope import kind
 
@@ -35,7 +36,8 @@ def run(session: SparkSession, path: str) -> tuple[Overlap, ...]:
             heal(session, path, committed)
         return committed.overlaps
 
-    return run_again(heal_once)
+    with lend_to_spark(path):
+        return run_again(heal_once)
 
 
 def heal(session: SparkSession, path: str, committed: Committed) -> Committed:

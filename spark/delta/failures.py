@@ -52,6 +52,11 @@ def is_lost_session(error: Exception) -> bool:
     return isinstance(error, PySparkException) and bool(conditions(error) & _GONE_CONDITIONS)
 
 
+def is_closed_session(error: Exception) -> bool:
+    """Whether the server has closed the session, and will not open it again."""
+    return isinstance(error, PySparkException) and "INVALID_HANDLE.SESSION_CLOSED" in conditions(error)
+
+
 @contextmanager
 def translate_stops(*stops: type[StatementStopError]) -> Iterator[None]:
     """Raises the one of `stops` that a statement within has ended by; any other failure goes through as it is.

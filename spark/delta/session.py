@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from pyspark.sql import SparkSession
 
@@ -50,6 +50,8 @@ def server_conf() -> dict[str, str]:
         # What a killed client had asked for is given up soon; the default is five minutes.
         "spark.connect.execute.manager.detachedTimeout": "30s",
         "spark.connect.execute.manager.maintenanceInterval": "10s",
+        # The session of small tasks stays (task_session_id).
+        "spark.connect.session.manager.defaultSessionTimeout": "3650d",
         **session_conf(),
     }
 
@@ -72,8 +74,18 @@ def build_session(
     return builder.getOrCreate()
 
 
-def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = ()) -> SparkSession:
-    """A new Spark Connect session, never a shared one.
+def task_session_id(number: int = 0) -> str:
+    """The id of the session that all jobs share whose tasks run Python.
+
+    Spark keeps a Python daemon for each session that has run such a job, for as long as the server lives
+    (PythonWorkerFactory, SPARK_JOB_ARTIFACT_UUID): a session for each job would leave a process behind for each, and its tasks
+    would import everything anew. Where the server has closed one (defaultSessionTimeout), the next number is another.
+    """
+    return str(uuid5(NAMESPACE_URL, f"cdc_assets/tasks/{number}"))
+
+
+def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = (), session_id: str = "") -> SparkSession:
+    """A new Spark Connect session; with a `session_id` the one of that id, which whoever ends it must not release.
 
     The metadata of a MERGE can only be set as a session setting: one session per worker thread, or two tables
     would sign each other's commits. Without a `token` the variable SPARK_CONNECT_AUTHENTICATE_TOKEN counts, if it is set.
@@ -87,7 +99,7 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = ()) -
     channel = TokenChannel(remote)
     for interceptor in interceptors:
         channel.add_interceptor(interceptor)
-    channel.set("session_id", str(uuid4()))
+    channel.set("session_id", session_id or str(uuid4()))
     if token:
         channel.set("token", token)
     # What `SparkSession.builder.remote` sets: PySpark's functions look at it.
@@ -99,6 +111,12 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = ()) -
     _set_all(session.client, {**session_conf(), **_UNSEEN_PLANS})
     opened: SparkSession = session
     return opened
+
+
+def leave(session: SparkSession) -> None:
+    """Close the way to a shared session, which goes on."""
+    opened: Any = session
+    opened.client.close()
 
 
 def _set_all(client: Any, values: Mapping[str, str]) -> None:

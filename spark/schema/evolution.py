@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pyspark.sql import SparkSession
@@ -34,8 +34,12 @@ WIDENING = {"delta.enableTypeWidening": "true"}
 
 def record_birth(session: SparkSession, spec: SilverSpec, facts: Mapping[str, str] | None = None) -> None:
     """Begin the ledger of a table that has just been created; `facts` are other properties that it keeps from its birth."""
-    born = replace(_born(spec.columns), keys=spec.keys, generation=spec.generation)
-    set_properties(session, spec.path, {PROPERTY: born.to_text(), **(facts or {})})
+    set_properties(session, spec.path, {PROPERTY: first_ledger(spec).to_text(), **(facts or {})})
+
+
+def first_ledger(spec: SilverSpec) -> ColumnLedger:
+    """The ledger of a table that begins with the spec's columns."""
+    return replace(_born(spec.columns), keys=spec.keys, generation=spec.generation)
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:
@@ -60,7 +64,39 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
         KeyDefinitionError: the rows are told apart by other columns than before.
     """
     old = read_ledger(session, spec)
-    ledger, renewed = generation.renew_generation(old or _ledger_of_columns(session, spec), spec, after=after)
+    found = compare_columns(old or _ledger_of_columns(session, spec), spec, after=after)
+    effective, ledger, wanted = found.effective, found.ledger, found.wanted
+    if old is not None and found.is_settled:
+        return effective
+    _alter(session, effective, wanted)
+    _fill(session, spec, wanted, once=ledger)
+    grown = replace(ledger, keys=effective.keys, orders=effective.orders).grown(
+        effective.columns, [*found.renewed, *wanted.changes], at=_now(), after=after
+    )
+    set_properties(session, spec.path, {PROPERTY: grown.to_text()})
+    return effective
+
+
+@dataclass(frozen=True)
+class ColumnComparison:
+    """A table's ledger (with the generation that the source's table has now) against a spec; `effective` is the spec with the
+    columns to fold from now on, `renewed` what there is to tell of the generation."""
+
+    effective: SilverSpec
+    ledger: ColumnLedger
+    wanted: SchemaPlan
+    renewed: Sequence[ColumnChange]
+    is_settled: bool
+    """Whether the table is as it has to be."""
+
+
+def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> ColumnComparison:
+    """What `align_columns` has to do, from the table's ledger alone.
+
+    Raises:
+        SchemaMismatchError, KeyDefinitionError: as it does.
+    """
+    ledger, renewed = generation.renew_generation(old, spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
     orders = orders_with(ledger.orders, order_of(ledger.of_source()), order_of(spec.columns, after=after))
     effective = replace(
@@ -68,15 +104,8 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     )
     _same_key(ledger, effective, {olds[0].name: new.name for new, olds in wanted.renamed})
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
-    if old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys):
-        return effective
-    _alter(session, effective, wanted)
-    _fill(session, spec, wanted, once=ledger)
-    grown = replace(ledger, keys=effective.keys, orders=orders).grown(
-        effective.columns, [*renewed, *wanted.changes], at=_now(), after=after
-    )
-    set_properties(session, spec.path, {PROPERTY: grown.to_text()})
-    return effective
+    settled = old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys)
+    return ColumnComparison(effective, ledger, wanted, renewed, settled)
 
 
 def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]) -> None:

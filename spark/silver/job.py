@@ -25,6 +25,7 @@ from spark.delta import plans
 from spark.delta.commits import CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.failures import translate_stops
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.errors import NotPlainError, RowMissingError
 from spark.schema import generation
@@ -38,7 +39,8 @@ Figures = dict[str, int]
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
     """Bring the table up to what bronze has committed."""
-    return run_again(lambda: _run(session, spec))
+    with lend_to_spark(spec.path):
+        return run_again(lambda: _run(session, spec))
 
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
@@ -48,8 +50,8 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     before = silver_folded(session, spec.path)
     spec = at_birth(spec) if before is None else align_columns(session, spec, after=before.highest)
     silver_table.check_names(spec)
-    if not _news(topics, before):
-        return _result(spec, None, topics, before, {}, started)
+    if not has_news(topics, before):
+        return result(spec, None, topics, before, {}, started)
     records = _records(topics, before)
     plans.suit(session, events=records, rows=plans.rows_at_most(topics.values()))
     if before is not None:
@@ -62,7 +64,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     if before is None:
         record_birth(session, spec)
     silver_table.tune(session, spec, commit)
-    return _result(spec, commit, topics, before, figures, started)
+    return result(spec, commit, topics, before, figures, started)
 
 
 def _fold(work: batch.SilverRun, records: int) -> tuple[Commit, Figures]:
@@ -114,7 +116,8 @@ def _commit(work: batch.SilverRun, found: batch.Newest, truncated: str | None, *
     return commit, {**figures, **{k: commit.count(f"numTargetRows{v}") for k, v in names.items()}}
 
 
-def _news(topics: Mapping[str, CommittedTopic], before: Folded | None) -> bool:
+def has_news(topics: Mapping[str, CommittedTopic], before: Folded | None) -> bool:
+    """Whether bronze holds of the table's topics what silver has not folded."""
     if before is None:
         return bool(topics)
     return any(
@@ -126,10 +129,10 @@ def _news(topics: Mapping[str, CommittedTopic], before: Folded | None) -> bool:
 
 
 def _records(topics: Mapping[str, CommittedTopic], before: Folded | None) -> int:
-    return sum(_fresh(topics, before).values())
+    return sum(fresh(topics, before).values())
 
 
-def _fresh(topics: Mapping[str, CommittedTopic], before: Folded | None) -> Counter[str]:
+def fresh(topics: Mapping[str, CommittedTopic], before: Folded | None) -> Counter[str]:
     """Records by op that bronze has beyond what silver had folded."""
     fresh: Counter[str] = Counter()
     for name, state in topics.items():
@@ -138,7 +141,7 @@ def _fresh(topics: Mapping[str, CommittedTopic], before: Folded | None) -> Count
     return fresh
 
 
-def _result(
+def result(
     spec: SilverSpec,
     commit: Commit | None,
     topics: Mapping[str, CommittedTopic],
@@ -146,7 +149,8 @@ def _result(
     figures: Figures,
     started: float,
 ) -> JobResult:
-    by_op = dict(_fresh(topics, before)) if commit else {}
+    """What a run tells: `commit` is None where nothing was new; `started` is of time.monotonic()."""
+    by_op = dict(fresh(topics, before)) if commit else {}
     ranges = {}
     for name, state in topics.items() if commit else ():
         known = before.topics.get(name) if before else None

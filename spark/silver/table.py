@@ -13,8 +13,9 @@ from spark.delta.identifiers import quote, refuse_case_twins, table_at
 from spark.delta.log import Commit
 from spark.errors import SchemaMismatchError
 from spark.schema.evolution import MAPPING, need_mapping, set_properties
-from spark.silver.changes import lake_types, slot
-from spark.specs import DELETED, META, OWN_COLUMNS, SilverSpec
+from spark.silver.changes import slot
+from spark.specs import DELETED, META, OWN_COLUMNS, Column, SilverSpec
+from spark.types.type_rules import lake_type
 
 DELETION_VECTORS_FROM = 64 << 20
 SIZE_LOOK_EVERY = 50
@@ -57,7 +58,7 @@ def properties(spec: SilverSpec) -> dict[str, str]:
 
     Delta refuses a table that is to have statistics on a boolean, on bytes, an array or a struct.
     """
-    types = {c.name: kind.name.partition("(")[0] for c, kind in zip(spec.columns, lake_types(spec), strict=True)}
+    types = {c.name: type_name(c) for c in spec.columns}
     stats = ",".join(quote(name) for name in (*[k for k in spec.keys if types[k] in _WITH_STATISTICS], "_cdc_position"))
     mapping = MAPPING if need_mapping(spec.columns) else {}
     return {
@@ -66,6 +67,11 @@ def properties(spec: SilverSpec) -> dict[str, str]:
         "delta.enableDeletionVectors": "false",
         **mapping,
     }
+
+
+def type_name(column: Column) -> str:
+    """The name of a column's lake type, without its size: `decimal`."""
+    return lake_type(column).name.partition("(")[0]
 
 
 def mark_deletes(session: SparkSession, spec: SilverSpec) -> None:

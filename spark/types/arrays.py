@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.types.rule import LakeType, Rule, SourceType
+from spark.types.rule import ARRAY, LakeType, Rule, SourceType
 
 _EXACT = frozenset(
     {
@@ -44,7 +44,7 @@ _NOT_SENT = frozenset(
         *("point", "line", "lseg", "box", "path", "polygon", "circle", "int2vector", "oidvector"),
     }
 )
-_JAVA_NAME = r"^\[+L?[A-Za-z.]+;@[0-9a-f]+$"
+JAVA_NAME = r"^\[+L?[A-Za-z.]+;@[0-9a-f]+$"
 _TIMESTAMP = "timestamp without time zone"
 RULES = (
     Rule(
@@ -86,8 +86,9 @@ def array_of(source: SourceType, element: LakeType) -> LakeType:
 
     def convert(text: Expression) -> Expression:
         items = sf.from_json(text, "array<string>")
-        broken = sf.exists(items, lambda item: item.isNotNull() & (element.convert(item).isNull() | item.rlike(_JAVA_NAME)))
+        broken = sf.exists(items, lambda item: item.isNotNull() & (element.convert(item).isNull() | item.rlike(JAVA_NAME)))
         told = (sf.size(items) == 0) | sf.exists(items, lambda item: item.isNotNull())
         return sf.when(~broken & told, sf.transform(items, element.convert))
 
-    return LakeType(f"array<{element.name}>", convert, null_if_unchanged=source.name not in _MARKED)
+    form = f"{ARRAY}{element.form}" if element.form else ""
+    return LakeType(f"array<{element.name}>", convert, null_if_unchanged=source.name not in _MARKED, form=form)

@@ -14,7 +14,8 @@ LONGEST_IN_PLACE = 128
 
 def _bytea(source: SourceType) -> LakeType:
     mode = source.modes.binary
-    return LakeType("binary", lambda text: binary(text, mode), null_if_unchanged=mode != "bytes")
+    form = "base64" if mode == "bytes" else ""
+    return LakeType("binary", lambda text: binary(text, mode), null_if_unchanged=mode != "bytes", form=form)
 
 
 def bit(source: SourceType) -> LakeType:
@@ -35,7 +36,7 @@ def bit(source: SourceType) -> LakeType:
         fits = digits.isNotNull() & (sf.length(bits) <= length)
         return sf.when(count == 0, "0" * length).when(fits, sf.lpad(bits, length, "0"))
 
-    return LakeType("string", convert, null_if_unchanged=length > LONGEST_IN_PLACE)
+    return LakeType("string", convert, null_if_unchanged=length > LONGEST_IN_PLACE, form=f"bits {length}")
 
 
 RULES = (

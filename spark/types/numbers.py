@@ -42,12 +42,12 @@ def numeric(source: SourceType) -> LakeType:
     if mode == "precise":
         plain = lambda text: _place_point(unscale(text), sf.lit(scale))  # noqa: E731
         return LakeType(kind, lambda text: plain(text).try_cast(kind), loses="NaN (sent as NULL)")
-    return LakeType(kind, lambda text: sf.when(text.rlike(digits), text.try_cast(kind)))
+    return LakeType(kind, lambda text: sf.when(text.rlike(digits), text.try_cast(kind)), form="decimal")
 
 
 def _any_size(mode: str) -> LakeType:
     if mode == "string":
-        return LakeType("string", _digits)
+        return LakeType("string", _digits, form="digits")
     if mode == "double":
         raise Refused(f"decimal.handling.mode=double rounds more than {DOUBLE_DIGITS} digits")
     raise Refused("decimal.handling.mode=precise sends it as bytes of any length, which Spark cannot read without a UDF")
@@ -82,7 +82,7 @@ def unsigned_bigint(source: SourceType) -> LakeType:
     """0 to 2^64 - 1: as Connect's Decimal, whatever decimal.handling.mode says, or wrapped around (`unsigned: long`)."""
     if source.modes.unsigned == "long":
         return LakeType(UNSIGNED_BIGINT, _from_signed)
-    return LakeType(UNSIGNED_BIGINT, lambda text: unscale(text).try_cast(UNSIGNED_BIGINT))
+    return LakeType(UNSIGNED_BIGINT, lambda text: unscale(text).try_cast(UNSIGNED_BIGINT), form="unscaled")
 
 
 def _from_signed(text: Expression) -> Expression:
@@ -115,7 +115,7 @@ def _digits(text: Expression) -> Expression:
     return answer
 
 
-BOOLEAN = LakeType("boolean", _boolean)
+BOOLEAN = LakeType("boolean", _boolean, form="boolean")
 _IEEE = "The same IEEE 754 values, NaN and infinities included."
 _ZEROS = "In a key -0 is 0, as in PostgreSQL."
 RULES = (

@@ -19,6 +19,8 @@ from pyspark.sql import functions as sf
 from spark.types.modes import Modes
 
 OURS = Modes()
+ARRAY = "array of "
+"""Before the form of an array's elements."""
 Convert = Callable[[Expression], Expression]
 
 _SHAPE = re.compile(r"^(?P<head>[^(\[]+)(?:\((?P<args>[-\d,\s]+)\))?(?P<tail>[^\[\]]*?)(?P<array>(?:\[\d*\])*)$")
@@ -28,7 +30,8 @@ _SHAPE = re.compile(r"^(?P<head>[^(\[]+)(?:\((?P<args>[-\d,\s]+)\))?(?P<tail>[^\
 class LakeType:
     """A Spark SQL type, and how the text of a JSON leaf becomes it.
 
-    `null_if_unchanged`: an unchanged TOASTed value of it arrives as NULL, where other types have a placeholder.
+    `form` is how Arrow reads the same leaf (spark.types.arrow_forms); empty: only Spark does. `null_if_unchanged`: an unchanged
+    TOASTed value of it arrives as NULL, where other types have a placeholder.
     `loses`: what the connector's mode loses of it besides, as in Rule.
     """
 
@@ -36,6 +39,7 @@ class LakeType:
     convert: Convert
     null_if_unchanged: bool = False
     loses: str = ""
+    form: str = ""
 
 
 class Refused(Exception):  # noqa: N818 - control flow between a rule and the registry, never seen outside
@@ -93,12 +97,12 @@ class Rule:
 
 def cast(kind: str) -> Callable[[SourceType], LakeType]:
     """A lake type whose values Spark's own exact cast reads."""
-    return lambda _: LakeType(kind, lambda text: text.try_cast(kind))
+    return lambda _: LakeType(kind, lambda text: text.try_cast(kind), form="number")
 
 
 def as_text(_: SourceType) -> LakeType:
     """Text as it came."""
-    return LakeType("string", lambda text: text)
+    return LakeType("string", lambda text: text, form="text")
 
 
 def binary(text: Expression, mode: str = "bytes") -> Expression:
@@ -114,7 +118,8 @@ def bytes_as_text(source: SourceType) -> LakeType:
     """PostgreSQL's own text of a value of fixed length, whose bytes Debezium sends (include.unknown.datatypes)."""
     if source.modes.unknown == "omit":
         raise Refused("the connector leaves it out (include.unknown.datatypes=false)")
-    return LakeType("string", lambda text: sf.try_validate_utf8(binary(text, source.modes.binary).cast("string")))
+    form = "base64_text" if source.modes.binary == "bytes" else ""
+    return LakeType("string", lambda text: sf.try_validate_utf8(binary(text, source.modes.binary).cast("string")), form=form)
 
 
 def long_bytes_as_text(source: SourceType) -> LakeType:

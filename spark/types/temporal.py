@@ -36,7 +36,7 @@ def date(source: SourceType) -> LakeType:
     def iso(text: Expression) -> Expression:
         return sf.when(text.rlike(r"^\d{4}-\d\d-\d\dZ?$"), sf.left(text, sf.lit(10)).try_cast("date"))
 
-    return LakeType("date", iso if source.modes.temporal == "isostring" else days)
+    return LakeType("date", iso) if source.modes.temporal == "isostring" else LakeType("date", days, form="days")
 
 
 def _micros(source: SourceType) -> Callable[[Expression], Expression]:
@@ -92,7 +92,9 @@ def _timestamp(source: SourceType) -> LakeType:
         return sf.when(count.between(FIRST_MICRO, LAST_MICRO), sf.timestamp_micros(count).cast("timestamp_ntz"))
 
     far = "before 1677-09-21 and after 2262-04-11 (sent as NULL)" if source.modes.temporal == "nanoseconds" else ""
-    return LakeType("timestamp_ntz", convert, loses=far)
+    # An array's timestamps come by another calendar.
+    form = "micros" if source.modes.temporal == "microseconds" and not source.array else ""
+    return LakeType("timestamp_ntz", convert, loses=far, form=form)
 
 
 def timestamptz(text: Expression) -> Expression:
@@ -118,7 +120,7 @@ def _time(source: SourceType) -> LakeType:
         )
         return sf.when(count.between(0, DAY_MICROS), parts)
 
-    return LakeType("string", convert)
+    return LakeType("string", convert, form="clock" if source.modes.temporal == "microseconds" else "")
 
 
 def _iso_time(text: Expression, *, midnight: bool) -> Expression:
@@ -132,7 +134,9 @@ def _iso_time(text: Expression, *, midnight: bool) -> Expression:
 def _interval(source: SourceType) -> LakeType:
     if source.modes.interval == "numeric":
         raise Refused("interval.handling.mode=numeric counts a month as 30.4375 days")
-    return LakeType("string", lambda text: text if source.accepted else sf.when(text != ZERO, text))
+    if source.accepted:
+        return as_text(source)
+    return LakeType("string", lambda text: sf.when(text != ZERO, text), form="interval")
 
 
 _CALENDAR = "Years 1 to 9999; a record outside them or at infinity is unfit."
@@ -154,7 +158,7 @@ RULES = (
         ("timestamp with time zone",),
         "timestamp",
         f"A moment, in UTC. {_CALENDAR}",
-        lambda _: LakeType("timestamp", timestamptz),
+        lambda _: LakeType("timestamp", timestamptz, form="instant"),
     ),
     Rule(
         ("time without time zone",),

@@ -15,13 +15,13 @@ from cdc_assets.apply.whole_source import refuse_source
 from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.defs.assets.connector_metadata import of_applied, of_status
-from cdc_assets.defs.assets.each_table import each_table
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.assets.topics import topic_metadata
 from cdc_assets.errors import MirrorError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.each_table import each_table
 from cdc_assets.volumetry.log_position import carry_to_lake, mirror_offsets
 
 _TOPIC_DEADLINE_SECONDS = 120.0

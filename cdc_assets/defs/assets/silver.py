@@ -1,31 +1,28 @@
 """The silver assets: each table's current state, folded from what bronze has committed.
 
-All tables of the step are worked at the same time, each in a Spark Connect session of its own. Column types
+All tables of the step are folded at the same time, small ones in one Spark job (cdc_assets.silver.fold_tables). Column types
 come from the source's catalogue, one query for all tables; when the source cannot be asked, silver waits, since
 a guess about types would be a guess about data. A source of topics declares them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
-from cdc_assets.defs.assets.each_table import each_table
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.keys import asset_key
-from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
-from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.silver.fold_tables import fold_tables
 from cdc_assets.tables.columns import source_columns
-from cdc_assets.tables.fold_specs import history_spec, last_known_table, silver_spec
+from cdc_assets.tables.fold_specs import last_known_table
 from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import Column, JobResult
 
@@ -40,16 +37,10 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         committed = bronze_committed(names.bronze_path(platform.lake, source))
         catalogue = _catalogue(context, platform, source, tables)
 
-        def fold(table: Table) -> "tuple[JobResult, JobResult | None] | None":
-            if table.id not in catalogue:
-                raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-            return fold_table(platform, source, table, catalogue[table.id], committed.version) if committed else None
-
-        for table, results in each_table("silver", tables, fold):
-            if results is None:
-                context.log.info("%s: bronze holds nothing yet", table.name)
-                continue
-            result, versions = results
+        if committed is None:
+            context.log.info("bronze of source %s holds nothing yet", source.name)
+            return
+        for table, (result, versions) in fold_tables(platform, source, tables, catalogue, committed.version, context.log.info):
             metadata = _metadata(platform.lake, source, table, catalogue[table.id], result)
             yield table, metadata | (_of_history(platform.lake, source, table, versions) if versions else {})
 
@@ -66,21 +57,6 @@ def _catalogue(
             catalogue[table.id] = gone
             context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
     return catalogue
-
-
-def fold_table(
-    platform: Platform, source: BaseSource, table: Table, found: CatalogueTable, bronze_version: int
-) -> tuple[JobResult, JobResult | None]:
-    """Silver's result and its history's, up to a version of bronze."""
-    from spark.history import job as history_job
-    from spark.silver import job as silver_job
-
-    with table_lock("silver", source.name, names.table_name(table)):
-        spec = replace(silver_spec(platform.lake, source, table, found), folded_limit=bronze_version)
-        result = platform.spark().run(silver_job.run, spec)
-        if table.history != "scd2":
-            return result, None
-        return result, platform.spark().run(history_job.run, history_spec(platform.lake, source, table, spec))
 
 
 def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) -> dict[str, Any]:

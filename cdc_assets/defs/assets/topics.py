@@ -10,7 +10,6 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.connectors.debezium_common import retention_ms
 from cdc_assets.connectors.owner import COMMIT
-from cdc_assets.defs.assets.each_table import each_table
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import OwnerError
 from cdc_assets.quantity import quantity
@@ -18,6 +17,7 @@ from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.each_table import each_table
 
 _TOPIC_DEADLINE_SECONDS = 30.0
 

@@ -135,6 +135,7 @@ class SparkConnect(Component):
             "spark.local.dir": str(self.run / "tmp"),
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
+            "spark.python.daemon.module": "spark.small_tables.daemon",
             # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
             "spark.network.timeout": "1200s",
         }
@@ -144,6 +145,8 @@ class SparkConnect(Component):
         # Names of object stores, for a lake on s3a:// or gs://.
         stores = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
         own = {TOKEN_VARIABLE: self._token, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
+        # Tasks that run Python run ours, and find the package `spark` (spark.small_tables).
+        own |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         return {**super().environment(), **stores, **own}
 
     @override

@@ -1,17 +1,23 @@
-"""Creates a tiny Delta table through Spark Connect and merges into it. Arguments: the remote, a folder to use.
+"""Creates a tiny Delta table through Spark Connect, merges into it, and has a task run Python.
 
+Arguments: the remote, a folder to use.
 The token is in the environment, where PySpark looks for it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def main() -> None:
     """Exit 0 when the merged table holds what it must."""
     from spark.delta.plans import suit
-    from spark.delta.session import connect
+    from spark.delta.session import connect, leave, task_session_id
 
     remote, folder = sys.argv[1:]
     session = connect(remote)
@@ -25,6 +31,16 @@ def main() -> None:
     if tuple(rows[0]) != (5, 3):
         sys.exit(f"merged 3 rows into 3 with one in common; found {tuple(rows[0])} instead of (5, 3)")
     session.stop()
+    session = connect(remote, session_id=task_session_id())
+    seen = session.range(1).mapInArrow(pass_on, "id bigint").collect()
+    if [row.id for row in seen] != [0]:
+        sys.exit(f"a task in Python gave {seen} instead of one row")
+    leave(session)
+
+
+def pass_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task, and so in Python there."""
+    yield from batches
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.copies import plant_copies
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import job as bronze
 from spark.delta.log import fold_history
 from spark.delta.topic_commits import Past
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
+from spark.small_batches import job as bronze
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
 _AS_FAR_AS = """
 import sys, time
 from spark import __main__
-from spark.bronze import job as bronze
+from spark.small_batches import job as bronze
 
 def stop(*arguments, **named):
     print("here", flush=True)

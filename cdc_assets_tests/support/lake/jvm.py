@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,7 +59,9 @@ def until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes], lo
 def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Not even a killed test run leaves it behind; and no Python of ours runs between fork and exec, where gRPC's may abort."""
     with log.open("ab") as output:
-        process = subprocess.Popen(wrap([*command]), stdout=output, stderr=output)
+        # The tasks run Python as the tests do.
+        python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        process = subprocess.Popen(wrap([*command]), stdout=output, stderr=output, env={**os.environ, **python})
     try:
         yield process
     finally:

@@ -46,6 +46,9 @@ class Lake:
     topic_id: str = "topic-id"
     log: dict[str, dict[int, list[Record]]] = field(default_factory=dict)
     form: tuple[str, str] = ("debezium-json", "postgresql")
+    by_task: bool = True
+    """Whether the next fold may be a task's: the two writers of silver take turns."""
+    folded_by_tasks: int = 0
 
     @property
     def bronze_path(self) -> str:
@@ -85,8 +88,17 @@ class Lake:
         return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), **form)
 
     def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
+        """By the two writers of silver in turns: what a task leaves, and each second one, is Spark's."""
         from spark.silver import job as silver
+        from spark.small_tables import job as small_tables
 
+        self.by_task = not self.by_task
+        if not self.by_task:
+            [outcome] = small_tables.run(self.session, small_tables.SmallTablesSpec((spec,), limit))
+            assert not [word for word in ("failed", "Error") if word in outcome.left], outcome.left
+            if outcome.result is not None:
+                self.folded_by_tasks += outcome.result.version is not None
+                return outcome.result
         return silver.run(self.session, replace(spec, folded_limit=limit))
 
 

@@ -29,8 +29,8 @@ from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
-from spark.bronze import job as bronze
-from spark.silver import job as silver
+from spark.small_batches import job as bronze
+from spark.small_tables import job as silver
 from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class SmallChain:
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
         found = catalogue_of(self.platform, self.source, chosen)
         for table in chosen:
-            silver.run(self.session, silver_spec(str(self.root), self.source, table, found[table.id]))
+            silver.fold_one(self.session, silver_spec(str(self.root), self.source, table, found[table.id]))
 
     def silver(self, short: str) -> str:
         return names.silver_path(str(self.root), self.source, self.source.table(short))

@@ -8,7 +8,7 @@ from spark.types.rule import LakeType, Rule, SourceType, binary
 
 def _bytes(source: SourceType) -> LakeType:
     mode = source.modes.binary
-    return LakeType("binary", lambda text: binary(text, mode))
+    return LakeType("binary", lambda text: binary(text, mode), form="base64" if mode == "bytes" else "")
 
 
 RULES = (

@@ -44,6 +44,6 @@ RULES = (
         "int",
         "The year. 0000 is streamed as 1900, which is no year that the type has, and read back; a snapshot fails on it, so the "
         "table is looked at before.",
-        lambda _: LakeType("int", lambda text: sf.when(text == "1900", 0).otherwise(text.try_cast("int"))),
+        lambda _: LakeType("int", lambda text: sf.when(text == "1900", 0).otherwise(text.try_cast("int")), form="year"),
     ),
 )

@@ -36,7 +36,9 @@ def _datetime(source: SourceType) -> LakeType:
         return sf.when(count.between(FIRST_MICRO, LAST_MICRO), sf.timestamp_micros(count).cast("timestamp_ntz"))
 
     far = "years before 1678 and after 2261 (sent wrapped around)" if mode == "nanoseconds" else ""
-    return LakeType("timestamp_ntz", convert, loses=far)
+    short = mode == "adaptive_time_microseconds" and digits <= 3
+    form = "millis" if short else "micros" if mode in ("adaptive_time_microseconds", "microseconds") else ""
+    return LakeType("timestamp_ntz", convert, loses=far, form=form)
 
 
 def _time(source: SourceType) -> LakeType:
@@ -56,7 +58,7 @@ def _time(source: SourceType) -> LakeType:
         )
         return sf.when(size <= LONGEST, sf.concat(sf.when(count < 0, "-").otherwise(""), whole))
 
-    return LakeType("string", convert)
+    return LakeType("string", convert, form="span")
 
 
 def _moment(text: Expression) -> Expression:
@@ -69,6 +71,11 @@ _ZERO = "Zero dates are refused before the connector starts."
 RULES = (
     Rule(("date",), "date", f"Years 1 to 9999. {_ZERO}", date),
     Rule(("datetime",), "timestamp_ntz", f"A wall clock's time, without a zone. {_ZERO}", _datetime),
-    Rule(("timestamp",), "timestamp", f"A moment, in UTC. {_ZERO}", lambda _: LakeType("timestamp", _moment)),
+    Rule(
+        ("timestamp",),
+        "timestamp",
+        f"A moment, in UTC. {_ZERO}",
+        lambda _: LakeType("timestamp", _moment, form="instant but epoch"),
+    ),
     Rule(("time",), "string", "Delta has no time of day, and this one goes from -838:59:59 to 838:59:59.", _time),
 )

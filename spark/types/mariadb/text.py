@@ -21,7 +21,11 @@ RULES = (
         "string",
         "The canonical form. Streamed, one that ends in 00 is sent shifted, with 00 in front: records whose value begins with 00 "
         "are unfit, unless the table's `accept_inexact` names the column.",
-        lambda source: LakeType("string", lambda text: text if source.accepted else sf.when(~text.startswith("00"), text)),
+        lambda source: (
+            as_text(source)
+            if source.accepted
+            else LakeType("string", lambda text: sf.when(~text.startswith("00"), text), form="uuid but 00")
+        ),
     ),
     Rule(
         (ODD_LABELS,),

@@ -1,0 +1,146 @@
+"""The two writers of bronze make the same of the same records: rows, and what the commit says of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_assets_tests.support.lake.lake import rows
+from cdc_assets_tests.support.lake.topics import Broker
+from spark.bronze import job as by_spark
+from spark.delta.commits import parse
+from spark.delta.local_log import newest_commits
+from spark.small_batches import job as small
+from spark.specs import ANCHOR_HEADER, BronzeSpec, JobResult, TopicRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KINDS = ("postgresql", "mariadb", "mysql")
+
+
+def source_of(kind: str, number: int, op: str, choice: random.Random) -> dict[str, Any]:
+    snapshot = choice.choice(["true", "first", "last"]) if op == "r" else choice.choice(["false", None])
+    times = {"ts_ms": 1_700_000_000_000 + number, "snapshot": snapshot}
+    times |= {"ts_us": 1_700_000_000_000_123 + number} if choice.random() < 0.7 else {}
+    if kind == "postgresql":
+        commit = None if op == "r" and choice.random() < 0.7 else str(900 + number)
+        sequence = json.dumps([commit, str(1000 + number)])
+        lsn = {} if choice.random() < 0.2 else {"lsn": 1000 + number}
+        return {**times, "sequence": sequence, "txId": choice.choice([None, number]), **lsn}
+    return {
+        **times,
+        "file": f"binlog.{number // 7:06d}",
+        "pos": 4 + number,
+        "row": number % 3,
+        "gtid": choice.choice([None, "0-1-2"]),
+    }
+
+
+def records_of(kind: str, seed: int) -> list[tuple[str | None, str | None]]:
+    choice, found = random.Random(seed), []
+    for number in range(choice.randrange(20, 60)):
+        op = choice.choice("rrcuuudtm")
+        key = json.dumps({"id": number % 5}) if op != "t" and choice.random() < 0.9 else None
+        after = {"id": number, "v": "ünï\n☃"} if op in "cur" else None
+        value = {"before": None, "after": after, "source": source_of(kind, number, op, choice), "op": op}
+        found.append((key, json.dumps(value)))
+        if op == "d":
+            found.append((key, None))
+    return found
+
+
+def said(path: str) -> dict[str, Any]:
+    """The newest commit's metadata, less whose it is."""
+    [commit] = newest_commits(path, 1) or []
+    data = parse(commit["userMetadata"], "bronze", commit["version"])
+    assert data is not None
+    return {name: value for name, value in data.items() if name != "operation_id"}
+
+
+def ranges(broker: Broker, topics: list[tuple[str, str]], *, end: bool) -> list[TopicRange]:
+    found = []
+    for topic, kind in topics:
+        stops = {p: broker.last_stable(topic, p) for p in (0, 1)} if end else {0: 1, 1: 0}
+        found.append(TopicRange(topic[-9:], topic, "id-1", 3, {p: (0, stop) for p, stop in stops.items()}, connector=kind))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_rows_and_the_same_commit(session: SparkSession, kafka: str, tmp_path: Path, seed: int) -> None:
+    broker = Broker(kafka)
+    topics = [(broker.topic(partitions=2), kind) for kind in KINDS]
+    for number, (topic, kind) in enumerate(topics):
+        for partition in (0, 1):
+            broker.send(topic, records_of(kind, 100 * seed + 10 * number + partition), partition=partition)
+            broker.send(topic, records_of(kind, seed), partition=partition, end="abort")
+    paths = [str(tmp_path / name) for name in ("spark", "task")]
+
+    def run(path: str, *, end: bool, writer: Any) -> JobResult:
+        return writer(session, BronzeSpec(path, kafka, tuple(ranges(broker, topics, end=end)), uuid.uuid4().hex))
+
+    for path in paths:
+        run(path, end=False, writer=by_spark.run)
+    first = run(paths[0], end=True, writer=by_spark.run)
+    outcome = small.append(session, BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), uuid.uuid4().hex))
+    second = outcome.result
+    assert second is not None, outcome.left
+    order = ("topic", "partition", "offset")
+    one, other = (sorted(rows(path), key=lambda row: [row[name] for name in order]) for path in paths)
+    assert other == one
+    assert said(paths[1]) == said(paths[0])
+    assert (second.by_op, second.ranges, second.version) == (first.by_op, first.ranges, first.version)
+    again = BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), "again")
+    outcome = small.append(session, again)
+    assert outcome.result is not None
+    assert [outcome.result.version, by_spark.run(session, again).version] == [None, None]
+    assert session.read.format("delta").load(paths[1]).count() == len(one)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["no json", "null", "[1]", '{"op":"c"}', '{"op":"x","source":{"lsn":1,"sequence":"[\\"1\\",\\"1\\"]"}}', '{"a":1} {"b":2}'],
+)
+def test_a_record_that_spark_has_to_look_at(session: SparkSession, kafka: str, tmp_path: Path, value: str) -> None:
+    broker, path = Broker(kafka), str(tmp_path / "bronze")
+    topic = broker.topic()
+    broker.transaction(topic, ['{"op":"c"}', value])
+    asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
+    by_spark.run(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
+    outcome = small.append(session, BronzeSpec(path, kafka, (asked,), "by task"))
+    assert outcome.left.startswith("LeftToSparkError: a "), outcome
+    assert len(rows(path)) == 1
+    assert small.run(session, BronzeSpec(path, kafka, (asked,), "by either")).rows_inserted == 1
+    assert sorted(row["value"].decode() for row in rows(path)) == sorted(['{"op":"c"}', value])
+
+
+def test_rows_of_a_temporary_connector_are_sparks() -> None:
+    import pyarrow as pa
+
+    from spark.errors import LeftToSparkError
+    from spark.small_batches.narrow import narrow
+    from spark.small_batches.reading import SCHEMA
+
+    row = {"topic": "t", "partition": 0, "offset": 0, "value": b"{}", "headers": [{"key": ANCHOR_HEADER, "value": b"5"}]}
+    with pytest.raises(LeftToSparkError, match="temporary connector"):
+        narrow(pa.Table.from_pylist([row], schema=SCHEMA), "postgresql")
+
+
+def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp_path: Path) -> None:
+    from spark.errors import RangeLostError
+
+    broker, path = Broker(kafka), str(tmp_path / "bronze")
+    topic = broker.topic()
+    source = '{"op":"c","source":{"lsn":1,"sequence":"[\\"1\\",\\"1\\"]"}}'
+    broker.transaction(topic, [source] * 4)
+    by_spark.run(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
+    broker.delete_before(topic, 3)
+    asked = TopicRange("t", topic, "id-1", 0, {0: (1, broker.last_stable(topic))})
+    with pytest.raises(RangeLostError):
+        small.run(session, BronzeSpec(path, kafka, (asked,), "second"))
+    assert len(rows(path)) == 1

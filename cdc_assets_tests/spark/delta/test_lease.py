@@ -1,0 +1,78 @@
+"""The two kinds of writers of a table on a local disk never write it at the same time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spark.delta import lease
+from spark.errors import LeftToSparkError
+
+_CLIENT = """
+import sys
+from spark.delta.lease import lend_to_spark
+with lend_to_spark(sys.argv[1]):
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def client(path: Path) -> subprocess.Popen[str]:
+    """Another process that writes by Spark, until its standard input ends."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", _CLIENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "writing\n"
+    return started
+
+
+def test_a_task_waits_for_spark(tmp_path: Path) -> None:
+    other = client(tmp_path)
+    with pytest.raises(LeftToSparkError, match="being written by somebody else"), lease.lend_to_task(str(tmp_path), seconds=0.1):
+        pass
+    other.communicate("")
+    with lease.lend_to_task(str(tmp_path), seconds=0.1):
+        pass
+
+
+def test_after_a_client_was_killed_a_task_does_not_write(tmp_path: Path) -> None:
+    other = client(tmp_path)
+    other.kill()
+    other.wait()
+    with pytest.raises(LeftToSparkError, match="may still be at work"), lease.lend_to_task(str(tmp_path)):
+        pass
+    with lease.lend_to_spark(str(tmp_path)):
+        pass
+    with pytest.raises(LeftToSparkError, match="may still be at work"), lease.lend_to_task(str(tmp_path)):
+        pass
+    long_ago = time.time() - lease.TWO_MINUTES - 1
+    os.utime(tmp_path / lease.NAME, (long_ago, long_ago))
+    with lease.lend_to_task(str(tmp_path)):
+        pass
+
+
+def test_an_error_of_spark_keeps_its_mark(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="lost"), lease.lend_to_spark(str(tmp_path)):
+        raise ValueError("lost")
+    with pytest.raises(LeftToSparkError), lease.lend_to_task(str(tmp_path)):
+        pass
+
+
+def test_spark_after_spark_leaves_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        with lease.lend_to_spark(str(tmp_path)):
+            pass
+    with lease.lend_to_task(str(tmp_path)):
+        pass
+
+
+def test_an_object_store_has_no_file_to_lock() -> None:
+    with lease.lend_to_spark("s3a://lake/silver/t"):
+        pass
+    assert not lease.is_local("s3a://lake/silver/t")

@@ -1,0 +1,283 @@
+"""Small tables in the tasks of one job: what a task folds, what it leaves, and what becomes of both when something dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets_tests.support.lake.events import event
+from cdc_assets_tests.support.lake.lake import Lake, values
+from spark.delta import lease
+from spark.silver import job as silver
+from spark.small_tables import merge
+from spark.small_tables.job import SmallTableOutcome, SmallTablesSpec, run
+from spark.specs import Column, SilverSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = (Column("id", "integer", False), Column("v", "text"))
+
+
+class Source:
+    """Tables whose rows are known."""
+
+    def __init__(self, session: SparkSession, root: Path, *tables: str) -> None:
+        self.session, self.lake, self.tables = session, Lake(session, root), tables
+        self.rows: dict[str, dict[int, str]] = {table: {} for table in tables}
+        self.offset = 0
+
+    def write(self, table: str, op: str, key: int, **more: Any) -> None:
+        """One event."""
+        value = f"{op}{self.offset}"
+        row = {"id": key, "v": value}
+        record = event(self.offset, None if op == "d" else row, op=op, **more)
+        record.key = json.dumps({"id": key})
+        self.lake.put(table, record)
+        self.offset += 1
+        if op == "d":
+            self.rows[table].pop(key, None)
+        else:
+            self.rows[table][key] = value
+
+    def append(self) -> None:
+        self.lake.append(*[self.lake.all_of(table) for table in self.tables])
+
+    def spec(self, table: str) -> SilverSpec:
+        return self.lake.spec(table, COLUMNS)
+
+    def fold(self) -> list[SmallTableOutcome]:
+        return run(self.session, SmallTablesSpec(tuple(self.spec(table) for table in self.tables)))
+
+    def check(self) -> None:
+        """Silver, read by delta-rs and by Spark, against what was written."""
+        for table in self.tables:
+            path = self.spec(table).path
+            assert {row["id"]: row["v"] for row in values(path)} == self.rows[table], table
+            found = self.session.read.format("delta").load(path).select("id", "v").collect()
+            assert {row.id: row.v for row in found} == self.rows[table], table
+
+
+def test_many_tables_in_one_job(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, *[f"t{n}" for n in range(12)])
+    for step in range(3):
+        for number, table in enumerate(source.tables):
+            source.write(table, "c" if step == 0 else "u", number)
+            source.write(table, "c", 100 * step + number + 1)
+            if step == 2:
+                source.write(table, "d", number)
+        source.append()
+        outcomes = source.fold()
+        assert [outcome.left for outcome in outcomes] == [""] * 12
+        assert all(outcome.result is not None and outcome.result.version == step for outcome in outcomes)
+        source.check()
+    assert all(outcome.result is not None and outcome.result.version is None for outcome in source.fold())
+
+
+def test_one_table_is_left_and_the_others_are_folded(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, "plain", "truncated", "late", "broken")
+    for table in source.tables:
+        source.write(table, "c", 1)
+    source.append()
+    source.fold()
+    for table in source.tables:
+        source.write(table, "u", 1)
+    source.lake.put("truncated", event(source.offset, None, op="t"))
+    source.offset += 1
+    source.rows["truncated"].clear()
+    old = event(source.offset, {"id": 9, "v": "old"}, source={"lsn": 1, "sequence": '["1", "1"]', "txId": 1})
+    source.lake.put("late", old)
+    source.rows["late"][9] = "old"
+    source.lake.put("broken", event(source.offset, {"id": "x", "v": "y"}))
+    source.offset += 1
+    source.append()
+    reasons = dict(zip(source.tables, source.fold(), strict=True))
+    assert reasons["plain"].result is not None
+    assert (reasons["truncated"].left, reasons["late"].left) == ("a record that is no c, u, d or r", "an event comes late")
+    assert reasons["broken"].left.startswith("a record that has other fields")
+    for table in ("truncated", "late", "broken"):
+        before = DeltaTable(source.spec(table).path).version()
+        assert silver.run(session, source.spec(table)).version is not None, table
+        assert DeltaTable(source.spec(table).path).version() > before
+    source.check()
+    assert session.read.format("delta").load(source.spec("broken").quarantine).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "at_birth", "reason"),
+    [
+        ({"keys": ()}, True, "the table has no key"),
+        ({"deletes": "soft"}, True, "deleted rows stay"),
+        ({"columns": (*COLUMNS, Column("p", "point"))}, True, "column 'p' has type point, which Spark reads"),
+        ({"columns": (*COLUMNS, Column("a b", "text"))}, True, "a column has a name that Spark writes"),
+        ({"columns": (*COLUMNS, Column("more", "text"))}, False, "the source's columns have changed"),
+        ({"keys": ("id", "v")}, False, "table t: its key was (id) and is (id, v) now"),
+    ],
+)
+def test_a_declaration_that_only_spark_knows(
+    session: SparkSession, tmp_path: Path, change: dict[str, Any], at_birth: bool, reason: str
+) -> None:
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    spec = replace(source.spec("t"), **change)
+    silver.run(session, spec if at_birth else source.spec("t"))
+    before = DeltaTable(spec.path).version()
+    source.write("t", "c", 2)
+    source.append()
+    [outcome] = run(session, SmallTablesSpec((spec,)))
+    assert outcome.result is None
+    assert outcome.left.startswith(reason)
+    assert DeltaTable(spec.path).version() == before
+
+
+def test_a_worker_that_dies_commits_nothing_and_spark_goes_on(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    source.fold()
+    source.write("t", "u", 1)
+    source.append()
+    path = source.spec("t").path
+    # A task that finds the table held waits there, and dies there.
+    with subprocess.Popen([sys.executable, "-c", _KILLER, str(Path(path, lease.NAME)), str(os.getpid())]) as killer:
+        with lease.lend_to_spark(path):
+            [outcome] = source.fold()
+        assert killer.wait(60) == 0
+    assert outcome.left.startswith("the job of small tables failed"), outcome
+    assert DeltaTable(source.spec("t").path).version() == 0
+    assert silver.run(session, source.spec("t")).version == 1
+    source.check()
+
+
+_KILLER = """
+import os, signal, sys, time
+from pathlib import Path
+
+def opener(lock):
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name not in (str(os.getpid()), sys.argv[2]):
+            try:
+                names = [os.readlink(link) for link in (entry / "fd").iterdir()]
+            except OSError:
+                continue
+            if lock in names:
+                return int(entry.name)
+    return None
+
+while (pid := opener(sys.argv[1])) is None:
+    time.sleep(0.01)
+os.kill(pid, signal.SIGKILL)
+"""
+
+
+def test_an_answer_that_is_lost_is_a_commit_all_the_same(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark.small_tables import task
+    from spark.small_tables.tail import BronzeTail
+
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    source.fold()
+    source.write("t", "u", 1)
+    source.append()
+    commit = merge.attempt
+
+    def lose(act: Any, path: str, operation_id: str) -> dict[str, Any]:
+        def and_fail() -> None:
+            act()
+            raise OSError("the connection was cut")
+
+        return commit(and_fail, path, operation_id)
+
+    monkeypatch.setattr(merge, "attempt", lose)
+    from spark.delta.commits import fold
+    from spark.delta.log import fold_history
+
+    committed = fold_history(session, source.lake.bronze_path, fold)
+    tail = BronzeTail(source.lake.bronze_path, ["t"], after=0, version=committed.version)
+    assert task.fold_table(task.SmallTable(source.spec("t"), committed), tail).version == 1
+    source.check()
+
+
+def test_files_that_have_become_many_are_made_one(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(session, tmp_path, "t")
+    for key in range(6):
+        source.write("t", "c", key)
+        source.append()
+        source.fold()
+    table = DeltaTable(source.spec("t").path)
+    assert len(table.file_uris()) > 1
+    monkeypatch.setattr(merge, "MOST_FILES", 1)
+    merge.compact(table)
+    assert len(DeltaTable(source.spec("t").path).file_uris()) == 1
+    source.write("t", "u", 3)
+    source.append()
+    source.fold()
+    source.check()
+
+
+def test_checkpoints_come_and_both_read_them(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 0)
+    source.append()
+    source.fold()
+    session.sql(f"ALTER TABLE delta.`{source.spec('t').path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '3')")
+    for key in range(1, 8):
+        source.write("t", "c", key)
+        source.append()
+        [outcome] = source.fold()
+        assert outcome.left == ""
+    assert list(Path(source.spec("t").path, "_delta_log").glob("*.checkpoint.parquet"))
+    source.check()
+
+
+def test_changes_that_change_no_row_are_folded_once(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    source.fold()
+    source.write("t", "c", 2)
+    source.write("t", "d", 2)
+    source.append()
+    for version in (1, None):
+        [outcome] = source.fold()
+        assert outcome.result is not None, outcome.left
+        assert outcome.result.version == version
+    source.check()
+
+
+def test_a_table_of_somebody_elses_is_left(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    session.range(3).write.format("delta").save(source.spec("t").path)
+    [outcome] = source.fold()
+    assert outcome.left == "no commit of ours is among the newest of the table"
+    assert DeltaTable(source.spec("t").path).version() == 0
+
+
+def test_where_no_task_can_run_all_is_left(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a cluster whose executors lack this package."""
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    monkeypatch.setattr("spark.small_tables.job.fold_group", _broken)
+    [outcome] = source.fold()
+    assert outcome.left.startswith("the job of small tables failed")
+    assert not Path(source.spec("t").path, "_delta_log").exists()
+
+
+def _broken(*_: object) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,89 @@
+"""Whose turn it is to write a table on a local disk: Spark's, or a task's that writes through delta-rs.
+
+Delta's store for local files guards a commit within its own JVM only (delta-io/delta#1830): Spark, that is just writing, may
+put its commit over one of delta-rs. So both take the kernel's lock on a file in the table's folder, which ends with its process.
+
+What the lock cannot tell: a client of Spark is killed, and its statement goes on in the server, which gives it up after half a
+minute (spark.delta.session, detachedTimeout). So Spark's writer leaves a mark in the file for as long as it writes, and a task
+does not write while a mark is there that is not older than TWO_MINUTES. Then Spark does, as it can beside itself.
+
+A table in an object store has no such file: there only Spark writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spark.errors import LeftToSparkError
+
+NAME = "_cdc_writer"
+"""The file in the table's folder; Delta's VACUUM leaves names alone that begin with an underscore."""
+TWO_MINUTES = 120.0
+_POLL_SECONDS = 0.02
+_MARK = b"spark\n"
+
+
+def is_local(path: str) -> bool:
+    """Whether the table lies where files can be locked."""
+    return ":" not in path and path.startswith("/")
+
+
+@contextmanager
+def lend_to_spark(path: str) -> Iterator[None]:
+    """For as long as a client of Spark writes the table. The mark stays where that ends by an error: the server may go on."""
+    if not is_local(path):
+        yield
+        return
+    with _hold_lock(path) as file:
+        others = _mark_age(file) is not None
+        os.pwrite(file, _MARK, 0)
+        yield
+        if not others:
+            os.ftruncate(file, 0)
+
+
+@contextmanager
+def lend_to_task(path: str, *, seconds: float = 10.0) -> Iterator[None]:
+    """For as long as a task writes the table.
+
+    Raises:
+        LeftToSparkError: somebody else writes it for longer than `seconds`, or a writer of Spark was cut off just now.
+    """
+    with _hold_lock(path, seconds=seconds) as file:
+        if _mark_age(file) is not None:
+            raise LeftToSparkError("a writer of Spark was cut off here, and may still be at work")
+        yield
+
+
+@contextmanager
+def _hold_lock(path: str, *, seconds: float | None = None) -> Iterator[int]:
+    Path(path).mkdir(parents=True, exist_ok=True)
+    file = os.open(Path(path, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = None if seconds is None else time.monotonic() + seconds
+    try:
+        if until is None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        while until is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise LeftToSparkError(f"{path} is being written by somebody else") from None
+                time.sleep(_POLL_SECONDS)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _mark_age(file: int) -> float | None:
+    """Seconds since a writer of Spark began that has not ended; None where there is none, or none that can still be at work."""
+    if not os.pread(file, 1, 0):
+        return None
+    age = max(0.0, time.time() - os.fstat(file).st_mtime)
+    return age if age <= TWO_MINUTES else None

@@ -1,0 +1,117 @@
+"""Committed records of exact offset ranges as Arrow, in the columns of Spark's Kafka source.
+
+A range may end in control records, which are never delivered: the consumer's position tells that it is done. A range that
+begins before what the topic holds is refused by `auto.offset.reset=error`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark.errors import LeftToSparkError, quantity
+from spark.kafka.librdkafka import librdkafka
+from spark.kafka.login import read_login
+from spark.specs import BronzeSpec, TopicRange
+
+SECONDS = 30.0
+_SETTINGS = {
+    "group.id": "cdc_assets-reader",  # never committed: positions live in the Delta log
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    "fetch.wait.max.ms": 10,
+    "queued.min.messages": 20_000,
+    "log_level": 0,
+}
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("headers", HEADERS),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+_consumers: dict[tuple[str, str, float], Any] = {}
+
+
+def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> pa.Table:
+    """The records, in SCHEMA; those of a partition in their order.
+
+    Raises:
+        LeftToSparkError: Kafka does not hand them out, or not in time.
+    """
+    from confluent_kafka import KafkaException, TopicPartition
+
+    places = {(t.topic, p): end for t in topics for p, (start, end) in t.ranges.items() if end > start}
+    starts = [TopicPartition(t.topic, p, start) for t in topics for p, (start, end) in t.ranges.items() if end > start]
+    try:
+        consumer = _consumer(spec)
+        # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
+        consumer.list_topics(starts[0].topic if len(places) == 1 else None, timeout=SECONDS)
+        consumer.assign(starts)
+        try:
+            return _table(_messages(consumer, places))
+        finally:
+            consumer.unassign()
+    except KafkaException as error:
+        _consumers.clear()
+        raise LeftToSparkError(f"Kafka at {spec.bootstrap}: {error.args[0].str()}") from error
+
+
+def _consumer(spec: BronzeSpec) -> Any:
+    """One for each cluster and login, for as long as the worker lives: a new one costs a quarter of a second."""
+    from confluent_kafka import Consumer
+
+    written = os.stat(spec.login).st_mtime if spec.login else 0.0  # noqa: PTH116 - a text, as the spec has it
+    place = (spec.bootstrap, spec.login, written)
+    if place not in _consumers:
+        _consumers.clear()
+        login = librdkafka(read_login(spec.login)) if spec.login else {}
+        _consumers[place] = Consumer({"bootstrap.servers": spec.bootstrap, **_SETTINGS, **login})
+    return _consumers[place]
+
+
+def _messages(consumer: Any, places: dict[tuple[str, int], int]) -> list[Any]:
+    from confluent_kafka import TopicPartition
+
+    found, until, left = [], time.monotonic() + SECONDS, dict(places)
+    while left:
+        if time.monotonic() > until:
+            raise LeftToSparkError(f"{quantity(len(left), 'partition')} not read within {SECONDS:.0f} s")
+        for message in consumer.consume(10_000, 0.02):
+            if message.error() is not None:
+                raise LeftToSparkError(f"Kafka does not hand out {message.topic()}: {message.error().str()}")
+            end = places.get((message.topic(), message.partition()))
+            if end is not None and message.offset() < end:
+                found.append(message)
+        for at in consumer.position([TopicPartition(*place) for place in left]):
+            if at.offset >= left[at.topic, at.partition]:
+                del left[at.topic, at.partition]
+    return found
+
+
+def _table(messages: Sequence[Any]) -> pa.Table:
+    columns = [
+        [m.topic() for m in messages],
+        [m.partition() for m in messages],
+        [m.offset() for m in messages],
+        [m.timestamp()[1] * 1000 for m in messages],
+        [_headers(m.headers()) for m in messages],
+        [m.key() for m in messages],
+        [m.value() for m in messages],
+    ]
+    return pa.table([pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def _headers(told: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, object]] | None:
+    return [{"key": key, "value": value} for key, value in told] if told else None

@@ -1,0 +1,23 @@
+"""What a table's declaration says against folding it in a task."""
+
+from __future__ import annotations
+
+import re
+
+from spark.silver.table import soft
+from spark.specs import SilverSpec
+
+ENVELOPE = "debezium-json"
+_PLAIN_NAME = re.compile(r"^[^\W\d]\w*$")
+
+
+def reason_against(spec: SilverSpec) -> str:
+    """Why only Spark's fold knows the table's rules; empty where a task may look at it."""
+    reasons = {
+        "the table has no key": not spec.keys,
+        f"its records are no {ENVELOPE}": spec.envelope != ENVELOPE,
+        "its events may be about parts of rows": spec.partial,
+        "deleted rows stay": soft(spec),
+        "a column has a name that Spark writes": not all(_PLAIN_NAME.match(column.name) for column in spec.columns),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
