@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
 BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -66,6 +68,14 @@ class Copy:
             after = re.sub(r"^(ROWS: .*)\)$", rf"\1, {row[1]})", after, flags=re.MULTILINE)
         file.write_text(after, encoding="utf-8")
 
+    def test(self, file: str) -> None:
+        """The test of this name, which is on the page, passes."""
+        tests = self.root / "cdc_assets_tests"
+        shutil.copytree(ROOT / tests.name, tests, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        shutil.copy(ROOT / "pyproject.toml", self.root)
+        done = self.python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests / file))
+        assert re.search(r"^1 passed", done, re.MULTILINE), done
+
     def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
         """What a command of ours prints, which ends with this code."""
         return self.python("-m", "cdc_assets.cli", *arguments, code=code, **environment)
@@ -81,9 +91,9 @@ class Copy:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
-        assert done.returncode == code, done.stderr
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def promise(self, number: int = 0) -> str:
@@ -177,31 +187,15 @@ def test_a_check_is_one_file_and_one_row(tmp_path: Path) -> None:
     builders.write_text(text.replace("from cdc_assets.defs.checks.flow", f"{statement}from cdc_assets.defs.checks.flow", 1))
     sources = str(ROOT / "cdc_assets" / "sources")
     assert "described" in copy.python("-c", ASSETS, CDC_SOURCES=sources)
-    script = """
-import dagster as dg
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.checks.described import build_described_checks
-from cdc_assets.defs.keys import asset_key
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.resources.platform import Platform
-from cdc_assets.settings import sources_folder
-(world,) = [source for source in load_sources(sources_folder()) if source.name == "world"]
-country, *others = world.tables
-bare = world.model_copy(update={"tables": (country.model_copy(update={"description": None}), *others)})
-assets = [dg.AssetSpec(asset_key("silver", world, table)) for table in world.tables]
-defined = dg.Definitions(assets=assets, asset_checks=[build_described_checks(bare)], resources={"platform": Platform()})
-done = defined.resolve_implicit_global_asset_job_def().execute_in_process()
-for found in done.get_asset_check_evaluations():
-    explained = "add `description:`" in str(found.metadata)
-    print(found.asset_key.path[-1], found.passed, found.severity.value, found.description, "|", explained)
-"""
-    found = sorted(copy.python("-c", script, CDC_SOURCES=sources).splitlines())
-    assert [line.split()[:3] for line in found] == [["silver_city", "True", "WARN"], ["silver_country", "False", "WARN"]]
-    assert "public.country of source world has no description" in found[1]
-    assert found[1].endswith("| True"), "the page of checks says what it means"
+    copy.test("defs/test_described.py")
 
 
 def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-an-envelope.md")
     assert copy.tables == 1
     assert copy.run("validate") == copy.promise()
+
+
+@pytest.mark.service
+def test_an_envelope_has_a_test(tmp_path: Path) -> None:
+    Copy(tmp_path, "add-an-envelope.md").test("spark/envelopes/test_envelope_boxed.py")
