@@ -39,22 +39,17 @@ def set_(
 ) -> None:
     """Set the offsets in a file, and leave all others; an offset of null is forgotten."""
     wanted = _read(file)
-    connect = _connect(connector)
-    before = connect.offsets(connector)
-    _require_stopped(connect, connector)
+    connect, before = _require_stopped(connector)
     if not dry_run:
         print(connect.patch_offsets(connector, wanted), file=sys.stderr)
-    changed = [offset.to_json() for offset in wanted]
-    after = _merge_offsets(before, changed) if dry_run else connect.offsets(connector)
+    after = _merge_offsets(before, [offset.to_json() for offset in wanted]) if dry_run else connect.offsets(connector)
     print_document({"connector": connector, "dry_run": dry_run, "before": before, "after": after}, output)
 
 
 @app.command("reset")
 def reset(connector: Connector, dry_run: DryRun = False, output: Output = Format.json) -> None:
     """Forget all offsets: a Debezium connector then snapshots anew, a mirror copies from the beginning again."""
-    connect = _connect(connector)
-    before = connect.offsets(connector)
-    _require_stopped(connect, connector)
+    connect, before = _require_stopped(connector)
     if not dry_run:
         print(connect.reset_offsets(connector), file=sys.stderr)
     after: list[Any] = [] if dry_run else connect.offsets(connector)
@@ -68,13 +63,21 @@ def _connect(connector: str) -> ConnectClient:
     return locate(Platform(), connector)
 
 
-def _require_stopped(connect: ConnectClient, connector: str) -> None:
+def _require_stopped(connector: str) -> tuple[ConnectClient, list[dict[str, Any]]]:
+    """Where it is, and its offsets.
+
+    Raises:
+        ConnectError: it is not stopped.
+    """
+    connect = _connect(connector)
+    before = connect.offsets(connector)
     status = connect.status(connector)
     if status is None or not status.stopped:
         state = status.state if status else "UNASSIGNED"
         raise ConnectError(
             f"connector {connector} is {state}; offsets can be changed only when it is stopped: cdc stop {connector}"
         )
+    return connect, before
 
 
 def _read(file: Path) -> list[SourceOffset]:

@@ -48,7 +48,7 @@ def render_verb(
         for each in found:
             print(f"{each.action:7}{out / each.path}")
     became = "differ" if check or dry_run else "changed"
-    print(f"{quantity(len(files), 'file')}, {len(found)} of {out / target} {became}", file=sys.stderr)
+    print(f"{quantity(len(files), 'file')} rendered; in {out / target} {len(found)} {became}", file=sys.stderr)
     if check and found:
         raise typer.Exit(1)
 

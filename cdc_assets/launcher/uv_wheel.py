@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_BUNDLES = (
+CERTIFICATE_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -180,7 +180,7 @@ def _tls() -> ssl.SSLContext:
     context = ssl.create_default_context()
     # A Python that was built elsewhere looks for the store in places that do not exist here.
     if ssl.get_default_verify_paths().cafile is None and not context.cert_store_stats()["x509_ca"]:
-        for bundle in _BUNDLES:
+        for bundle in CERTIFICATE_BUNDLES:
             if Path(bundle).exists():
                 context.load_verify_locations(bundle)
                 break

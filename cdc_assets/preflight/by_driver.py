@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import settings
@@ -38,6 +39,10 @@ class SqlRules:
     allowing: Callable[[str, str], str]
     asked: Callable[[str, Answers], bool] = lambda _name, _answers: True
 
+    def inspect(self, platform: Platform, source: UnaskedSource) -> Report:
+        """All findings; a server that cannot be reached is one."""
+        return inspect(platform, source, partial(_ask_in_sql, self))
+
 
 def inspect(platform: Platform, source: UnaskedSource, ask: Ask) -> Report:
     """Every rule of its kind and of its topics."""
@@ -63,7 +68,7 @@ def findings(source: UnaskedSource, ask: Ask) -> Iterator[Finding]:
         yield Finding("reachable", "fail", "server", f"cannot be asked: {error}", "mend that first")
 
 
-def ask_in_sql(rules: SqlRules, source: UnaskedSource, tables: list[TableId], user: str) -> Iterator[Finding]:
+def _ask_in_sql(rules: SqlRules, source: UnaskedSource, tables: list[TableId], user: str) -> Iterator[Finding]:
     """The findings of a kind that is asked in SQL.
 
     Raises:

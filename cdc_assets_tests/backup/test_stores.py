@@ -166,6 +166,14 @@ def test_a_name_too_long_for_the_folder_is_a_store_error(store: ObjectStore, tmp
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_a_file_in_the_place_of_a_folder_is_no_object_that_is_there(store: ObjectStore) -> None:
+    store.put("shop", b"a file")
+    for write in (store.put, store.put_if_absent):
+        with pytest.raises(StoreError, match="File exists"):
+            write("shop/orders", b"x")
+    assert store.get("shop") == b"a file"
+
+
 def test_local_links_cannot_lead_out(store: ObjectStore, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

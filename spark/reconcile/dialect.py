@@ -37,9 +37,6 @@ class Dialect(Protocol):
     def hash(self, text: str) -> str:
         """60 bits of md5 as a number."""
 
-    def remainder(self, numbers: Sequence[str], divisor: int) -> str:
-        """Of the sum of the numbers without their signs, whatever the sum would be."""
-
     def bucket_of_uuid(self, value: str) -> str | None:
         """One of its bytes; None where that is not cheap."""
 
@@ -88,11 +85,6 @@ class PostgreSqlDialect:
     def hash(self, text: str) -> str:
         """60 bits of md5 as a number."""
         return f"('x' || left(md5({text}), 15))::bit({HASH_BITS})::bigint"
-
-    def remainder(self, numbers: Sequence[str], divisor: int) -> str:
-        """Without casts, and without a sum that could overflow."""
-        found = [f"abs(mod({number}, {divisor}))" for number in numbers]
-        return found[0] if len(found) == 1 else f"mod({' + '.join(found)}, {divisor})"
 
     def bucket_of_uuid(self, value: str) -> str | None:
         """Byte 5: random in version 4, milliseconds in 7, 0.4 ms in 6; in version 1 one value in seven minutes."""
@@ -162,11 +154,6 @@ class MariaDbDialect:
     def hash(self, text: str) -> str:
         """60 bits of md5 as a number; NULL where the text is longer than max_allowed_packet."""
         return f"CAST(CONV(LEFT(MD5({text}), 15), 16, 10) AS UNSIGNED)"
-
-    def remainder(self, numbers: Sequence[str], divisor: int) -> str:
-        """Of two and more as well: what is added is small, and never negative."""
-        found = [f"ABS(MOD({number}, {divisor}))" for number in numbers]
-        return found[0] if len(found) == 1 else f"MOD({' + '.join(found)}, {divisor})"
 
     def bucket_of_uuid(self, value: str) -> str | None:
         """Its bytes come as text only."""

@@ -173,7 +173,9 @@ class RowText:
         return self.order
 
     def _remainder(self, divisor: int) -> str:
-        return self.dialect.remainder([self.dialect.quote(key) for key in self.numbers], divisor)
+        """The source's SQL, without casts: what is added is small and never negative, so that no sum overflows."""
+        found = [f"abs(mod({self.dialect.quote(key)}, {divisor}))" for key in self.numbers]
+        return found[0] if len(found) == 1 else f"mod({' + '.join(found)}, {divisor})"
 
     # -- Spark ---------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.connectors.debezium_common import retention_ms
+from cdc_assets.connectors.declared_topic import make_topic
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import OwnerError
@@ -34,12 +35,7 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
             if own := source.captured:  # a topic of others is theirs to make and to keep
                 if source.managed_by == "gitops":
                     return _topic_of_git(cluster, own, name)
-                cluster.ensure_topic(
-                    name,
-                    partitions=source.topics.partitions,
-                    retention_ms=int(retention_ms(source)),
-                    replication_factor=source.topics.replication_factor,
-                )
+                return make_topic(cluster, own, name, deadline=_TOPIC_DEADLINE_SECONDS), ""
             return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS), ""
 
         for table, (state, differs) in each_table("topic", tables, ensure):

@@ -6,7 +6,7 @@ import time
 
 from cdc_assets import names
 from cdc_assets.connectors.apply import bring_connector
-from cdc_assets.connectors.debezium_common import retention_ms
+from cdc_assets.connectors.declared_topic import make_topic
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
@@ -20,13 +20,7 @@ def topics(work: OnboardingWork) -> Facts:
     found = {}
     for table in work.tables:
         name = names.topic(source, table)
-        core.ensure_topic(
-            name,
-            partitions=source.topics.partitions,
-            retention_ms=int(retention_ms(source)),
-            replication_factor=source.topics.replication_factor,
-        )
-        found[name] = core.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS).ends
+        found[name] = make_topic(core, source, name, deadline=_TOPIC_DEADLINE_SECONDS).ends
     before = work.state.done.get("topics", {}).get("ends")
     return {"ends": before or {name: {str(p): end for p, end in ends.items()} for name, ends in found.items()}}
 

@@ -7,14 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.errors import DatabaseError
+from cdc_assets.launcher.uv_wheel import CERTIFICATE_BUNDLES
 from cdc_assets.registry.tls import Encrypted
-
-_BUNDLES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
 
 
 def libpq_options(database: Encrypted, host: str) -> dict[str, str]:
@@ -50,4 +44,4 @@ def pymysql_options(database: Encrypted, host: str) -> dict[str, Any]:
 
 def _system_roots() -> str:
     found = ssl.get_default_verify_paths().cafile
-    return found or next((bundle for bundle in _BUNDLES if Path(bundle).is_file()), "system")
+    return found or next((bundle for bundle in CERTIFICATE_BUNDLES if Path(bundle).is_file()), "system")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cdc_assets.errors import StoreError
@@ -26,32 +26,11 @@ class LocalStore(ObjectStore):
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object, whether there is one or not."""
-        target = self._path(key)
-        try:
-            written = self._write(data, target)
-            try:
-                written.replace(target)
-            finally:
-                written.unlink(missing_ok=True)
-            _sync_folder(target.parent)
-        except OSError as error:
-            raise self._error("write", key, error) from error
+        self._place(key, data, Path.replace)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """A hard link is made or refused by the kernel in one step."""
-        target = self._path(key)
-        try:
-            written = self._write(data, target)
-            try:
-                os.link(written, target)
-            finally:
-                written.unlink()
-            _sync_folder(target.parent)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise self._error("write", key, error) from error
-        return True
+        return self._place(key, data, os.link)
 
     def get(self, key: str) -> bytes:
         """The file's bytes; MissingObjectError where there is none."""
@@ -97,6 +76,22 @@ class LocalStore(ObjectStore):
         if leads_out:
             raise StoreError(f"{key!r} leads out of {self.url}")
         return path
+
+    def _place(self, key: str, data: bytes, move: Callable[[Path, Path], object]) -> bool:
+        """Write beside, then move; whether `move` found the place free."""
+        target = self._path(key)
+        try:
+            written = self._write(data, target)
+            try:
+                move(written, target)
+            except FileExistsError:
+                return False
+            finally:
+                written.unlink(missing_ok=True)
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise self._error("write", key, error) from error
+        return True
 
     def _write(self, data: bytes, target: Path) -> Path:
         if not self._root.is_dir():
