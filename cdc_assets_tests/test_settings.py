@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cdc_assets import settings
+from cdc_assets.durable_file import replace_json
 from cdc_assets.errors import MissingAddressError, MissingSecretError
 from cdc_assets.references import EnvRef, SecretRef
-from cdc_assets.resources.durable_file import replace_json
 
 
 @pytest.fixture(autouse=True)

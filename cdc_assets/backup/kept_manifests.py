@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from cdc_assets.resources.durable_file import replace_bytes
+from cdc_assets.durable_file import replace_bytes
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
 
 

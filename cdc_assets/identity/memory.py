@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets import settings
-from cdc_assets.resources.durable_file import read_json, replace_json
+from cdc_assets.durable_file import read_json, replace_json
 
 Bounds = dict[str, dict[int, int]]
 

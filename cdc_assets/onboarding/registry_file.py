@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cdc_assets.durable_file import flush
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.yaml_entries import put_in, take_out
 from cdc_assets.registry_files.loader import load_source, registry_files
@@ -79,8 +80,7 @@ def _edit(file: Path, edit: Callable[[str], str], by_hand: str) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(text.encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+            flush(stream)
         load_source(Path(name))
         Path(name).chmod(file.stat().st_mode & 0o777)
         Path(name).replace(file)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cdc_assets import settings
-from cdc_assets.resources.durable_file import read_json, replace_json
+from cdc_assets.durable_file import read_json, replace_json
 from cdc_assets.resources.table_lock import table_lock
 
 Route = Literal["incremental", "blocking", "temporary", "offboard"]

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from cdc_assets import settings
-from cdc_assets.resources.durable_file import replace_json
+from cdc_assets.durable_file import replace_json
 
 Bound = tuple[int | str, ...]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import settings
+from cdc_assets.durable_file import replace_json
 from cdc_assets.reconcile.history_result import HistoryResult
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.slices import CutSlices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
-from cdc_assets.resources.durable_file import replace_json
 
 if TYPE_CHECKING:
     from spark.reconcile.key_order import KeyRange

@@ -15,7 +15,9 @@ import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+from cdc_assets.durable_file import flush, replace_file
 
 
 @dataclass(frozen=True)
@@ -103,17 +105,8 @@ def private_folder(folder: Path) -> Path:
 
 
 def write_private(file: Path, text: str, *, durable: bool = True) -> None:
-    """Replace the file in one step; 0600 from its first byte on. What is not durable may be empty after a power cut."""
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            if durable:
-                _flush(stream)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """As `replace_file`, of a text."""
+    replace_file(file, text.encode(), durable=durable)
 
 
 def write_json(file: Path, value: Any, *, durable: bool = True) -> None:
@@ -135,19 +128,13 @@ def write_once(file: Path, text: str) -> str:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
-            _flush(stream)
+            flush(stream)
         with contextlib.suppress(FileExistsError):
             # Unlike a rename, a link never replaces what the other writer has made.
             os.link(name, file)
     finally:
         Path(name).unlink(missing_ok=True)
     return file.read_text(encoding="utf-8")
-
-
-def _flush(stream: TextIO) -> None:
-    """Without it the new file may be empty after the machine has lost its power."""
-    stream.flush()
-    os.fsync(stream.fileno())
 
 
 def _generate_once(file: Path) -> str:

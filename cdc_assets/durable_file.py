@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def replace_json(path: Path, data: Any) -> None:
@@ -20,15 +20,29 @@ def read_json(path: Path) -> Any:
 
 
 def replace_bytes(path: Path, data: bytes) -> None:
-    """Replace the file. Its folder is made, as those above it, mode 0700; the file is 0600."""
+    """`replace_file` in a folder that is made, as those above it, mode 0700."""
     # One by one: `parents=True` gives those above the usual mode.
     for folder in reversed(path.parents):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
+    replace_file(path, data)
+
+
+def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace the file in one step; 0600 from its first byte on. What is not `durable` may be empty after a power cut."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        # Renamed without it, a file may be empty after the machine has lost its power.
-        os.fsync(stream.fileno())
-    Path(name).replace(path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            if durable:
+                flush(stream)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def flush(stream: IO[Any]) -> None:
+    """Without it a file that is renamed may be empty after the machine has lost its power."""
+    stream.flush()
+    os.fsync(stream.fileno())
