@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cdc_assets import names
 from cdc_assets.bench.events import SCHEMA
@@ -18,6 +19,7 @@ from cdc_assets.silver.fold_tables import fold_tables
 from cdc_assets.tables.source_catalogue import catalogue_of
 
 Seconds = float
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ def check_rows(platform: Platform, source: TopicSource, feeds: Sequence[Feed]) -
 
 def measure(work: Callable[[], object], cpu: Callable[[], Seconds]) -> Took:
     """Do the work once."""
+    return measure_answer(work, cpu)[1]
+
+
+def measure_answer(work: Callable[[], Answer], cpu: Callable[[], Seconds]) -> tuple[Answer, Took]:
+    """What the work answers, and what it took."""
     began, before = time.perf_counter(), cpu()
-    work()
-    return Took(time.perf_counter() - began, cpu() - before)
+    answer = work()
+    return answer, Took(time.perf_counter() - began, cpu() - before)

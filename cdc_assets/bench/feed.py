@@ -26,6 +26,11 @@ class Feed:
         self._random = random.Random(topic.rpartition("-")[2])
 
     @property
+    def sent(self) -> int:
+        """Events that were sent so far."""
+        return self._sent
+
+    @property
     def expected(self) -> tuple[int, int]:
         """Rows, and the sum of their balances, that silver must have."""
         return self.rows, sum(self._balances)

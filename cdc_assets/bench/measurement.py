@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cdc_assets.bench.carry import Took, append_bronze, check_rows, fold_silver, make_source, measure
+from cdc_assets.bench.contest import Contest
 from cdc_assets.bench.feed import Feed, delete_topics
-from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.figures import OURS, Figure
+from cdc_assets.bench.peers.peer import Peer, PeerTable
 from cdc_assets.bench.profile import BenchPlatform
 from cdc_assets.bench.stack import BenchStack
+from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.resources.platform import Platform
 
 ROWS = 500_000
+ROWS_OF_SMALL = 1_000
 
 
 @dataclass(frozen=True)
 class Size:
-    """`trial` is the rows of the large table in a trial, which has one run that counts; `profile`: calls to Spark are told."""
+    """`trial` is the rows of the large table in a trial, which has one run that counts; `profile`: calls to Spark are told;
+    `quick`: fewer probes where each waits."""
 
     trial: int | None = None
     profile: bool = False
+    quick: bool = False
 
     @property
-    def rows(self) -> int:
-        """Of the large table."""
-        return self.trial or ROWS
+    def is_trial(self) -> bool:
+        """Whether there is nothing to be reached."""
+        return self.trial is not None
+
+    def rows(self, number: int) -> int:
+        """Of a table that would have so many."""
+        return self.trial or number
 
     def repeats(self, number: int) -> int:
         """How often a scenario runs, and counts, that would run so often."""
@@ -41,22 +53,49 @@ class Size:
         return None if self.trial else figure
 
 
+@dataclass(frozen=True)
+class Cycles:
+    """What is done again and again: so many changes into each table; the first runs do not count."""
+
+    name: str
+    changes: int
+    warm_up: int
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A source whose topics are in the tables of all who take part."""
+
+    source: TopicSource
+    feeds: Sequence[Feed]
+    peers: Sequence[Peer]
+
+    @property
+    def peer_tables(self) -> list[PeerTable]:
+        """A table for each topic, by which peers know it."""
+        return [PeerTable(f"{self.source.name}_{number}", feed.topic) for number, feed in enumerate(self.feeds)]
+
+
 @dataclass
 class Measurement:
-    """`folder` is for its tables; `say` is told what is being done."""
+    """`folder` is for its tables; `say` is told what is being done; `peers` do the same work after each run."""
 
     stack: BenchStack
     asked: Size
     folder: Path
     say: Callable[[str], None]
+    peers: Sequence[Peer] = ()
     name: str = field(default_factory=lambda: f"cdc_bench_{uuid.uuid4().hex[:6]}")
     topics: list[str] = field(default_factory=list)
-    loaded: tuple[TopicSource, Feed] | None = None
+    loaded: dict[tuple[int, int], Loaded] = field(default_factory=dict)
+    """By the number of tables and the rows of each."""
     profile: Mapping[str, Any] = field(default_factory=dict)
     """Of the newest run, by step."""
 
     def __post_init__(self) -> None:
         self.platform = BenchPlatform(lake_root=str(self.folder), counted=self.asked.profile)
+        self.platform_of_stack = Platform()
 
     def close(self) -> None:
         """Remove the topics and the tables."""
@@ -72,14 +111,21 @@ class Measurement:
         made.create()
         return made
 
-    def large_table(self) -> tuple[TopicSource, Feed]:
-        """The large table, loaded: by the scenario of the first load, or now."""
-        if self.loaded is None:
-            self.say(f"{quantity(self.asked.rows, 'row', form=',')} are loaded")
-            feed = self.feed(self.asked.rows)
-            self.loaded = make_source(self.name, [feed]), feed
-            self.carry(self.loaded[0])
-        return self.loaded
+    def make(self, name: str, feeds: Sequence[Feed]) -> Loaded:
+        """A source of these topics, of which nothing has been carried yet."""
+        taking = [peer for peer in self.peers if peer.takes(len(feeds), feeds[0].rows)]
+        return Loaded(make_source(f"{self.name}{name}", feeds), feeds, taking)
+
+    def tables(self, number: int, rows: int) -> Loaded:
+        """So many tables of so many rows, loaded: by an earlier scenario, or now."""
+        if (number, rows) not in self.loaded:
+            self.say(f"{quantity(number, 'table')} of {quantity(rows, 'row', form=',')} are loaded")
+            made = self.make(f"_{number}x{rows}", [self.feed(rows) for _ in range(number)])
+            self.carry(made.source)
+            for peer in made.peers:
+                peer.carry(made.peer_tables)
+            self.loaded[number, rows] = made
+        return self.loaded[number, rows]
 
     def carry(self, source: TopicSource) -> tuple[Took, Took]:
         """Bronze once, and silver once."""
@@ -91,16 +137,39 @@ class Measurement:
         self.profile = profile.steps if self.asked.profile else {}
         return bronze, silver
 
-    def cycles(
-        self, name: str, source: TopicSource, feeds: Sequence[Feed], *, changes: int, warm_up: int, repeats: int
-    ) -> Figure:
-        """So many changes into each table, bronze and silver; the first runs do not count."""
-        runs, found = warm_up + self.asked.repeats(repeats), []
+    def compete(self, contest: Contest, loaded: Loaded) -> tuple[Took, Took]:
+        """All who take part once, on the same events; what bronze and silver took here."""
+        bronze, silver = self.carry(loaded.source)
+        contest.add(OURS, bronze + silver)
+        tables = loaded.peer_tables
+        for peer in loaded.peers:
+            contest.add(peer.name, measure(partial(peer.carry, tables), peer.cpu))
+        return bronze, silver
+
+    def cycles(self, asked: Cycles, loaded: Loaded) -> Contest:
+        """So many changes into each table, bronze and silver, and the peers."""
+        runs = asked.warm_up + self.asked.repeats(asked.repeats)
+        contest = Contest(asked.name, asked.warm_up, loaded.peers)
         for number in range(runs):
-            self.say(f"{name}: run {number + 1} of {runs}")
-            for feed in feeds:
-                feed.update(changes)
-            bronze, silver = self.carry(source)
-            found.append(bronze + silver)
-        check_rows(self.platform, source, feeds)
-        return Figure(name, found[warm_up:], found[:warm_up], profile=self.profile)
+            self.say(f"{asked.name}: run {number + 1} of {runs}")
+            for feed in loaded.feeds:
+                feed.update(asked.changes)
+            self.compete(contest, loaded)
+        self.check(loaded)
+        return contest
+
+    def check(self, loaded: Loaded) -> None:
+        """Every table of all who take part against what was sent.
+
+        Raises:
+            BenchError: a table has other rows, or another sum.
+        """
+        check_rows(self.platform, loaded.source, loaded.feeds)
+        for peer in loaded.peers:
+            for table, feed in zip(loaded.peer_tables, loaded.feeds, strict=True):
+                if (found := peer.totals(table)) != feed.expected:
+                    raise BenchError(f"{peer.name}: {table.name} has rows and sum {found}, sent were {feed.expected}")
+
+
+Run = Callable[[Measurement], Iterator[Figure]]
+"""A scenario: what it measures, as figures."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from cdc_assets.bench import idle_cost
-from cdc_assets.bench.carry import check_rows, make_source, measure
-from cdc_assets.bench.feed import Feed
-from cdc_assets.bench.figures import LIMIT, Figure
-from cdc_assets.bench.measurement import Measurement
+from cdc_assets.bench.backup_rate import backup
+from cdc_assets.bench.carrying import cycle, first_load, many
+from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.latency import latency
+from cdc_assets.bench.measurement import Measurement, Run
+from cdc_assets.bench.reconcile_cost import reconcile
+from cdc_assets.bench.sensor_tick import tick
+from cdc_assets.bench.verbs import verbs
 from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
-from spark.specs import BronzeSpec, TopicRange
 
-_ROWS_OF_SMALL = 1_000
-_CHANGES_OF_SMALL = 500
 _REST_SECONDS, _REST_WINDOWS = 20.0, 4
-_BRONZE_TO_NOOP = 2.0
-"""Bronze reads at half the rate of Spark's own read of the topic, or faster."""
+_LARGE = 5_000_000
 
 
 def rest(bench: Measurement) -> Iterator[Figure]:
@@ -28,93 +27,43 @@ def rest(bench: Measurement) -> Iterator[Figure]:
     yield Figure("at rest: memory", memory[1:], memory[:1], target=3.0, unit="GB")
 
 
-def first_load(bench: Measurement) -> Iterator[Figure]:
-    """All rows into tables that are not there yet, beside Spark's own read of the topic; the first run does not count."""
-    rows, runs = bench.asked.rows, bench.asked.repeats(3) + 1
-    bench.say(f"first load: {quantity(rows, 'event', form=',')} are sent")
-    feed = bench.feed(rows)
-    noop, bronze, both = [], [], []
-    for number in range(runs):
-        bench.say(f"first load: run {number + 1} of {runs}")
-        source = make_source(bench.name if number == runs - 1 else f"{bench.name}_{number}", [feed])
-        noop.append(measure(lambda: read_to_nowhere(bench, feed), bench.stack.cpu))
-        first, second = bench.carry(source)
-        bronze.append(first)
-        both.append(first + second)
-    check_rows(bench.platform, source, [feed])
-    bench.loaded = source, feed
-    limit = Figure(f"read {rows:,}", noop[1:], noop[:1], system=LIMIT)
-    target = bench.asked.target(limit.median * _BRONZE_TO_NOOP)
-    yield limit
-    yield Figure(f"first load {rows:,}: bronze", bronze[1:], bronze[:1], target=target)
-    yield Figure(f"first load {rows:,}: bronze, silver", both[1:], both[:1], profile=bench.profile)
-
-
-def read_to_nowhere(bench: Measurement, feed: Feed) -> None:
-    """Spark's own read of all the topic's records, thrown away."""
-    from spark.kafka import offset_ranges
-
-    kafka = bench.platform.lake_kafka()
-    state = kafka.states([feed.topic])[feed.topic]
-    topic = TopicRange("accounts", feed.topic, state.topic_id, 0, dict(state.ranges))
-    spec = BronzeSpec("", kafka.bootstrap, (topic,), "", login=kafka.login)
-    with bench.platform.spark().session() as session:
-        offset_ranges.read(session, spec, spec.topics).write.format("noop").mode("overwrite").save()
-
-
-def cycle(changes: int, target: float) -> Callable[[Measurement], Iterator[Figure]]:
-    """So many changes into the large table; the first two runs do not count: Java compiles meanwhile."""
-
-    def run(bench: Measurement) -> Iterator[Figure]:
-        source, feed = bench.large_table()
-        number = min(changes, feed.rows)
-        found = bench.cycles(f"{number:,} into {feed.rows:,}", source, [feed], changes=number, warm_up=2, repeats=5)
-        yield replace(found, target=bench.asked.target(target))
-
-    return run
-
-
-def many(tables: int, target: float) -> Callable[[Measurement], Iterator[Figure]]:
-    """500 changes into each of so many small tables; the first run does not count."""
-
-    def run(bench: Measurement) -> Iterator[Figure]:
-        bench.say(f"{quantity(tables, 'table')} are made")
-        feeds = [bench.feed(_ROWS_OF_SMALL) for _ in range(tables)]
-        source = make_source(f"{bench.name}_of_{tables}", feeds)
-        bench.carry(source)
-        name = f"{quantity(tables, 'table')} x {_CHANGES_OF_SMALL}"
-        found = bench.cycles(name, source, feeds, changes=_CHANGES_OF_SMALL, warm_up=1, repeats=3)
-        yield replace(found, target=bench.asked.target(target))
-
-    return run
-
-
 @dataclass(frozen=True)
 class Scenario:
-    """One that may be asked for by name; a `quick` one takes part in `--quick`."""
+    """One that may be asked for by name; a `quick` one takes part in `--quick`; `peers`: they do it as well."""
 
-    run: Callable[[Measurement], Iterator[Figure]]
+    run: Run
     quick: bool = False
+    peers: bool = False
 
 
 SCENARIOS: Mapping[str, Scenario] = {
     "rest": Scenario(rest, quick=True),
-    "first-load": Scenario(first_load, quick=True),
-    "cycle-1k": Scenario(cycle(1_000, 0.8), quick=True),
-    "cycle-10k": Scenario(cycle(10_000, 1.0)),
-    "cycle-100k": Scenario(cycle(100_000, 3.0)),
-    "tables-20": Scenario(many(20, 1.5), quick=True),
-    "tables-100": Scenario(many(100, 6.0)),
+    "cli": Scenario(verbs, quick=True),
+    "latency": Scenario(latency, quick=True),
+    "first-load": Scenario(first_load, quick=True, peers=True),
+    "cycle-1k": Scenario(cycle(1_000, 0.8), quick=True, peers=True),
+    "cycle-10k": Scenario(cycle(10_000, 1.0), peers=True),
+    "cycle-100k": Scenario(cycle(100_000, 3.0), peers=True),
+    "tables-20": Scenario(many(20, 1.5), quick=True, peers=True),
+    "tables-100": Scenario(many(100, 6.0), peers=True),
+    "tables-500": Scenario(many(500, 25.0, changes=100), peers=True),
+    "tick": Scenario(tick),
+    "backup": Scenario(backup),
+    "cycle-1k-5m": Scenario(cycle(1_000, 2.0, _LARGE), peers=True),
+    "cycle-100k-5m": Scenario(cycle(100_000, 5.0, _LARGE), peers=True),
+    "reconcile": Scenario(reconcile),
 }
 """In the order in which they run: at rest first, before anything has been asked for."""
 
 
-def choose_scenarios(names: Sequence[str], *, quick: bool) -> list[Scenario]:
-    """Those named; without names all, or all quick ones.
+def choose_scenarios(names: Sequence[str], *, quick: bool, peers: bool = False) -> list[str]:
+    """Those named; without names all, or all quick ones. Quick with peers: of these only the ones that peers do as well.
 
     Raises:
         BenchError: one of the names is no scenario's.
     """
     if unknown := [name for name in names if name not in SCENARIOS]:
         raise BenchError(f"no scenario is called {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
-    return [each for name, each in SCENARIOS.items() if (name in names if names else each.quick or not quick)]
+    if names:
+        return [name for name in SCENARIOS if name in names]
+    return [name for name, each in SCENARIOS.items() if not quick or (each.quick and (each.peers or not peers))]

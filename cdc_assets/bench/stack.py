@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_assets import settings
+from cdc_assets.bench.example_sources import run_cdc
 from cdc_assets.bench.idle_cost import cpu_seconds
 from cdc_assets.errors import BenchError
 from cdc_assets.stack.components.spark_connect import NAME as SPARK
@@ -26,11 +25,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BenchStack:
-    """A running stack: the pids of its supervisor and its Spark server, and where the bench's own tables go."""
+    """A running stack: the pids of its supervisor and its Spark server, and where the bench's own tables go.
+
+    `own`: it is the bench's, and removed afterwards.
+    """
 
     home: Home
     supervisor: int
     spark: int
+    own: bool = False
 
     def cpu(self) -> float:
         """CPU seconds of the Spark server and of this process so far."""
@@ -47,10 +50,10 @@ def scratch_stack(say: Say) -> Iterator[BenchStack]:
         os.environ["CDC_HOME"] = str(home.root)
         say(f"a stack of its own starts; if this is killed: CDC_HOME={home.root} ./cdc down --wipe --yes")
         try:
-            _cdc("up")
-            yield running_stack()
+            run_cdc("up")
+            yield replace(running_stack(), own=True)
         finally:
-            _cdc("down", "--wipe", "--yes")
+            run_cdc("down", "--wipe", "--yes")
 
 
 def running_stack() -> BenchStack:
@@ -67,10 +70,3 @@ def running_stack() -> BenchStack:
     if not spark:
         raise BenchError(f"the stack in {home.root} has no Spark server of its own: ./cdc status; unset CDC_SPARK_REMOTE")
     return BenchStack(home, supervisor, spark)
-
-
-def _cdc(*arguments: str) -> None:
-    command = [sys.executable, "-m", "cdc_assets.cli", *arguments]
-    done = subprocess.run(command, stdout=sys.stderr, check=False)
-    if done.returncode:
-        raise BenchError(f"cdc {' '.join(arguments)} ended with {done.returncode}, see above")

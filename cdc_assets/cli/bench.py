@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +10,7 @@ from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
 
-_NARROW = ("scenario", "system", "median_s", "min_s", "max_s", "cpu_s", "target", "met")
+_NARROW = ("scenario", "system", "median_s", "min_s", "max_s", "unit", "cpu_s", "target", "met")
 _Names = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; may be given more than once.")]
 
 
@@ -24,6 +21,9 @@ def bench(
     rows: Annotated[
         int | None, typer.Option(min=1_000, help="A trial: so many rows instead of 500000, one run that counts, no targets.")
     ] = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Iceberg, foreachBatch and delta-rs as well, each run on the same events.")
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="With -o json or yaml: calls to Spark and its collectors, by step.")
     ] = False,
@@ -33,24 +33,23 @@ def bench(
 
     `median_s`, `min_s` and `max_s` are in `unit`: seconds, or cores and gigabytes of a stack at rest.
     `cpu_s` are CPU seconds of the Spark server and of this command. Neighbours hardly change them. `target` is at most.
-    Every table is compared with what was sent. Exit 1: a figure misses its target by more than 15 %; 2: nothing was measured.
+    Every table is compared with what was sent, the peers' too. They write one table, this product bronze and silver.
+    With `--peers` a figure tells that this product is not slower than Iceberg, run by run.
+    Exit 1: a figure misses its target by more than 15 %; 2: something was not measured.
     """
-    with report_errors(), ExitStack() as ending:
-        from cdc_assets.bench.measurement import Measurement, Size
-        from cdc_assets.bench.scenarios import choose_scenarios
-        from cdc_assets.bench.stack import running_stack, scratch_stack
+    with report_errors():
+        from cdc_assets.bench.measurement import Size
+        from cdc_assets.bench.whole_run import Wanted, run_scenarios
 
-        chosen = choose_scenarios(scenario or (), quick=quick)
-        stack = running_stack() if here else ending.enter_context(scratch_stack(_say))
-        folder = Path(tempfile.mkdtemp(prefix="bench-", dir=stack.home.root))
-        measured = Measurement(stack, Size(rows, profile), folder, _say)
-        ending.callback(measured.close)
-        figures = [figure for each in chosen for figure in each.run(measured)]
-        _print([figure.row() for figure in figures], output)
-    if missed := [figure for figure in figures if figure.is_missed]:
-        for figure in missed:
-            _say(f"missed by more than 15 %: {figure.scenario}: {figure.median:.3g} {figure.unit}, to reach: {figure.target:.3g}")
-        raise typer.Exit(1)
+        found = run_scenarios(Wanted(scenario or (), here, peers, Size(rows, profile, quick)), _say)
+        _print([figure.row() for figure in found.figures], output)
+    missed = [figure for figure in found.figures if figure.is_missed]
+    for figure in missed:
+        _say(f"missed by more than 15 %: {figure.scenario}: {figure.median:.3g} {figure.unit}, to reach: {figure.target:.3g}")
+    for name, why in found.failures.items():
+        _say(f"not measured: {name}: {why}")
+    if missed or found.failures:
+        raise typer.Exit(2 if found.failures else 1)
 
 
 def _print(rows: list[dict[str, Any]], output: Format) -> None:

@@ -20,6 +20,7 @@ class JarSet:
 
 KAFKA = "4.3.1"
 APICURIO = "2.6.13.Final"
+ICEBERG = "1.11.0"
 _WORKERS_OWN = ("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:")
 # The tests ask each whether our config for it is valid. `up` fetches those of declared kinds without a vendor's driver.
 # Central's mirrors lack these four of 3.7.0.
@@ -90,6 +91,8 @@ SETS: dict[str, JarSet] = {
         ),
         transitive=False,
     ),
+    # For `cdc bench --peers` alone, which fetches it when it is asked for.
+    "iceberg": JarSet((f"org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:{ICEBERG}",), transitive=False),
     # Without the other clouds' clients, and of AWS's only what its classes name: it serves from the local disk here. Its jar
     # has Jetty inside.
     "s3proxy": JarSet(

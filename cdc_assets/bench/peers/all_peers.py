@@ -1,0 +1,25 @@
+"""The peers of one measurement, started and ended together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_assets.bench.peers.delta_rs import DeltaRs
+from cdc_assets.bench.peers.peer import Peer
+from cdc_assets.bench.peers.spark_peers import ForeachBatch, IcebergMerge, SparkDriver
+from cdc_assets.bench.stack import BenchStack
+from cdc_assets.resources.platform_clients import CommandPlatform
+
+
+@contextmanager
+def start_peers(stack: BenchStack, folder: Path, say: Callable[[str], None]) -> Iterator[Sequence[Peer]]:
+    """Two on a Spark of their own and one in this process, with tables below `folder`."""
+    say("the peers' Spark starts; they write one table for each topic, this product bronze and silver")
+    kafka = CommandPlatform().lake_kafka()
+    driver = SparkDriver(stack.home, folder / "peers", stack.spark)
+    try:
+        yield IcebergMerge(kafka, driver), ForeachBatch(kafka, driver), DeltaRs(kafka, folder / "delta-rs")
+    finally:
+        driver.close()

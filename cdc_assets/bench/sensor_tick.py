@@ -1,0 +1,40 @@
+"""One look of the offsets sensor at 500 topics of which none has news."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from cdc_assets.bench.carry import measure
+from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.measurement import ROWS_OF_SMALL, Measurement
+from cdc_assets.bench.stack_dagster import open_instance
+from cdc_assets.errors import BenchError
+from cdc_assets.quantity import quantity
+
+_TOPICS = 500
+_RUNS = 5
+_TARGET = 1.0
+
+
+def tick(bench: Measurement) -> Iterator[Figure]:
+    """By the sensor that Dagster evaluates, with the stack's own Dagster instance, in this process; the first does not count."""
+    import dagster as dg
+
+    from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
+
+    source = bench.tables(_TOPICS, ROWS_OF_SMALL).source
+    sensor = build_offsets_sensor(source)
+    with open_instance(bench.stack.home) as instance:
+
+        def look() -> None:
+            with dg.build_sensor_context(instance=instance, resources={"platform": bench.platform}) as context:
+                found = sensor(context)
+            requests = getattr(found, "run_requests", None)
+            if not isinstance(found, dg.SensorResult) or requests:
+                raise BenchError(f"the sensor of {source.name} found what is not there: {found}")
+
+        runs = bench.asked.repeats(_RUNS) + 1
+        bench.say(f"tick: {quantity(_TOPICS, 'topic')}, {runs} times")
+        took = [measure(look, lambda: sum(os.times()[:2])) for _ in range(runs)]
+    yield Figure(f"tick of {_TOPICS} topics", took[1:], took[:1], target=bench.asked.target(_TARGET))

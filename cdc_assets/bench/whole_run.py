@@ -1,0 +1,58 @@
+"""One call of `cdc bench`: its stack, its peers, and the chosen scenarios one after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.measurement import Measurement, Size
+from cdc_assets.bench.peers.all_peers import start_peers
+from cdc_assets.bench.scenarios import SCENARIOS, choose_scenarios
+from cdc_assets.bench.stack import running_stack, scratch_stack
+from cdc_assets.errors import CdcAssetsError
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for; `here`: on the stack that runs."""
+
+    scenarios: Sequence[str] = ()
+    here: bool = False
+    peers: bool = False
+    size: Size = field(default_factory=Size)
+
+
+@dataclass
+class WholeRun:
+    """What was measured, and the reasons why scenarios were not, by their names."""
+
+    figures: list[Figure] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
+    """All of them; one that fails does not keep the others from being measured.
+
+    Raises:
+        BenchError: there is no stack to measure on, or no such scenario.
+    """
+    chosen = choose_scenarios(wanted.scenarios, quick=wanted.size.quick, peers=wanted.peers)
+    found = WholeRun()
+    with ExitStack() as ending:
+        stack = running_stack() if wanted.here else ending.enter_context(scratch_stack(say))
+        folder = Path(tempfile.mkdtemp(prefix="bench-", dir=stack.home.root))
+        bench = Measurement(stack, wanted.size, folder, say)
+        ending.callback(bench.close)
+        if wanted.peers:
+            bench.peers = ending.enter_context(start_peers(stack, folder, say))
+        for name in chosen:
+            try:
+                found.figures += SCENARIOS[name].run(bench)
+            except CdcAssetsError as error:
+                say(f"{name} was not measured: {error}")
+                found.failures[name] = str(error)
+    return found
