@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cdc_assets.bench.events import event_text, key_text
@@ -16,12 +16,41 @@ _RETENTION_MS = 24 * 3600 * 1000
 _DEADLINE = 120.0
 
 
+class Sender:
+    """One producer of a cluster for all topics: of five hundred each would connect anew."""
+
+    def __init__(self, kafka: KafkaCluster) -> None:
+        from confluent_kafka import Producer
+
+        settings: dict[str, Any] = {"linger.ms": 20, "queue.buffering.max.messages": 1_000_000, "compression.type": "lz4"}
+        self.kafka = kafka
+        self._producer = kafka.clients.make(Producer, **settings)
+
+    def send(self, topic: str, records: Iterable[tuple[str, str]]) -> None:
+        """Keys and values, until the cluster has them all.
+
+        Raises:
+            KafkaError: it does not take them.
+        """
+        for key, value in records:
+            while True:
+                try:
+                    self._producer.produce(topic, value, key)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+        left = self._producer.flush(_DEADLINE)
+        if left:
+            lost = quantity(left, "record")
+            raise KafkaError(f"{self.kafka.bootstrap} did not take {lost} within {_DEADLINE:.0f} s; ./cdc status")
+
+
 class Feed:
     """One topic of one table; its rows have the keys 0 to `rows` - 1, and seeded random balances."""
 
-    def __init__(self, kafka: KafkaCluster, topic: str, rows: int) -> None:
+    def __init__(self, sender: Sender, topic: str, rows: int) -> None:
         self.topic, self.rows = topic, rows
-        self._kafka, self._sent = kafka, 0
+        self._sender, self._sent = sender, 0
         self._balances = array("q", [0]) * rows
         self._random = random.Random(topic.rpartition("-")[2])
 
@@ -37,33 +66,20 @@ class Feed:
 
     def create(self) -> None:
         """The topic, with one record for each row as a snapshot reads it."""
-        self._kafka.ensure_topic(self.topic, partitions=1, retention_ms=_RETENTION_MS, replication_factor=None)
-        self._kafka.await_state(self.topic, deadline=_DEADLINE)
-        self._send("r", range(self.rows))
+        kafka = self._sender.kafka
+        kafka.ensure_topic(self.topic, partitions=1, retention_ms=_RETENTION_MS, replication_factor=None)
+        kafka.await_state(self.topic, deadline=_DEADLINE)
+        self._sender.send(self.topic, self._events("r", range(self.rows)))
 
     def update(self, number: int) -> None:
         """A new balance for so many different rows."""
-        self._send("u", self._random.sample(range(self.rows), number))
+        self._sender.send(self.topic, self._events("u", self._random.sample(range(self.rows), number)))
 
-    def _send(self, op: str, keys: Iterable[int]) -> None:
-        from confluent_kafka import Producer
-
-        settings: dict[str, Any] = {"linger.ms": 20, "queue.buffering.max.messages": 1_000_000, "compression.type": "lz4"}
-        producer = self._kafka.clients.make(Producer, **settings)
+    def _events(self, op: str, keys: Iterable[int]) -> Iterator[tuple[str, str]]:
         for aid in keys:
             balance = self._balances[aid] = self._random.randrange(10_000)
-            text = event_text(op, aid, balance, self._sent)
+            yield key_text(aid), event_text(op, aid, balance, self._sent)
             self._sent += 1
-            while True:
-                try:
-                    producer.produce(self.topic, text, key_text(aid))
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        left = producer.flush(_DEADLINE)
-        if left:
-            lost = quantity(left, "record")
-            raise KafkaError(f"{self._kafka.bootstrap} did not take {lost} within {_DEADLINE:.0f} s; ./cdc status")
 
 
 def delete_topics(kafka: KafkaCluster, topics: Iterable[str]) -> None:

@@ -6,13 +6,13 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from cdc_assets.bench.carry import Took, append_bronze, check_rows, fold_silver, make_source, measure
 from cdc_assets.bench.contest import Contest
-from cdc_assets.bench.feed import Feed, delete_topics
+from cdc_assets.bench.feed import Feed, Sender, delete_topics
 from cdc_assets.bench.figures import OURS, Figure
 from cdc_assets.bench.peers.peer import Peer, PeerTable
 from cdc_assets.bench.profile import BenchPlatform
@@ -97,6 +97,10 @@ class Measurement:
         self.platform = BenchPlatform(lake_root=str(self.folder), counted=self.asked.profile)
         self.platform_of_stack = Platform()
 
+    @cached_property
+    def _sender(self) -> Sender:
+        return Sender(self.platform.lake_kafka())
+
     def close(self) -> None:
         """Remove the topics and the tables."""
         delete_topics(self.platform.lake_kafka(), self.topics)
@@ -106,7 +110,7 @@ class Measurement:
 
     def feed(self, rows: int) -> Feed:
         """A new topic with its first load."""
-        made = Feed(self.platform.lake_kafka(), f"{self.name}-{len(self.topics)}", rows)
+        made = Feed(self._sender, f"{self.name}-{len(self.topics)}", rows)
         self.topics.append(made.topic)
         made.create()
         return made
@@ -130,6 +134,7 @@ class Measurement:
     def carry(self, source: TopicSource) -> tuple[Took, Took]:
         """Bronze once, and silver once."""
         profile, pid = self.platform.begin_profile(), self.stack.spark
+        # A step's profile costs milliseconds: it is taken where nobody asks for it as well, and not told.
         with profile.step("bronze", pid):
             bronze = measure(lambda: append_bronze(self.platform, source), self.stack.cpu)
         with profile.step("silver", pid):

@@ -1,4 +1,4 @@
-"""What a step asks of Spark: calls over Connect by their kind, and what the server's garbage collectors took."""
+"""What a step asks of Spark: calls over Connect by their kind, and what the server's threads and garbage collectors took."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PrivateAttr
 
 from cdc_assets import settings
+from cdc_assets.bench.server_threads import thread_times, work_since
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.spark import SparkSessions
 
@@ -30,11 +31,11 @@ class Profile:
     @contextmanager
     def step(self, name: str, pid: int) -> Iterator[None]:
         """What is done within, on the server of this pid."""
-        calls, times = Counter(self.calls), collector_times(pid)
+        calls, times, threads = Counter(self.calls), collector_times(pid), thread_times(pid)
         yield
-        now = collector_times(pid)
+        now, worked = collector_times(pid), work_since(threads, thread_times(pid))
         taken = {key: round(now[key] - times.get(key, 0.0), 3) for key in sorted(now)}
-        self.steps[name] = {"calls": dict(sorted((self.calls - calls).items())), "gc": taken}
+        self.steps[name] = {"calls": dict(sorted((self.calls - calls).items())), "gc": taken, "cpu": worked}
 
 
 class BenchPlatform(Platform):

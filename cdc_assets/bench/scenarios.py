@@ -23,8 +23,8 @@ _LARGE = 5_000_000
 def rest(bench: Measurement) -> Iterator[Figure]:
     """The whole stack while nobody changes anything; the first window does not count."""
     cores, memory = idle_cost.watch(bench.stack.supervisor, seconds=_REST_SECONDS, windows=_REST_WINDOWS, say=bench.say)
-    yield Figure("at rest: cores", cores[1:], cores[:1], target=0.15, unit="cores")
-    yield Figure("at rest: memory", memory[1:], memory[:1], target=3.0, unit="GB")
+    yield Figure("at rest: cores", cores[1:], cores[:1], target=bench.asked.target(0.15), unit="cores")
+    yield Figure("at rest: memory", memory[1:], memory[:1], target=bench.asked.target(3.0), unit="GB")
 
 
 @dataclass(frozen=True)

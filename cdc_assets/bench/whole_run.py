@@ -14,6 +14,7 @@ from cdc_assets.bench.peers.all_peers import start_peers
 from cdc_assets.bench.scenarios import SCENARIOS, choose_scenarios
 from cdc_assets.bench.stack import running_stack, scratch_stack
 from cdc_assets.errors import CdcAssetsError
+from spark.errors import SparkJobError
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
         for name in chosen:
             try:
                 found.figures += SCENARIOS[name].run(bench)
-            except CdcAssetsError as error:
+            except (CdcAssetsError, SparkJobError) as error:
                 say(f"{name} was not measured: {error}")
                 found.failures[name] = str(error)
     return found

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
+
+if TYPE_CHECKING:
+    from cdc_assets.bench.whole_run import WholeRun
 
 _NARROW = ("scenario", "system", "median_s", "min_s", "max_s", "unit", "cpu_s", "target", "met")
 _Names = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; may be given more than once.")]
@@ -25,8 +31,11 @@ def bench(
         bool, typer.Option("--peers", help="Iceberg, foreachBatch and delta-rs as well, each run on the same events.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="With -o json or yaml: calls to Spark and its collectors, by step.")
+        bool, typer.Option("--profile", help="With -o json, yaml or --markdown: calls to Spark and its CPU seconds, by step.")
     ] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the run as a page as well, and its plot beside it as .svg.")
+    ] = None,
     output: Output = Format.text,
 ) -> None:
     """Measure bronze and silver with generated events, on a stack of its own that is removed afterwards.
@@ -39,10 +48,20 @@ def bench(
     """
     with report_errors():
         from cdc_assets.bench.measurement import Size
+        from cdc_assets.bench.report_page import write_page
         from cdc_assets.bench.whole_run import Wanted, run_scenarios
 
+        if markdown and not markdown.parent.is_dir():
+            raise typer.BadParameter(f"--markdown {markdown}: the folder {markdown.parent} does not exist")
         found = run_scenarios(Wanted(scenario or (), here, peers, Size(rows, profile, quick)), _say)
         _print([figure.row() for figure in found.figures], output)
+        if markdown:
+            write_page(markdown, found.figures, found.failures, shlex.join(["./cdc", *sys.argv[1:]]))
+    _say_shortfalls(found)
+
+
+def _say_shortfalls(found: WholeRun) -> None:
+    """What was not reached, and what was not measured, become the exit code."""
     missed = [figure for figure in found.figures if figure.is_missed]
     for figure in missed:
         _say(f"missed by more than 15 %: {figure.scenario}: {figure.median:.3g} {figure.unit}, to reach: {figure.target:.3g}")

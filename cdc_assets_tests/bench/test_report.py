@@ -1,0 +1,94 @@
+"""A run as a page and a plot, and what the profile tells of a server's threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+from cdc_assets.bench.bar_plot import bar_plot
+from cdc_assets.bench.carry import Took
+from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.latency import percentile
+from cdc_assets.bench.report_page import write_page
+from cdc_assets.bench.server_threads import thread_times, work_since
+
+SVG = "{http://www.w3.org/2000/svg}"
+STEP = {
+    "calls": {"ExecutePlan": 3, "Config": 2},
+    "gc": {"Serial young collection pauses": 0.25, "Serial young collection pauses runs": 2.0},
+    "cpu": {"driver": 1.5, "executor": 0.5},
+}
+FIGURES = [
+    Figure("1,000 into <many>", [Took(2.0, 3.0)], target=1.0, profile={"silver": STEP}),
+    Figure("1,000 into <many>", [Took(4.0, 6.0)], system="Iceberg"),
+    Figure("at rest: memory", [Took(2.5, 1.0)], target=3.0, unit="GB"),
+]
+
+
+def test_a_plot_has_a_bar_for_each_figure_in_seconds_and_a_line_at_the_target() -> None:
+    drawn = ElementTree.fromstring(bar_plot([figure.row() for figure in FIGURES]))
+    ours, iceberg = (float(bar.attrib["width"]) for bar in drawn.iter(f"{SVG}rect") if "x" in bar.attrib)
+    assert ours * 2 == iceberg
+    (line,) = drawn.iter(f"{SVG}line")
+    bar = next(bar for bar in drawn.iter(f"{SVG}rect") if "x" in bar.attrib)
+    assert float(line.attrib["x1"]) == float(bar.attrib["x"]) + ours / 2
+    texts = [text.text for text in drawn.iter(f"{SVG}text")]
+    assert "1,000 into <many>" in texts
+    assert "at rest: memory" not in texts
+
+
+def test_a_page_tells_every_figure_what_was_not_measured_and_the_profile(tmp_path: Path) -> None:
+    file = tmp_path / "run.md"
+    write_page(file, FIGURES, {"tick": "no | such\ntopic"}, "./cdc bench --quick")
+    text = file.read_text(encoding="utf-8")
+    assert "| 1,000 into <many> | cdc_assets | 2 | 2 | 2 | s | 3 | 1 | **no** | 1 |" in text
+    assert "| 1,000 into <many> | Iceberg | 4 | 4 | 4 | s | 6 |  |  | 1 |" in text
+    assert "| at rest: memory | cdc_assets | 2.5 | 2.5 | 2.5 | GB | 1 | 3 | yes | 1 |" in text
+    assert "| tick | no \\| such topic |" in text
+    assert "| 1,000 into <many> | silver | 3 | 5 | 0.25 | 0.5 | 1.5 |  |  |" in text
+    assert "* `./cdc bench --quick`" in text
+    assert f"{os.cpu_count()} cores" in text
+    assert "](run.svg)" in text
+    assert ElementTree.parse(tmp_path / "run.svg").getroot().tag == f"{SVG}svg"
+
+
+def test_a_percentile_is_one_of_the_runs() -> None:
+    runs = [Took(float(wall), 0.0) for wall in (7, 1, 3, 2, 9, 4, 8, 5, 6, 10)]
+    assert [percentile(runs, of).wall for of in (50, 90, 95, 100)] == [5, 9, 10, 10]
+    assert percentile(runs[:1], 95).wall == 7
+
+
+def test_the_work_of_threads_is_told_by_what_they_are_for() -> None:
+    def work() -> None:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+        done.set()
+        leave.wait(10)
+
+    done, leave = threading.Event(), threading.Event()
+    before = thread_times(os.getpid())
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        assert done.wait(30)
+        worked = work_since(before, thread_times(os.getpid()))
+    finally:
+        leave.set()
+        worker.join()
+    assert set(worked) == {"driver"}
+    assert 0.15 <= worked["driver"] < 5
+
+
+def test_a_thread_is_known_by_the_beginning_of_its_name(tmp_path: Path) -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    for number, name in enumerate(("Executor task l", "C2 CompilerThre", "VM Thread", "x) y (z"), 1):
+        folder = tmp_path / "7" / "task" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(f"{number} ({name}) S {' '.join(['0'] * 10)} {ticks * number} {ticks} 0 0")
+    found = work_since({}, thread_times(7, tmp_path))
+    assert found == {"collector": 4.0, "compiler": 3.0, "driver": 5.0, "executor": 2.0}
+    assert thread_times(8, tmp_path) == {}
