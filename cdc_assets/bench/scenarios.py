@@ -46,7 +46,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "cycle-100k": Scenario(cycle(100_000, 3.0), peers=True),
     "tables-20": Scenario(many(20, 1.5), quick=True, peers=True),
     "tables-100": Scenario(many(100, 6.0), peers=True),
-    "tables-500": Scenario(many(500, 25.0, changes=100), peers=True),
+    "tables-500": Scenario(many(500, 25.0, changes=100)),
     "tick": Scenario(tick),
     "backup": Scenario(backup),
     "cycle-1k-5m": Scenario(cycle(1_000, 2.0, _LARGE), peers=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement, Size
 from cdc_assets.bench.peers.all_peers import start_peers
-from cdc_assets.bench.scenarios import SCENARIOS, choose_scenarios
+from cdc_assets.bench.scenarios import SCENARIOS, Scenario, choose_scenarios
 from cdc_assets.bench.stack import running_stack, scratch_stack
 from cdc_assets.errors import CdcAssetsError
 from spark.errors import SparkJobError
@@ -42,7 +42,6 @@ def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
         BenchError: there is no stack to measure on, or no such scenario.
     """
     chosen = choose_scenarios(wanted.scenarios, quick=wanted.size.quick, peers=wanted.peers)
-    found = WholeRun()
     with ExitStack() as ending:
         stack = running_stack() if wanted.here else ending.enter_context(scratch_stack(say))
         folder = Path(tempfile.mkdtemp(prefix="bench-", dir=stack.home.root))
@@ -50,10 +49,16 @@ def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
         ending.callback(bench.close)
         if wanted.peers:
             bench.peers = ending.enter_context(start_peers(stack, folder, say))
-        for name in chosen:
-            try:
-                found.figures += SCENARIOS[name].run(bench)
-            except (CdcAssetsError, SparkJobError) as error:
-                say(f"{name} was not measured: {error}")
-                found.failures[name] = str(error)
+        return run_each({name: SCENARIOS[name] for name in chosen}, bench)
+
+
+def run_each(chosen: Mapping[str, Scenario], bench: Measurement) -> WholeRun:
+    """The figures of all that could be measured."""
+    found = WholeRun()
+    for name, scenario in chosen.items():
+        try:
+            found.figures += scenario.run(bench)
+        except (CdcAssetsError, SparkJobError) as error:
+            bench.say(f"{name} was not measured: {error}")
+            found.failures[name] = str(error)
     return found

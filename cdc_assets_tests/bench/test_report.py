@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,8 +13,14 @@ from cdc_assets.bench.bar_plot import bar_plot
 from cdc_assets.bench.carry import Took
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.latency import percentile
+from cdc_assets.bench.measurement import Measurement, Size
 from cdc_assets.bench.report_page import write_page
+from cdc_assets.bench.scenarios import Scenario
 from cdc_assets.bench.server_threads import thread_times, work_since
+from cdc_assets.bench.stack import BenchStack
+from cdc_assets.bench.whole_run import run_each
+from cdc_assets.errors import BenchError
+from cdc_assets.stack.home import Home
 
 SVG = "{http://www.w3.org/2000/svg}"
 STEP = {
@@ -53,6 +60,22 @@ def test_a_page_tells_every_figure_what_was_not_measured_and_the_profile(tmp_pat
     assert f"{os.cpu_count()} cores" in text
     assert "](run.svg)" in text
     assert ElementTree.parse(tmp_path / "run.svg").getroot().tag == f"{SVG}svg"
+
+
+def test_a_scenario_that_fails_leaves_the_others_and_what_it_had_measured(tmp_path: Path) -> None:
+    def half(_: Measurement) -> Iterator[Figure]:
+        yield FIGURES[0]
+        raise BenchError("the topic is gone")
+
+    def whole(_: Measurement) -> Iterator[Figure]:
+        yield FIGURES[1]
+
+    said: list[str] = []
+    bench = Measurement(BenchStack(Home(tmp_path), 1, 1), Size(), tmp_path, said.append)
+    found = run_each({"half": Scenario(half), "whole": Scenario(whole)}, bench)
+    assert found.figures == FIGURES[:2]
+    assert found.failures == {"half": "the topic is gone"}
+    assert said == ["half was not measured: the topic is gone"]
 
 
 def test_a_percentile_is_one_of_the_runs() -> None:
