@@ -24,19 +24,20 @@ def write_page(file: Path, figures: Sequence[Figure], failures: Mapping[str, str
     rows = [figure.row() for figure in figures]
     plot = file.with_suffix(".svg")
     plot.write_text(bar_plot(rows), encoding="utf-8")
-    file.write_text(page(rows, failures, [f"`{asked}`", *machine()], plot.name), encoding="utf-8")
+    file.write_text(page(rows, failures, {"command": f"`{asked}`", **machine()}, plot.name), encoding="utf-8")
 
 
-def machine() -> list[str]:
-    """When and where, in short phrases: what the figures depend on."""
+def machine() -> dict[str, str]:
+    """When and where, by its name: what the figures depend on."""
     now = datetime.now(timezone.utc)
     cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    return [
-        f"{now:%Y-%m-%d %H:%M} UTC, at {_commit()}",
-        f"{cores} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        f"load of the machine at the end (1, 5, 15 minutes): {load}",
-    ]
+    return {
+        "ended": f"{now:%Y-%m-%d %H:%M} UTC",
+        "version": _commit(),
+        "machine": f"{cores} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}",
+        "Python": platform.python_version(),
+        "load of 1, 5 and 15 minutes at the end": ", ".join(f"{value:.1f}" for value in os.getloadavg()),
+    }
 
 
 def _commit() -> str:
@@ -46,13 +47,13 @@ def _commit() -> str:
     return f"`{done.stdout.strip()}`" if done.returncode == 0 else "a version that no clone tells"
 
 
-def page(rows: Sequence[Row], failures: Mapping[str, str], facts: Sequence[str], plot: str) -> str:
+def page(rows: Sequence[Row], failures: Mapping[str, str], facts: Mapping[str, str], plot: str) -> str:
     """The page's text; `plot` is the address of its drawing."""
     parts = [
         "# A run of `cdc bench`",
         "What each row means, and how it is measured: [How fast it is](reference/benchmarks.md).\n"
         "This page is written by `cdc bench --markdown`, and not by hand.",
-        "\n".join(f"* {fact}" for fact in facts),
+        _table(("the run", ""), list(facts.items())),
         f"![The figures in seconds, as bars]({plot})",
         _table(
             ("scenario", "system", "median", "min", "max", "unit", "CPU s", "target", "met", "runs"),

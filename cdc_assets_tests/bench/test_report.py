@@ -56,8 +56,8 @@ def test_a_page_tells_every_figure_what_was_not_measured_and_the_profile(tmp_pat
     assert "| at rest: memory | cdc_assets | 2.5 | 2.5 | 2.5 | GB | 1 | 3 | yes | 1 |" in text
     assert "| tick | no \\| such topic |" in text
     assert "| 1,000 into <many> | silver | 3 | 5 | 0.25 | 0.5 | 1.5 |  |  |" in text
-    assert "* `./cdc bench --quick`" in text
-    assert f"{os.cpu_count()} cores" in text
+    assert "| command | `./cdc bench --quick` |" in text
+    assert f"| machine | {os.cpu_count()} cores, " in text
     assert "](run.svg)" in text
     assert ElementTree.parse(tmp_path / "run.svg").getroot().tag == f"{SVG}svg"
 
