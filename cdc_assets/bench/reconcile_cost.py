@@ -38,7 +38,7 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
         found, took = measure_answer(partial(compare, bench.platform_of_stack, source, [table]), bench.stack.cpu)
         result = found[_TABLE]
         if not result.equal or result.source_rows != held:
-            raise BenchError(f"{held} rows were to be compared and equal: {result.sentence()}")
+            raise BenchError(f"{quantity(held, 'row')} had to be compared and equal: {result.sentence()}")
         whole.append(took)
         at_source.append(Took(result.seconds["source"], 0.0))
     name = f"reconcile {quantity(held, 'row', form=',')}"

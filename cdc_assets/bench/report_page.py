@@ -14,6 +14,7 @@ import psutil
 
 from cdc_assets.bench.bar_plot import bar_plot
 from cdc_assets.bench.figures import Figure
+from cdc_assets.quantity import quantity
 
 Row = Mapping[str, Any]
 _MET = {True: "yes", False: "**no**", None: ""}
@@ -30,11 +31,11 @@ def write_page(file: Path, figures: Sequence[Figure], failures: Mapping[str, str
 def machine() -> dict[str, str]:
     """When and where, by its name: what the figures depend on."""
     now = datetime.now(timezone.utc)
-    cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
+    cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total / 2**30
     return {
         "ended": f"{now:%Y-%m-%d %H:%M} UTC",
         "version": _commit(),
-        "machine": f"{cores} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}",
+        "machine": f"{quantity(cores, 'core')}, {memory:.0f} GiB, {platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
         "load of 1, 5 and 15 minutes at the end": ", ".join(f"{value:.1f}" for value in os.getloadavg()),
     }

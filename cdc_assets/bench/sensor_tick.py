@@ -35,6 +35,6 @@ def tick(bench: Measurement) -> Iterator[Figure]:
                 raise BenchError(f"the sensor of {source.name} found what is not there: {found}")
 
         runs = bench.asked.repeats(_RUNS) + 1
-        bench.say(f"tick: {quantity(_TOPICS, 'topic')}, {runs} times")
+        bench.say(f"tick: {quantity(_TOPICS, 'topic')}, {quantity(runs, 'look')}")
         took = [measure(look, lambda: sum(os.times()[:2])) for _ in range(runs)]
-    yield Figure(f"tick of {_TOPICS} topics", took[1:], took[:1], target=bench.asked.target(_TARGET))
+    yield Figure(f"tick of {quantity(_TOPICS, 'topic')}", took[1:], took[:1], target=bench.asked.target(_TARGET))

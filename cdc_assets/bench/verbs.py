@@ -13,6 +13,7 @@ from cdc_assets.bench.carry import Took
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
 from cdc_assets.errors import BenchError
+from cdc_assets.quantity import quantity
 
 _RUNS = 5
 _LAUNCHER = Path(__file__).parents[2] / "cdc"
@@ -23,8 +24,9 @@ _STATUS_CODES = (0, 1)
 def verbs(bench: Measurement) -> Iterator[Figure]:
     """`cdc --help` and `cdc status`; the first run of each does not count: files come from the disk then."""
     for arguments, target, codes in ((["--help"], 0.5, (0,)), (["status"], 1.5, _STATUS_CODES)):
-        bench.say(f"cdc {' '.join(arguments)}, {bench.asked.repeats(_RUNS) + 1} times")
-        runs = [run_verb(arguments, codes) for _ in range(bench.asked.repeats(_RUNS) + 1)]
+        number = bench.asked.repeats(_RUNS) + 1
+        bench.say(f"cdc {' '.join(arguments)}: {quantity(number, 'run')}")
+        runs = [run_verb(arguments, codes) for _ in range(number)]
         yield Figure(f"cdc {' '.join(arguments)}", runs[1:], runs[:1], target=bench.asked.target(target))
 
 
