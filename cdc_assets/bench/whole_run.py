@@ -48,7 +48,7 @@ def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
         bench = Measurement(stack, wanted.size, folder, say)
         ending.callback(bench.close)
         if wanted.peers:
-            bench.peers = ending.enter_context(start_peers(stack, folder, say))
+            bench.peers = ending.enter_context(start_peers(stack, folder, say, quick=wanted.size.quick))
         return run_each({name: SCENARIOS[name] for name in chosen}, bench)
 
 

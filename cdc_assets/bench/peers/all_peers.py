@@ -14,12 +14,14 @@ from cdc_assets.resources.platform_clients import CommandPlatform
 
 
 @contextmanager
-def start_peers(stack: BenchStack, folder: Path, say: Callable[[str], None]) -> Iterator[Sequence[Peer]]:
-    """Two on a Spark of their own and one in this process, with tables below `folder`."""
+def start_peers(stack: BenchStack, folder: Path, say: Callable[[str], None], *, quick: bool) -> Iterator[Sequence[Peer]]:
+    """Two on a Spark of their own and one in this process, with tables below `folder`; `quick`: without foreachBatch, whose
+    runs are the longest."""
     say("the peers' Spark starts; they write one table for each topic, this product bronze and silver")
     kafka = CommandPlatform().lake_kafka()
     driver = SparkDriver(stack.home, folder / "peers", stack.spark)
     try:
-        yield IcebergMerge(kafka, driver), ForeachBatch(kafka, driver), DeltaRs(kafka, folder / "delta-rs")
+        streams = () if quick else (ForeachBatch(kafka, driver),)
+        yield IcebergMerge(kafka, driver), *streams, DeltaRs(kafka, folder / "delta-rs")
     finally:
         driver.close()
