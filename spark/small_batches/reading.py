@@ -26,7 +26,11 @@ _SETTINGS = {
     "auto.offset.reset": "error",
     "check.crcs": True,
     "fetch.wait.max.ms": 10,
-    "queued.min.messages": 20_000,
+    # Where its queue is full, librdkafka fetches again after a second unless told otherwise.
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": 256 << 10,
+    "max.partition.fetch.bytes": 8 << 20,
     "log_level": 0,
 }
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
