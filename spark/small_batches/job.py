@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-MOST_OFFSETS = 100_000
+MOST_OFFSETS = 250_000
+"""What a source reads by one append unless it is told otherwise (`batching.max_records`)."""
 _SCHEMA = "result string, left string"
 
 

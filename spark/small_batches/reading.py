@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -45,11 +45,12 @@ SCHEMA = pa.schema(
         ("value", pa.binary()),
     ]
 )
+_CHUNK = 20_000
 _consumers: dict[tuple[str, str, float], Any] = {}
 
 
-def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> pa.Table:
-    """The records, in SCHEMA; those of a partition in their order.
+def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[pa.Table]:
+    """The records in chunks, in SCHEMA; those of a partition in their order.
 
     Raises:
         LeftToSparkError: Kafka does not hand them out, or not in time.
@@ -64,7 +65,7 @@ def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> pa.Table:
         consumer.list_topics(starts[0].topic if len(places) == 1 else None, timeout=SECONDS)
         consumer.assign(starts)
         try:
-            return _table(_messages(consumer, places))
+            return list(_chunks(consumer, places))
         finally:
             consumer.unassign()
     except KafkaException as error:
@@ -85,11 +86,16 @@ def _consumer(spec: BronzeSpec) -> Any:
     return _consumers[place]
 
 
-def _messages(consumer: Any, places: dict[tuple[str, int], int]) -> list[Any]:
+def _chunks(consumer: Any, places: dict[tuple[str, int], int]) -> Iterator[pa.Table]:
+    """A message takes twice the memory of its row, so that they are kept as rows."""
     from confluent_kafka import TopicPartition
 
-    found, until, left = [], time.monotonic() + SECONDS, dict(places)
+    found: list[Any] = []
+    until, left = time.monotonic() + SECONDS, dict(places)
     while left:
+        if len(found) >= _CHUNK:
+            yield _table(found)
+            found = []
         if time.monotonic() > until:
             raise LeftToSparkError(f"{quantity(len(left), 'partition')} not read within {SECONDS:.0f} s")
         for message in consumer.consume(10_000, 0.02):
@@ -101,7 +107,8 @@ def _messages(consumer: Any, places: dict[tuple[str, int], int]) -> list[Any]:
         for at in consumer.position([TopicPartition(*place) for place in left]):
             if at.offset >= left[at.topic, at.partition]:
                 del left[at.topic, at.partition]
-    return found
+    if found:
+        yield _table(found)
 
 
 def _table(messages: Sequence[Any]) -> pa.Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from spark.bronze import job as bronze_job
 from spark.bronze.overlap import APP
 from spark.delta.bronze_columns import NAMES
 from spark.delta.commits import Committed, bronze_metadata, fold, surviving
+from spark.delta.first_commit import create_table
 from spark.delta.lease import lend_to_task
 from spark.delta.local_log import newest_commits
 from spark.delta.topic_commits import TopicCommit
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _LOOKS = (1, 20, 400)
+_NOTHING = pa.table({})
 
 
 def append(spec: BronzeSpec) -> JobResult:
@@ -50,10 +53,10 @@ def _append(spec: BronzeSpec) -> JobResult:
 
     started = time.monotonic()
     committed = _look_at_log(spec.path)
-    table = DeltaTable(spec.path)
-    if table.version() != committed.version:
+    table = DeltaTable(spec.path) if committed.version >= 0 else None
+    if table is not None and table.version() != committed.version:
         raise LeftToSparkError("somebody else appends at the same time")
-    if {f.name for f in table.schema().fields} != set(NAMES):
+    if table is not None and {f.name for f in table.schema().fields} != set(NAMES):
         raise LeftToSparkError("bronze has other columns")
     todo = [left for topic in spec.topics if (left := remaining(topic, committed)) is not None]
     if not todo:
@@ -62,7 +65,7 @@ def _append(spec: BronzeSpec) -> JobResult:
     if not records.num_rows:
         raise LeftToSparkError("the ranges hold no records")
     shares = groups.shares(todo, groups.count_groups(records))
-    version = _commit(table, spec, records, committed, shares)
+    version = _commit(table, spec, records.select(list(NAMES)), committed, shares)
     return bronze_job.result(version, shares, todo, started)
 
 
@@ -70,7 +73,9 @@ def _look_at_log(path: str) -> Committed:
     for look in _LOOKS:
         commits = newest_commits(path, look)
         if not commits:
-            raise LeftToSparkError("bronze has no log here yet")
+            if Path(path, "_delta_log").exists():
+                raise LeftToSparkError("bronze has a log that is not read here")
+            return fold([])
         try:
             committed = fold(surviving(commits))
         except HistoryTooShortError:
@@ -83,14 +88,19 @@ def _look_at_log(path: str) -> Committed:
 
 def read(spec: BronzeSpec, todo: Sequence[TopicRange]) -> pa.Table:
     """The records of the ranges with bronze's columns, and `initial` (spark.small_batches.narrow)."""
-    records = reading.read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
+    topics = {topic.topic: topic for topic in todo}
+    chunks = reading.read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
+    return pa.concat_tables([_with_positions(_narrow(chunk, todo), topics) for chunk in chunks] or [_NOTHING])
+
+
+def _narrow(records: pa.Table, todo: Sequence[TopicRange]) -> pa.Table:
     kinds = sorted({topic.connector for topic in todo})
     parts = []
     for kind in kinds:
         own = [topic.topic for topic in todo if topic.connector == kind]
         part = records if len(kinds) == 1 else records.filter(pc.is_in(records["topic"], value_set=pa.array(own)))
         parts.append(narrow.narrow(part, kind))
-    return _with_positions(pa.concat_tables(parts), {topic.topic: topic for topic in todo})
+    return pa.concat_tables(parts)
 
 
 def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.Table:
@@ -109,12 +119,15 @@ def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.T
 
 
 def _commit(
-    table: DeltaTable, spec: BronzeSpec, records: pa.Table, committed: Committed, shares: Mapping[str, TopicCommit]
+    table: DeltaTable | None, spec: BronzeSpec, records: pa.Table, committed: Committed, shares: Mapping[str, TopicCommit]
 ) -> int:
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 
-    rows = records.select(list(NAMES)).sort_by([(name, "ascending") for name in ("table", "partition", "offset")])
+    rows = records.sort_by([(name, "ascending") for name in ("table", "partition", "offset")])
     metadata = bronze_metadata(spec.operation_id, committed, shares)
+    if table is None:
+        create_table(spec.path, rows, bronze_job.TABLE_PROPERTIES, metadata, turn=(APP, committed.turn))
+        return find_version(spec.path, spec.operation_id)
     properties = CommitProperties(
         custom_metadata={"userMetadata": metadata}, app_transactions=[Transaction(APP, committed.turn)], max_commit_retries=3
     )

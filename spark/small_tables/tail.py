@@ -20,7 +20,15 @@ import pyarrow.dataset as ds
 
 from spark.errors import LeftToSparkError, quantity
 
-COLUMNS = ("table", "topic", "partition", "offset", "headers", "key", "value", "op", "position", "tx_id", "source_ts")
+_SCHEMA = pa.schema(
+    [
+        *(("table", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        *(("key", pa.binary()), ("value", pa.binary()), ("op", pa.string()), ("position", pa.string())),
+        *(("tx_id", pa.string()), ("source_ts", pa.timestamp("us", "UTC"))),
+    ]
+)
+COLUMNS = tuple(_SCHEMA.names)
 MOST_VERSIONS = 500
 
 
@@ -44,7 +52,7 @@ class BronzeTail:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
         files = [file for v in range(self._after + 1, self._version + 1) for file in self._files_of(v)]
         if not files:
-            raise LeftToSparkError("bronze's log names no file of the records")
+            return _SCHEMA.empty_table()
         try:
             found = ds.dataset([str(self._path / file) for file in files], format="parquet")
             return found.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(self._tables)))

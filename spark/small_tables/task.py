@@ -33,7 +33,10 @@ from spark.small_tables.rules import reason_against
 from spark.small_tables.tail import BronzeTail
 from spark.specs import JobResult, SilverSpec
 
-MOST_EVENTS = 200_000
+MOST_EVENTS = 1_000_000
+MOST_BATCH_BYTES = 512 << 20
+_SLICE = 50_000
+"""Events that are parsed at once."""
 MOST_BYTES = 64 << 20
 """A larger table is Spark's: it gets deletion vectors there (spark.silver.table.DELETION_VECTORS_FROM)."""
 KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
@@ -113,7 +116,10 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
         raise LeftToSparkError("rows of bronze are held twice")
     refuse_rules(work, fields)
     records = _new_records(tail.of_table(spec.table), topics, before)
-    changes = newest_per_key(decode_changes(records, spec, fields), spec.keys)
+    if records.nbytes > MOST_BATCH_BYTES:
+        raise LeftToSparkError(f"the events have {records.nbytes >> 20} MiB")
+    slices = [records.slice(at, _SLICE) for at in range(0, max(1, records.num_rows), _SLICE)]
+    changes = newest_per_key(pa.concat_tables([decode_changes(each, spec, fields) for each in slices]), spec.keys)
     version, counts = _commit(work, delta, changes, fields)
     return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
 

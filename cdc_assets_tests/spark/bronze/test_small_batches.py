@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.lake.topics import Broker
@@ -95,6 +96,13 @@ def test_the_same_rows_and_the_same_commit(session: SparkSession, kafka: str, tm
     assert other == one
     assert said(paths[1]) == said(paths[0])
     assert (second.by_op, second.ranges, second.version) == (first.by_op, first.ranges, first.version)
+    anew = str(tmp_path / "anew")
+    outcome = small.append(session, BronzeSpec(anew, kafka, tuple(ranges(broker, topics, end=True)), "anew"))
+    assert outcome.result is not None, outcome.left
+    assert sorted(rows(anew), key=lambda row: [row[name] for name in order]) == one
+    made, other_made = (session.read.format("delta").load(path).schema for path in (anew, paths[0]))
+    assert [(f.name, f.dataType) for f in made] == [(f.name, f.dataType) for f in other_made]
+    assert DeltaTable(anew).metadata().configuration == DeltaTable(paths[0]).metadata().configuration
     again = BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), "again")
     outcome = small.append(session, again)
     assert outcome.result is not None

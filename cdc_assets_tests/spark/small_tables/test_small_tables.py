@@ -258,6 +258,20 @@ def test_changes_that_change_no_row_are_folded_once(session: SparkSession, tmp_p
     source.check()
 
 
+def test_a_range_without_records_is_folded(session: SparkSession, tmp_path: Path) -> None:
+    """Control records alone: the topic has gone on, and there is nothing to read."""
+    source = Source(session, tmp_path, "t")
+    source.write("t", "c", 1)
+    source.append()
+    source.fold()
+    source.lake.append(source.lake.ranges("t", {0: source.offset + 3}))
+    for version in (1, None):
+        [outcome] = source.fold()
+        assert outcome.result is not None, outcome.left
+        assert outcome.result.version == version
+    source.check()
+
+
 def test_a_table_of_somebody_elses_is_left(session: SparkSession, tmp_path: Path) -> None:
     source = Source(session, tmp_path, "t")
     source.write("t", "c", 1)
