@@ -17,12 +17,12 @@ def parse_objects(texts: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     Raises:
         LeftToSparkError: a text is no single JSON object, or has a field of another type.
     """
-    # Arrow ends the process at a document that is no object, such as `null` (pyarrow 25.0).
-    if not pc.all(pc.starts_with(texts, b"{").fill_null(False)).as_py():
-        raise LeftToSparkError("a record that is no JSON object")
     documents = texts.to_pylist()
     if not documents:
         return schema.empty_table()
+    # Arrow ends the process at a document that is no object, such as `null` (pyarrow 25.0).
+    if not pc.all(pc.starts_with(texts, b"{").fill_null(False)).as_py():
+        raise LeftToSparkError("a record that is no JSON object")
     try:
         found = pj.read_json(
             pa.BufferReader(b"\n".join(documents)),
