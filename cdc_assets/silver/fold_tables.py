@@ -65,8 +65,11 @@ def _fold_small(
     say: Callable[[str], None],
 ) -> dict[TableId, JobResult]:
     """What tasks have folded. A table that somebody else works, or that has failed, is left to its own job."""
+    from spark.delta.lease import is_local
     from spark.small_tables import job as small_tables
 
+    if not is_local(platform.lake):
+        return {}
     with ExitStack() as locks:
         specs = {}
         for table in sorted(tables, key=lambda table: table.name):  # in one order, so that two runs cannot wait for each other

@@ -95,6 +95,14 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
         assert ledger["total"]["unaccounted"] == 0
 
 
+def test_small_work_is_done_in_tasks(lakehouse: Lakehouse) -> None:
+    """The sensors' runs have changed these tables by delta-rs, and none of them by a plan of Spark's alone."""
+    lake = Path(lakehouse.addresses["CDC_LAKE"])
+    for table in ("bronze/world", "silver/world/city", "silver/bank/pgbench_tellers", "silver/shop/shop__orders"):
+        commits = [file.read_text(encoding="utf-8") for file in (lake / table / "_delta_log").glob("*.json")]
+        assert [text for text in commits if '"engineInfo":"delta-rs' in text or '"engineInfo": "cdc_assets"' in text], table
+
+
 def materialize(lakehouse: Lakehouse, folder: Path, selection: str) -> subprocess.CompletedProcess[str]:
     """As in a CI job: an instance of its own, no daemon, no webserver."""
     return subprocess.run(

@@ -18,7 +18,8 @@ from spark.kafka.librdkafka import librdkafka
 from spark.kafka.login import read_login
 from spark.specs import BronzeSpec, TopicRange
 
-SECONDS = 30.0
+SECONDS = 15.0
+"""Without an answer, or another record."""
 _SETTINGS = {
     "group.id": "cdc_assets-reader",  # never committed: positions live in the Delta log
     "enable.auto.commit": False,
@@ -98,7 +99,10 @@ def _chunks(consumer: Any, places: dict[tuple[str, int], int]) -> Iterator[pa.Ta
             found = []
         if time.monotonic() > until:
             raise LeftToSparkError(f"{quantity(len(left), 'partition')} not read within {SECONDS:.0f} s")
-        for message in consumer.consume(10_000, 0.02):
+        messages = consumer.consume(10_000, 0.02)
+        if messages:
+            until = time.monotonic() + SECONDS
+        for message in messages:
             if message.error() is not None:
                 raise LeftToSparkError(f"Kafka does not hand out {message.topic()}: {message.error().str()}")
             end = places.get((message.topic(), message.partition()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 
-_MODULES = ("deltalake", "pyarrow.compute", "pyarrow.dataset", "pyarrow.json", "pyarrow.parquet", "spark.small_tables.task")
+_MODULES = ("deltalake", "pyarrow.compute", "pyarrow.dataset", "pyarrow.json", "pyarrow.parquet", f"{__package__}.task")
 
 
 def main() -> None:

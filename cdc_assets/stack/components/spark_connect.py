@@ -118,6 +118,7 @@ class SparkConnect(Component):
         return [*java, "--master", "local[*]", *conf, "--class", server, "--name", "cdc_assets", "spark-internal"]
 
     def _conf(self) -> dict[str, str]:
+        from spark import small_tables
         from spark.delta.session import server_conf
 
         return {
@@ -135,7 +136,7 @@ class SparkConnect(Component):
             "spark.local.dir": str(self.run / "tmp"),
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
-            "spark.python.daemon.module": "spark.small_tables.daemon",
+            "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
             # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
             "spark.network.timeout": "1200s",
         }

@@ -23,6 +23,7 @@ from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.copies import plant_copies
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
+from spark.bronze import job as by_spark
 from spark.delta.log import fold_history
 from spark.delta.topic_commits import Past
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
@@ -208,7 +209,7 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
     looks = [stale]
     with pytest.MonkeyPatch.context() as patch:
         # The killed job had looked before the other one committed, and its write comes last: Delta refuses it.
-        patch.setattr(bronze, "fold_history", lambda *a, **k: looks.pop() if looks else fold_history(*a, **k))
+        patch.setattr(by_spark, "fold_history", lambda *a, **k: looks.pop() if looks else fold_history(*a, **k))
         assert lake.append(lake.ranges("t", {0: 4})).version is None
     assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 3, 4, 5]
     # As an earlier version's was committed.
@@ -225,7 +226,7 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
 _AS_FAR_AS = """
 import sys, time
 from spark import __main__
-from spark.small_batches import job as bronze
+from spark.bronze import job as bronze
 
 def stop(*arguments, **named):
     print("here", flush=True)

@@ -5,27 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import pytest
 
 from cdc_assets.resources.spark import SparkSessions
-from cdc_assets_tests.support.lake.jvm import spark_connect
 from spark.delta.session import connect, task_session_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.service
-
-
-@pytest.fixture(scope="module")
-def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with spark_connect(tmp_path_factory.mktemp("spark")) as (address, _):
-        yield address
 
 
 def tell_pid(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -39,18 +28,19 @@ def worker(session: SparkSession, _: None) -> int:
     return int(session.range(0, 1, 1, 1).mapInArrow(tell_pid, "pid bigint").collect()[0].pid)
 
 
-def test_one_worker_for_all(remote: str) -> None:
+def test_one_worker_for_all(session: SparkSession, remote: str) -> None:
     sessions = SparkSessions(remote)
-    pids = {sessions.run_in_tasks(worker, None) for _ in range(4)}
-    assert len(pids) == 1
-    daemon = psutil.Process(pids.pop()).parent()
+    first = sessions.run_in_tasks(worker, None)
+    daemon = psutil.Process(first).parent()
     assert daemon is not None
     server = daemon.parent()
     assert server is not None
-    assert server.children() == [daemon]
+    daemons = server.children()
+    assert {sessions.run_in_tasks(worker, None) for _ in range(4)} == {first}
+    assert server.children() == daemons
 
 
-def test_a_session_that_the_server_has_closed_is_followed_by_another(remote: str, tmp_path: Path) -> None:
+def test_a_session_that_the_server_has_closed_is_followed_by_another(session: SparkSession, remote: str) -> None:
     sessions = SparkSessions(remote)
     before = sessions.run_in_tasks(worker, None)
 
