@@ -108,7 +108,7 @@ class OneSession:
 
     opened = 0
 
-    def __init__(self, *_: str) -> None:
+    def __init__(self, *_: str, session_id: str = "") -> None:
         type(self).opened += 1
 
     def stop(self) -> None:
