@@ -70,7 +70,7 @@ def test_the_limit_stops_the_table(session: SparkSession, tmp_path: Path) -> Non
     spec = replace(lake.spec("t", NARROW), quarantine_limit=1)
     with pytest.raises(QuarantineFullError, match=r"table t: 2 records in quarantine, its limit is 1; the first is .* offset 0"):
         lake.fold(spec)
-    assert not Path(spec.path).exists()
+    assert not Path(spec.path, "_delta_log").exists()
     lake.fold(replace(spec, quarantine_limit=2))
     assert by_id(spec.path) == [{"id": 1, "n": 1}]
     assert held(spec) == {(0, "envelope"), (2, "value")}
