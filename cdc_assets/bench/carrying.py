@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdc_assets.bench.carry import measure
-from cdc_assets.bench.contest import Contest
 from cdc_assets.bench.feed import Feed
 from cdc_assets.bench.figures import LIMIT, Figure
+from cdc_assets.bench.matched_runs import Contest
 from cdc_assets.bench.measurement import ROWS, ROWS_OF_SMALL, Cycles, Measurement, Run
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cdc_assets.bench.carry import Took, append_bronze, check_rows, fold_silver, make_source, measure
-from cdc_assets.bench.contest import Contest
 from cdc_assets.bench.feed import Feed, Sender, delete_topics
 from cdc_assets.bench.figures import OURS, Figure
+from cdc_assets.bench.matched_runs import Contest
 from cdc_assets.bench.peers.peer import Peer, PeerTable
 from cdc_assets.bench.profile import BenchPlatform
 from cdc_assets.bench.stack import BenchStack

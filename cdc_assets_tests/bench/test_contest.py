@@ -10,9 +10,9 @@ import pytest
 from typing_extensions import override
 
 from cdc_assets.bench.carry import Took
-from cdc_assets.bench.contest import RATIO, Contest
 from cdc_assets.bench.events import event_text
 from cdc_assets.bench.figures import OURS
+from cdc_assets.bench.matched_runs import RATIO, Contest
 from cdc_assets.bench.peers.delta_rs import DeltaRs, newest
 from cdc_assets.bench.peers.peer import NewRecords, Peer, PeerTable
 from cdc_assets.bench.peers.spark_peers import ForeachBatch, IcebergMerge
