@@ -66,6 +66,14 @@ class Source:
             found = self.session.read.format("delta").load(path).select("id", "v").collect()
             assert {row.id: row.v for row in found} == self.rows[table], table
 
+    def check_second_fold(self) -> None:
+        """Of one table: a commit, then nothing more to do, and the rows that were written."""
+        for version in (1, None):
+            [outcome] = self.fold()
+            assert outcome.result is not None, outcome.left
+            assert outcome.result.version == version
+        self.check()
+
 
 def test_many_tables_in_one_job(session: SparkSession, tmp_path: Path) -> None:
     source = Source(session, tmp_path, *[f"t{n}" for n in range(12)])
@@ -251,11 +259,7 @@ def test_changes_that_change_no_row_are_folded_once(session: SparkSession, tmp_p
     source.write("t", "c", 2)
     source.write("t", "d", 2)
     source.append()
-    for version in (1, None):
-        [outcome] = source.fold()
-        assert outcome.result is not None, outcome.left
-        assert outcome.result.version == version
-    source.check()
+    source.check_second_fold()
 
 
 def test_a_range_without_records_is_folded(session: SparkSession, tmp_path: Path) -> None:
@@ -265,11 +269,7 @@ def test_a_range_without_records_is_folded(session: SparkSession, tmp_path: Path
     source.append()
     source.fold()
     source.lake.append(source.lake.ranges("t", {0: source.offset + 3}))
-    for version in (1, None):
-        [outcome] = source.fold()
-        assert outcome.result is not None, outcome.left
-        assert outcome.result.version == version
-    source.check()
+    source.check_second_fold()
 
 
 def test_a_table_of_somebody_elses_is_left(session: SparkSession, tmp_path: Path) -> None:
