@@ -27,7 +27,7 @@ from spark.errors import HistoryTooShortError, LeftToSparkError
 from spark.kafka.offset_ranges import remaining
 from spark.positions.layout import EPOCH_WIDTH, NUMBER_WIDTH
 from spark.small_batches import groups, narrow, reading
-from spark.small_tables.merge import attempt, find_version
+from spark.small_tables.merge import attempt, commit_settings, find_version
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 if TYPE_CHECKING:
@@ -121,24 +121,21 @@ def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.T
 def _commit(
     table: DeltaTable | None, spec: BronzeSpec, records: pa.Table, committed: Committed, shares: Mapping[str, TopicCommit]
 ) -> int:
-    from deltalake import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
+    from deltalake import Transaction, WriterProperties, write_deltalake
 
     rows = records.sort_by([(name, "ascending") for name in ("table", "partition", "offset")])
     metadata = bronze_metadata(spec.operation_id, committed, shares)
     if table is None:
         create_table(spec.path, rows, bronze_job.TABLE_PROPERTIES, metadata, turn=(APP, committed.turn))
         return find_version(spec.path, spec.operation_id)
-    properties = CommitProperties(
-        custom_metadata={"userMetadata": metadata}, app_transactions=[Transaction(APP, committed.turn)], max_commit_retries=3
-    )
+    settings = commit_settings(metadata, app_transactions=[Transaction(APP, committed.turn)], max_commit_retries=3)
     attempt(
         lambda: write_deltalake(
             table,
             rows,
             mode="append",
             writer_properties=WriterProperties(compression="ZSTD"),
-            commit_properties=properties,
-            post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+            **settings,
         ),
         spec.path,
         spec.operation_id,

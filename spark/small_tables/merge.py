@@ -42,8 +42,6 @@ def merge_changes(table: Any, spec: SilverSpec, changes: pa.Table, metadata: str
     Raises:
         LeftToSparkError: delta-rs refused, and committed nothing.
     """
-    from deltalake import CommitProperties, PostCommitHookProperties
-
     same = " AND ".join(f't."{k}" = s."{k}"' for k in spec.keys)
     newer = "s._cdc_position > t._cdc_position"
     values = {f'"{name}"': f's."{name}"' for name in changes.column_names}
@@ -54,8 +52,7 @@ def merge_changes(table: Any, spec: SilverSpec, changes: pa.Table, metadata: str
         target_alias="t",
         streamed_exec=False,
         max_spill_size=_SPILL_BYTES,
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": metadata}),
-        post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+        **commit_settings(metadata),
     )
     merging = merging.when_matched_delete(predicate=f"{newer} AND s._cdc_op = 'd'").when_matched_update(values, predicate=newer)
     told = attempt(merging.when_not_matched_insert(values, predicate="s._cdc_op <> 'd'").execute, spec.path, operation_id)
@@ -66,10 +63,21 @@ def merge_changes(table: Any, spec: SilverSpec, changes: pa.Table, metadata: str
 
 def _commit_no_rows(table: Any, changes: pa.Table, metadata: str, path: str, operation_id: str) -> None:
     """What was folded, where it changes no row: delta-rs commits no MERGE then."""
-    from deltalake import CommitProperties, write_deltalake
+    from deltalake import write_deltalake
 
-    properties = CommitProperties(custom_metadata={"userMetadata": metadata})
-    attempt(lambda: write_deltalake(table, changes.slice(0, 0), mode="append", commit_properties=properties), path, operation_id)
+    settings = commit_settings(metadata)
+    attempt(lambda: write_deltalake(table, changes.slice(0, 0), mode="append", **settings), path, operation_id)
+
+
+def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:
+    """How delta-rs makes a commit of ours: with its metadata, and `more` of CommitProperties. It makes checkpoints; to clean the
+    log up it would list that whole at each commit."""
+    from deltalake import CommitProperties, PostCommitHookProperties
+
+    return {
+        "commit_properties": CommitProperties(custom_metadata={"userMetadata": metadata}, **more),
+        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+    }
 
 
 def compact(table: Any) -> None:
