@@ -46,6 +46,14 @@ class NothingToRunError(CdcAssetsError):
     """A job's spec is asked for, and there is nothing for the job to do."""
 
 
+class LeftToSparkViewError(CdcAssetsError):
+    """What is new of a table is folded by Spark only, so that only Spark's view shows the table as it is now."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{table}: only Spark shows it as it is now: {reason}; docs/how-to/read-now.md")
+
+
 class ConnectError(CdcAssetsError):
     """Kafka Connect refused, failed, or did not answer within the deadline."""
 

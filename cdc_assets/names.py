@@ -20,6 +20,7 @@ SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
 MARKER_PREFIX = "cdc_assets"
 SIGNAL_SCHEMA = "cdc_assets"
+NOW = "silver_now"
 SOURCE_TAG = "cdc/source"
 DIGEST_TAG = "cdc/registry"
 """On each source's offsets sensor: the digest of the declaration that the loaded definitions were made of."""
@@ -223,6 +224,11 @@ def history_path(lake: str, source: BaseSource, table: Table) -> str:
 def quarantine_path(lake: str, source: BaseSource, table: Table) -> str:
     """The table's records that could not be folded."""
     return f"{lake.rstrip('/')}/quarantine/{source.name}/{table_name(table)}"
+
+
+def now_view(source: BaseSource, table: Table) -> str:
+    """The view of the table as it is now, in a schema NOW; `NOW_…` where there are no schemas."""
+    return f"{source.name}_{table_name(table)}"
 
 
 def ledger_path(lake: str, source: BaseSource) -> str:

@@ -47,6 +47,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "render": Verb("render:render_verb", "Write manifests from the registry."),
     },
     "Is it right?": {
+        "now": Verb("now:now", "Print a table's rows as they are now, ahead of silver."),
         "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),
         "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
         "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.bronze.append import bronze_spec, look, plan_batches
-from cdc_assets.errors import DatabaseError, NothingToRunError, TopicGapError
+from cdc_assets.errors import NothingToRunError, TopicGapError
 from cdc_assets.ledger.count import ledger_spec
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
-from cdc_assets.tables.fold_specs import history_spec, last_known_table, silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.tables.current_spec import current_spec
+from cdc_assets.tables.fold_specs import history_spec
 from spark.specs import BronzeSpec, SilverSpec
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ def next_silver(platform: Platform, source: BaseSource, table: Table) -> SilverS
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     if committed is None:
         raise NothingToRunError(f"bronze of {source.name} holds nothing yet: cdc spec bronze {source.name}")
-    known = dict(catalogue_of(platform, source, [table])).get(table.id) or last_known_table(platform.lake, source, table)
-    if known is None:
-        raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-    return replace(silver_spec(platform.lake, source, table, known), folded_limit=committed.version)
+    return replace(current_spec(platform, source, table), folded_limit=committed.version)
 
 
 def next_history(platform: Platform, source: BaseSource, table: Table) -> SilverSpec:

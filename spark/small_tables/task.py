@@ -111,17 +111,27 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
     topics = table.committed.of_table(spec.table)
     if not silver_job.has_news(topics, before):
         return silver_job.result(spec, None, topics, before, {}, started)
-    fields = fields_of(spec)
+    changes, fields = newest_changes(table, work, tail)
+    version, counts = _commit(work, delta, changes, fields)
+    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
+
+
+def newest_changes(table: SmallTable, work: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
+    """What is new of the table, one change per key, and its columns; `work.spec` has the columns of the table.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+    """
+    fields = fields_of(work.spec)
     if table.held_twice:
         raise LeftToSparkError("rows of bronze are held twice")
     refuse_rules(work, fields)
-    records = _new_records(tail.of_table(spec.table), topics, before)
+    records = _new_records(tail.of_table(work.spec.table), table.committed.of_table(work.spec.table), work.before)
     if records.nbytes > MOST_BATCH_BYTES:
         raise LeftToSparkError(f"the events have {records.nbytes >> 20} MiB")
     slices = [records.slice(at, _SLICE) for at in range(0, max(1, records.num_rows), _SLICE)]
-    changes = newest_per_key(pa.concat_tables([decode_changes(each, spec, fields) for each in slices]), spec.keys)
-    version, counts = _commit(work, delta, changes, fields)
-    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
+    changes = pa.concat_tables([decode_changes(each, work.spec, fields) for each in slices])
+    return newest_per_key(changes, work.spec.keys), fields
 
 
 def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
@@ -137,6 +147,18 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
 
     delta = DeltaTable(spec.path)
     merge.refuse_unwritable(delta)
+    settled = spec_of_table(delta, spec, before)
+    if sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()) > MOST_BYTES:
+        raise LeftToSparkError("the table is large")
+    return delta, settled
+
+
+def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
+    """The spec with the columns that the table has, which are those that the source has now.
+
+    Raises:
+        LeftToSparkError: they are not, or the table does not tell.
+    """
     text = delta.metadata().configuration.get(PROPERTY)
     if text is None:
         raise LeftToSparkError("the table has no ledger of its columns")
@@ -146,10 +168,8 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
         raise LeftToSparkError(str(error)) from error
     if not found.is_settled:
         raise LeftToSparkError("the source's columns have changed")
-    if sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()) > MOST_BYTES:
-        raise LeftToSparkError("the table is large")
     silver_table.check_names(found.effective)
-    return delta, found.effective
+    return found.effective
 
 
 def refuse_rules(work: SilverRun, fields: list[Field]) -> None:

@@ -1,0 +1,172 @@
+"""A silver table as it will be once everything in bronze is folded, read by Arrow and written nowhere.
+
+    silver at one version ─▶ its rows, less those that have a newer change ─┐
+    bronze behind what that version has folded ─▶ newest change per key ────┴─▶ rows as the next fold leaves them
+
+Silver's version is opened first and bronze's log read then, so that all that silver has folded is in what is known of bronze.
+Both stay as they are, whatever is committed while the rows are read. What a task would leave to Spark is left here too: there
+is no wrong row, but the reason.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark.delta.commits import Committed, Folded, fold_silver, surviving
+from spark.delta.identifiers import double_quote
+from spark.delta.lease import is_local
+from spark.delta.local_log import newest_commits
+from spark.errors import LeftToSparkError
+from spark.schema.evolution import at_birth
+from spark.silver import job as silver_job
+from spark.silver import table as silver_table
+from spark.silver.batch import SilverRun
+from spark.small_tables import birth
+from spark.small_tables.key_rows import KeyRows
+from spark.small_tables.newest import POSITION
+from spark.small_tables.rules import reason_against
+from spark.small_tables.tail import BronzeTail
+from spark.small_tables.task import SmallTable, newest_changes, spec_of_table
+from spark.specs import SilverSpec
+
+_LOOKS = (20, 400, None)
+_UNREAD = frozenset({"typeWidening", "typeWidening-preview"})
+"""Features of Delta that delta-rs 1.6.6 does not read."""
+_SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
+
+
+@dataclass(frozen=True)
+class SilverVersion:
+    """A silver table at one version: opened by delta-rs, and what that version has folded; both None where there is none yet."""
+
+    table: Any
+    folded: Folded | None
+
+    @property
+    def number(self) -> int | None:
+        """The version, as Delta counts them."""
+        return None if self.table is None else int(self.table.version())
+
+
+def open_silver(path: str) -> SilverVersion:
+    """The newest version.
+
+    Raises:
+        LeftToSparkError: it is not to be read here.
+    """
+    from deltalake import DeltaTable
+
+    if not is_local(path):
+        raise LeftToSparkError("the lake is not on a local disk")
+    if not Path(path, "_delta_log").is_dir() or not DeltaTable.is_deltatable(path):
+        return SilverVersion(None, None)
+    table = DeltaTable(path)
+    version = table.version()
+    for look in _LOOKS:
+        commits = [commit for commit in newest_commits(path, look) or () if commit["version"] <= version]
+        folded = fold_silver(surviving(commits))
+        if folded is not None:
+            return SilverVersion(table, folded)
+    raise LeftToSparkError("no commit of ours is in the table's log")
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """Rows of silver and the changes that they lack: one per key, in silver's columns; None where silver lacks none.
+
+    `bronze_version` is up to where the changes go.
+    """
+
+    silver: SilverVersion
+    bronze_version: int
+    schema: pa.Schema
+    keys: tuple[str, ...] = ()
+    changes: pa.Table | None = None
+
+    def reader(self, columns: Sequence[str] | None = None, condition: str = "") -> pa.RecordBatchReader:
+        """The rows, of these columns only, batch by batch. `condition` is SQL that spares reading rows of silver of other keys;
+        it does not select."""
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        found = self._batches(schema.names, condition)
+        return pa.RecordBatchReader.from_batches(schema, (batch for batch in found if batch.num_rows))
+
+    def _batches(self, columns: Sequence[str], condition: str) -> Iterator[pa.RecordBatch]:
+        if self.changes is None:
+            yield from self._of_silver(columns, condition)
+            return
+        rows = KeyRows(self.changes, self.keys)
+        read = [*dict.fromkeys((*self.keys, POSITION, *columns))]
+        overtaken = pa.array([], pa.int32())
+        for batch in self._of_silver(read, condition):
+            at = rows.find(batch)
+            newer = pc.greater(self.changes[POSITION].combine_chunks().take(at), batch[POSITION]).fill_null(False)
+            older = pc.and_(pc.is_valid(at), pc.invert(newer))
+            overtaken = pa.concat_arrays([overtaken, at.filter(older)])
+            yield batch.filter(pc.invert(newer)).select(list(columns))
+        here = pc.invert(pc.is_in(pa.array(range(self.changes.num_rows), pa.int32()), value_set=overtaken))
+        rest = self.changes.filter(pc.and_(here, pc.not_equal(self.changes["_cdc_op"], "d")))
+        yield from rest.select(list(columns)).to_batches()
+
+    def _of_silver(self, columns: Sequence[str], condition: str) -> Iterator[pa.RecordBatch]:
+        from deltalake import QueryBuilder
+
+        if self.silver.table is None:
+            return
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        where = f" WHERE {condition}" if condition else ""
+        listed = ", ".join(double_quote(name) for name in columns)
+        query = QueryBuilder(_SESSION).register("t", self.silver.table).execute(f"SELECT {listed} FROM t{where}")
+        for batch in pa.RecordBatchReader.from_stream(query):
+            yield batch.cast(schema)
+
+
+def read_now(silver: SilverVersion, committed: Committed, table: str, spec: Callable[[], SilverSpec]) -> TableNow:
+    """The table at this version of silver, with what bronze has of it beyond.
+
+    `spec` is asked only where there is something new. What it says must be of a moment after `committed` was read: its columns
+    are then those that the events have, or newer ones, which the table's own ledger tells.
+
+    Raises:
+        LeftToSparkError: only Spark folds what is new, or reads the table.
+    """
+    if silver.table is not None and (unread := _UNREAD & set(silver.table.protocol().reader_features or ())):
+        raise LeftToSparkError(f"the table has features of Delta that Spark reads: {', '.join(sorted(unread))}")
+    if not silver_job.has_news(committed.of_table(table), silver.folded):
+        return TableNow(silver, committed.version, _columns_of(silver))
+    return _with_changes(silver, committed, spec())
+
+
+def _columns_of(silver: SilverVersion) -> pa.Schema:
+    if silver.table is None:
+        raise LeftToSparkError("there is neither a table nor an event of it")
+    return pa.schema(silver.table.schema().to_arrow()).remove_metadata()
+
+
+def _with_changes(silver: SilverVersion, committed: Committed, spec: SilverSpec) -> TableNow:
+    if reason := reason_against(spec):
+        raise LeftToSparkError(reason)
+    before = silver.folded
+    if before is None:
+        silver_table.check_names(spec)
+        spec = at_birth(spec)
+    else:
+        spec = spec_of_table(silver.table, spec, before)
+    after = before.bronze_version if before else -1
+    tail = BronzeTail(spec.bronze_path, [spec.table], after=after, version=committed.version)
+    work = SilverRun(None, spec, committed, before, uuid.uuid4().hex)  # type: ignore[arg-type]
+    changes, fields = newest_changes(SmallTable(spec, committed, held_twice=_has_copies(committed, spec)), work, tail)
+    rows = changes.cast(birth.lake_schema(fields))
+    schema = rows.schema if silver.table is None else _columns_of(silver)
+    return TableNow(silver, committed.version, schema.remove_metadata(), spec.keys, rows.select(schema.names).cast(schema))
+
+
+def _has_copies(committed: Committed, spec: SilverSpec) -> bool:
+    topics = committed.of_table(spec.table)
+    return any(overlap.topic in topics for overlap in committed.overlaps)
