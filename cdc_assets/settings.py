@@ -166,6 +166,11 @@ def key(place: str, variable: str | None = None) -> str:
         raise MissingSecretError(place, (f"the file {named} ({error.strerror})",)) from None
 
 
+def is_of_stack(place: str) -> bool:
+    """Whether the address `place` is one of the running stack's own, and not one that others serve."""
+    return place in _stack().get("keys", {})
+
+
 def export_stack_environment() -> None:
     """Put what the stack says into this process's environment, where it is not set: for vendor SDKs.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
+
+if TYPE_CHECKING:
+    from cdc_assets.preflight.finding import Report
 
 Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
@@ -21,8 +24,9 @@ def preflight(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what holds, too.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Check source databases before and during capture. Exit 1 when something that capture needs does not hold."""
+    """Check source databases, and a Spark of yours, before and during capture. Exit 1 when something needed is lacking."""
     from cdc_assets import preflight as looking
+    from cdc_assets.preflight.spark_server import inspect_spark
     from cdc_assets.resources.platform import Platform
 
     platform, reports = Platform(), []
@@ -38,19 +42,24 @@ def preflight(
                 print(f"{source.name}: {finding.mend}: {outcome}", file=sys.stderr)
             report = looking.preflight(platform, captured)
         reports.append(report)
-        if is_data(output):
-            continue
-        shown = [f for f in report.findings if verbose or f.level != "ok"]
-        if fix and dry_run:
-            shown = [f for f in shown if f.safe]
-        for found in shown:
-            print(f"{source.name}: {found.level}: {found.check}: {found.subject} {found.message}")
-            if found.level != "ok":
-                print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
-        held = quantity(sum(f.level == "ok" for f in report.findings), "rule")
-        counted = f"{quantity(len(report.warnings), 'warning')}, {quantity(len(report.failures), 'failure')}"
-        print(f"{source.name}: {held} kept{'' if verbose else ' (-v lists them)'}, {counted}")
+        if not is_data(output):
+            _print(report, verbose=verbose, safe_alone=fix and dry_run)
+    if not sources and (of_spark := inspect_spark(platform)):
+        reports.append(of_spark)
+        if not is_data(output):
+            _print(of_spark, verbose=verbose, safe_alone=fix and dry_run)
     if is_data(output):
         print_document([report.to_json() for report in reports], output)
     if any(report.failures for report in reports):
         raise typer.Exit(1)
+
+
+def _print(report: Report, *, verbose: bool, safe_alone: bool) -> None:
+    shown = [f for f in report.findings if (verbose or f.level != "ok") and (f.safe or not safe_alone)]
+    for found in shown:
+        print(f"{report.source}: {found.level}: {found.check}: {found.subject} {found.message}")
+        if found.level != "ok":
+            print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
+    held = quantity(sum(f.level == "ok" for f in report.findings), "rule")
+    counted = f"{quantity(len(report.warnings), 'warning')}, {quantity(len(report.failures), 'failure')}"
+    print(f"{report.source}: {held} kept{'' if verbose else ' (-v lists them)'}, {counted}")

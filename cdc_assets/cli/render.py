@@ -17,26 +17,26 @@ from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.render.connector import name_warnings
 from cdc_assets.render.deployment import Deployment, load_deployment
 from cdc_assets.render.rendered_files import apply, changes
+from cdc_assets.render.spark_files import spark_files
 from cdc_assets.render.tree import TARGETS, Target, connectors_to_render, render
+
+_SPARK = "spark"
 
 
 def render_verb(
-    target: Annotated[str, typer.Option(help="strimzi, connect or argocd")],
+    target: Annotated[str, typer.Option(help="strimzi, connect, argocd or spark")],
     out: Annotated[Path, typer.Option(help="The folder that is committed; files go to <out>/<target>/.")],
-    deployment: Annotated[Path, typer.Option(help="Namespaces, clusters, addresses (docs/how-to/gitops.md).")] = Path(
-        "deployment.yaml"
-    ),
+    deployment: Annotated[
+        Path, typer.Option(help="Namespaces, clusters, addresses (docs/how-to/gitops.md); not for spark.")
+    ] = Path("deployment.yaml"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and show any difference.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the difference.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Write manifests from the registry, the same ones each time; nothing secret is in them."""
-    if target not in TARGETS:
-        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(TARGETS)}")
-    sources, platform = load_sources(settings.sources_folder()), load_deployment(deployment)
-    files = render(cast(Target, target), sources, platform)
-    for told in [*_name_warnings(sources, platform), *_owner_notes(sources)] if target == "strimzi" else ():
-        print(told, file=sys.stderr)
+    if target not in (*TARGETS, _SPARK):
+        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join((*TARGETS, _SPARK))}")
+    files = spark_files() if target == _SPARK else _manifests(cast(Target, target), deployment)
     found = changes(out, target, files)
     if not (check or dry_run):
         apply(out, found)
@@ -51,6 +51,14 @@ def render_verb(
     print(f"{quantity(len(files), 'file')} rendered; in {out / target} {len(found)} {became}", file=sys.stderr)
     if check and found:
         raise typer.Exit(1)
+
+
+def _manifests(target: Target, deployment: Path) -> dict[str, str]:
+    sources, platform = load_sources(settings.sources_folder()), load_deployment(deployment)
+    files = render(target, sources, platform)
+    for told in [*_name_warnings(sources, platform), *_owner_notes(sources)] if target == "strimzi" else ():
+        print(told, file=sys.stderr)
+    return files
 
 
 def _name_warnings(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:

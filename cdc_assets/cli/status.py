@@ -12,12 +12,13 @@ from rich.console import Console
 from cdc_assets import settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.status_answers import Answers, ask
+from cdc_assets.cli.status_spark import with_executors
 from cdc_assets.cli.status_tables import print_chains, print_components
 from cdc_assets.main_job.verdict_lines import print_verdicts
 from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.resident import resident_bytes
-from cdc_assets.stack.state import STOPPED, ComponentState, StackState, read_state
+from cdc_assets.stack.state import HEALTHY, STOPPED, ComponentState, StackState, read_state
 from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table, summary
 
 
@@ -33,12 +34,13 @@ def status(
     pid, state = supervisor_pid(home), read_state(home)
     with ask(tables=tables) if pid else nullcontext(Answers) as wait:
         # While the services answer.
-        components = _components(state, pid)
+        components = with_executors(_components(state, pid))
         found = wait()
+    components += found.spark
     answer: dict[str, Any] = {
         "home": str(home.root),
         "supervisor": pid,
-        "healthy": bool(pid and state and state.healthy),
+        "healthy": bool(pid and state and state.healthy and all(row["health"] == HEALTHY for row in found.spark)),
         "addresses": _addresses(home),
         "components": components,
         "rss_bytes": sum(c["rss_bytes"] or 0 for c in components),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets.cli.dagster_news import dagster_news
+from cdc_assets.cli.status_spark import foreign_spark
 from cdc_assets.code_location.news import RegistryNews
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.resources.dagster_answers import DagsterAnswers
@@ -20,28 +21,30 @@ from cdc_assets.volumetry.check_verdicts import CheckVerdict, check_verdicts
 
 @dataclass(frozen=True)
 class Answers:
-    """As found. `checks_unknown` says why Dagster could not be asked for them; empty where it was."""
+    """As found. `checks_unknown` says why Dagster could not be asked for them; empty where it was. `spark` are rows about a
+    server of yours."""
 
     news: RegistryNews | None = None
     tables: list[dict[str, Any]] = field(default_factory=list)
     checks: list[CheckVerdict] = field(default_factory=list)
     checks_unknown: str = ""
+    spark: list[dict[str, Any]] = field(default_factory=list)
 
 
 @contextmanager
 def ask(*, tables: bool) -> Iterator[Callable[[], Answers]]:
     """Asks, and yields what waits for the answers. Of a registry that is broken no table is told."""
-    with ThreadPoolExecutor(3, thread_name_prefix="status") as pool:
-        news = pool.submit(dagster_news)
+    with ThreadPoolExecutor(4, thread_name_prefix="status") as pool:
+        news, spark = pool.submit(dagster_news), pool.submit(foreign_spark)
         chains = pool.submit(_chains) if tables else None
         checks = pool.submit(ask_checks) if tables else None
 
         def wait() -> Answers:
             told = news.result()
             if chains is None or checks is None or (told and told.broken):
-                return Answers(told)
+                return Answers(told, spark=spark.result())
             said, unknown = checks.result()
-            return Answers(told, chains.result(), said, unknown)
+            return Answers(told, chains.result(), said, unknown, spark.result())
 
         yield wait
 

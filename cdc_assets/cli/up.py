@@ -17,6 +17,7 @@ from cdc_assets.cli.progress import Components, console, download_bar
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.stack import start
 from cdc_assets.stack.components.dagster import DAEMON, WEBSERVER
+from cdc_assets.stack.components.spark_cluster import MASTER, WORKERS
 from cdc_assets.stack.components.spark_connect import NAME as SPARK
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.java import java
@@ -32,6 +33,10 @@ _DEFINITIONS_SECONDS = 120
 
 def up(
     brokers: Annotated[int | None, typer.Option(help="Brokers per Kafka cluster: 1 or 3 (with replication factor 3).")] = None,
+    spark: Annotated[
+        str | None,
+        typer.Option(help="local: one JVM. standalone: a master and two workers, each with an executor. Remembered."),
+    ] = None,
     examples: Annotated[bool, typer.Option(help="Have the example sources, where they are declared.")] = True,
     main_job: Annotated[
         bool, typer.Option(help="Then carry the sources through to silver and backup, and show the result.")
@@ -44,7 +49,7 @@ def up(
     _check_user_definitions()
     _check_packages(home)
     _fetch_missing_jars()
-    started = start.start(home, brokers=brokers)
+    started = start.start(home, brokers=brokers, spark=spark)
     loader = _Examples(home, names) if examples else None
     main_job = main_job and _has_work(names)
     if main_job:
@@ -75,7 +80,7 @@ def _show_start(home: Home, loader: _Examples | None, *, whole: bool) -> None:
             if loader:
                 loader.look(state)
 
-        start.wait_healthy(home, seen=refresh, without=() if whole else (SPARK, WEBSERVER, DAEMON))
+        start.wait_healthy(home, seen=refresh, without=() if whole else (MASTER, *WORKERS, SPARK, WEBSERVER, DAEMON))
     if loader:
         loader.result()
 

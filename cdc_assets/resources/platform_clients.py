@@ -69,7 +69,8 @@ class PlatformClients:
         from cdc_assets.resources.spark import SparkSessions
 
         remote = self.spark_remote or settings.address("CDC_SPARK_REMOTE")
-        return SparkSessions(remote, settings.key(remote, "CDC_SPARK_TOKEN_FILE"))
+        token = settings.key(remote, "CDC_SPARK_TOKEN_FILE")
+        return SparkSessions(remote, token, is_foreign=not settings.is_of_stack(remote))
 
     def database(self, source: Source) -> SourceDatabase:
         """The source's database (SourceDatabase), opened for questions about its tables and its log."""

@@ -12,26 +12,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets.errors import SparkRunError
+from cdc_assets.resources.spark_needs import refuse_lacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
 _SESSIONS, _TASK_SESSIONS = 3, 8
+# Foreign servers that had all when this process asked them.
+_COMPLETE: set[str] = set()
 
 
 class SparkSessions:
-    """Sessions on one Spark Connect server.
+    """Sessions on one Spark Connect server; one that is foreign, served by others, is asked at first whether it has all.
 
     Raises:
         SparkRunError: `remote` holds a token, which every message about it would show.
     """
 
-    def __init__(self, remote: str, token: str = "") -> None:
+    def __init__(self, remote: str, token: str = "", *, is_foreign: bool = False) -> None:
         if ";token=" in remote:
             why = "its address is shown in logs and pages: write the token into a file, mode 0600"
             raise SparkRunError(f"Spark Connect: {why}, and let CDC_SPARK_TOKEN_FILE name that")
-        self.remote, self._token = remote, token
+        self.remote, self._token, self._is_foreign = remote, token, is_foreign
 
     def run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
         """Run one job in a session of its own; in another one where the server has forgotten that, since it was restarted.
@@ -62,22 +65,26 @@ class SparkSessions:
 
         for number in range(_TASK_SESSIONS):
             try:
-                session = self.open_session(self._token, task_session_id(number))
+                session = self._open_complete(task_session_id(number))
                 with _active(session):
                     try:
                         return job(session, spec)
                     finally:
                         leave(session)
+            except SparkRunError:
+                raise
             except Exception as error:
                 if number == _TASK_SESSIONS - 1 or not is_closed_session(error):
                     raise SparkRunError(f"Spark Connect at {self.remote}: {self._reason(error)}; ./cdc status") from error
         raise AssertionError("unreachable")
 
     @contextmanager
-    def session(self) -> Iterator[SparkSession]:
-        """A new session, closed at the end."""
+    def session(self, *, any_server: bool = False) -> Iterator[SparkSession]:
+        """A new session, closed at the end; on `any_server`, whatever that lacks."""
         try:
-            session = self.open_session(self._token)
+            session = self.open_session(self._token) if any_server else self._open_complete()
+        except SparkRunError:
+            raise
         except Exception as error:
             raise SparkRunError(f"Spark Connect at {self.remote}: {self._reason(error)}; ./cdc status") from error
         with _active(session):
@@ -91,6 +98,24 @@ class SparkSessions:
         from spark.delta.session import connect
 
         return connect(self.remote, token, session_id=session_id)
+
+    def _open_complete(self, session_id: str = "") -> SparkSession:
+        """As `open_session`, on a server that has all that jobs need.
+
+        Raises:
+            SparkRunError: it is foreign, and lacks something.
+        """
+        from spark.delta.session import leave
+
+        session = self.open_session(self._token, session_id)
+        if self._is_foreign and self.remote not in _COMPLETE:
+            try:
+                refuse_lacks(session, self.remote)
+            except BaseException:
+                leave(session)
+                raise
+            _COMPLETE.add(self.remote)
+        return session
 
     @staticmethod
     def _reason(error: Exception) -> str:

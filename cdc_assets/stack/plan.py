@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from cdc_assets.quantity import quantity
 from cdc_assets.stack.components.base import Component
@@ -16,6 +18,7 @@ from cdc_assets.stack.components.gcs import GcsEndpoint
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
+from cdc_assets.stack.components.spark_cluster import WORKERS, SparkMaster, SparkWorker
 from cdc_assets.stack.components.spark_connect import SparkConnect
 from cdc_assets.stack.declared_needs import buckets, needing_drivers, plugins
 from cdc_assets.stack.errors import StackError
@@ -41,6 +44,8 @@ EXTERNAL = (
     "AWS_ENDPOINT_URL_S3",
     "STORAGE_EMULATOR_HOST",
 )
+SPARKS = ("local", "standalone")
+"""One JVM; or a master and workers that start executors of their own."""
 _KEYS = {
     "CDC_CORE_CONNECT_LOGIN_FILE": "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT_LOGIN_FILE": "CDC_LAKE_CONNECT",
@@ -55,6 +60,8 @@ def components(site: Site) -> list[Component]:
     found: list[Component] = []
     # Spark first: its warm-up is the longest way, and it needs nobody.
     if "CDC_SPARK_REMOTE" not in given:
+        if site.is_standalone:
+            found += [SparkMaster(site), *(SparkWorker(site, name) for name in WORKERS)]
         found.append(SparkConnect(site))
     if "CDC_POSTGRES_HOST" not in given:
         found.append(Postgres(site))
@@ -83,22 +90,20 @@ def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) 
     return {name: environment[name] for name in EXTERNAL if environment.get(name) and environment[name] != ours.get(name)}
 
 
-def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, str] = os.environ) -> Site:
+def choose(
+    home: Home, *, brokers: int | None = None, spark: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Site:
     """Decide for this start, and remember it.
 
     Raises:
         PortTakenError: see `ports.assign`.
         StackError: when the number of brokers is another one than the data was made with, or a source is of a kind whose
-            connector needs a vendor's driver.
+            connector needs a vendor's driver, or a Spark of ours is asked for beside one of yours.
     """
     remembered = read_json(home.config)
-    count = brokers or remembered.get("brokers", 1)
-    if count != remembered.get("brokers", count):
-        reason = f"the data in {home.root} was made with {quantity(remembered['brokers'], 'broker')} per cluster, not {count}"
-        raise StackError("kafka", reason, "./cdc down --wipe, then ./cdc up --brokers N")
-    if count not in (1, 3):
-        raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")
+    count = _count_of_brokers(home, brokers, remembered)
     external = external_addresses(home, environment)
+    chosen_spark = _kind_of_spark(spark, remembered, external)
     for cluster in ("CORE", "LAKE"):
         if f"CDC_{cluster}_LOGIN" in external and f"CDC_{cluster}_BOOTSTRAP" not in external:
             reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one asks for no login"
@@ -111,11 +116,11 @@ def choose(home: Home, *, brokers: int | None = None, environment: Mapping[str, 
     if drivers and "CDC_CORE_CONNECT" not in external:
         reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"
         raise StackError("core-connect", reason, "CDC_CORE_CONNECT=http://… ./cdc up, a worker that has the connector and it")
-    draft = Site(home, {}, count, external)
+    draft = Site(home, {}, count, external, spark=chosen_spark)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
-    site = Site(home, assign(names, known, environment=environment), count, external, plugins(), buckets(), logins=True)
-    chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external}
+    site = replace(draft, ports=assign(names, known, environment=environment), plugins=plugins(), buckets=buckets(), logins=True)
+    chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external, "spark": chosen_spark}
     write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
     return site
 
@@ -124,4 +129,30 @@ def load(home: Home) -> Site:
     """The site as it was chosen."""
     config = read_json(home.config)
     asked = tuple(config.get("plugins") or plugins()), config.get("buckets") or buckets()
-    return Site(home, config["ports"], config["brokers"], config["external"], *asked, logins=True)
+    kind = spark_of(home)
+    return Site(home, config["ports"], config["brokers"], config["external"], *asked, logins=True, spark=kind)
+
+
+def spark_of(home: Home) -> str:
+    """The kind of Spark that was chosen last, `local` or `standalone`."""
+    return str(read_json(home.config).get("spark", SPARKS[0]))
+
+
+def _count_of_brokers(home: Home, asked: int | None, remembered: Mapping[str, Any]) -> int:
+    count = asked or remembered.get("brokers", 1)
+    if count != remembered.get("brokers", count):
+        reason = f"the data in {home.root} was made with {quantity(remembered['brokers'], 'broker')} per cluster, not {count}"
+        raise StackError("kafka", reason, "./cdc down --wipe, then ./cdc up --brokers N")
+    if count not in (1, 3):
+        raise StackError("kafka", f"--brokers {count}: a cluster has 1 or 3 brokers", "./cdc up --brokers 3")
+    return int(count)
+
+
+def _kind_of_spark(asked: str | None, remembered: Mapping[str, Any], external: Mapping[str, str]) -> str:
+    chosen = str(asked or remembered.get("spark", SPARKS[0]))
+    if chosen not in SPARKS:
+        raise StackError("spark-connect", f"--spark {chosen}: it is {' or '.join(SPARKS)}", "./cdc up --spark standalone")
+    if asked == SPARKS[1] and "CDC_SPARK_REMOTE" in external:
+        reason = "CDC_SPARK_REMOTE names a Spark of yours: no cluster of ours is started beside it"
+        raise StackError("spark-master", reason, "unset CDC_SPARK_REMOTE, then ./cdc up --spark standalone")
+    return chosen

@@ -17,7 +17,8 @@ class Site:
     """One embedded stack. `external` holds the addresses that the user has set: nothing of ours is started for those.
 
     `plugins` are the jar sets that the core Connect worker loads as plugins; `buckets` by kind of store (`s3`, `gcs`)
-    those that the endpoints hold. `logins`: the Connect workers ask for one, as they do in every stack.
+    those that the endpoints hold. `logins`: the Connect workers ask for one, as they do in every stack. `spark` is `local`
+    (one JVM) or `standalone` (a master and workers of its own).
     """
 
     home: Home
@@ -27,6 +28,12 @@ class Site:
     plugins: tuple[str, ...] = ("debezium-postgres",)
     buckets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     logins: bool = False
+    spark: str = "local"
+
+    @property
+    def is_standalone(self) -> bool:
+        """Whether Spark's master and workers are parts of the stack."""
+        return self.spark == "standalone"
 
     def address(self, port: str) -> str:
         """`127.0.0.1:port` of a named port."""

@@ -6,30 +6,18 @@ Spark does without. It would take the system's Python, which lacks pyarrow. And 
 
 from __future__ import annotations
 
-import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from cdc_assets.stack.home import Home, private_folder, write_private
+from cdc_assets.stack.components.spark_cluster import driver_conf
+from cdc_assets.stack.home import Home, private_folder, read_json, write_private
 from cdc_assets.stack.jars import download
 from cdc_assets.stack.jars.lockfile import read_lock
 from cdc_assets.stack.jars.maven_mirror import repository
-from cdc_assets.stack.java import java
+from cdc_assets.stack.java_home import java_home
 from cdc_assets.stack.ports import HOST
-
-_MODULE = "jdk.incubator.vector"
-_SHIM = """\
-#!/bin/sh
-# Spark asks for a module that this Java lacks, and that Spark does without.
-for argument do
-    shift
-    [ "$argument" = --add-modules={module} ] || set -- "$@" "$argument"
-done
-exec {java} "$@"
-"""
 
 OF_CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 """Variables by which PySpark takes every session for one of Spark Connect; a driver of spark-submit has none of its own."""
@@ -60,22 +48,24 @@ def submit_environment(home: Home, arguments: Sequence[str]) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "JAVA_HOME": str(java_home(home.run("spark-submit"))),
     }
+    if _master(arguments) == read_json(home.stack).get("environment", {}).get("CDC_SPARK_MASTER"):
+        found["SPARK_CONF_DIR"] = str(_conf_of_own_cluster(home))
     # A cluster elsewhere has to find the driver: which of its addresses, its owner knows.
     return {**found, "SPARK_LOCAL_IP": HOST} if _is_here(arguments) else found
 
 
-def java_home(folder: Path) -> Path:
-    """Of the stack's Java, or a folder with a `bin/java` that leaves out what that Java does not have."""
-    executable = java()
-    listed = subprocess.run([str(executable), "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
-    if any(line.startswith(_MODULE) for line in listed.stdout.splitlines()):
-        return executable.parents[1]
-    script = private_folder(folder / "java" / "bin") / "java"
-    write_private(script, _SHIM.format(module=_MODULE, java=shlex.quote(str(executable))))
-    script.chmod(0o700)
-    return folder / "java"
+def _conf_of_own_cluster(home: Home) -> Path:
+    """The folder of a spark-defaults.conf with the secret of the stack's cluster."""
+    folder = private_folder(home.run("spark-submit") / "conf")
+    lines = (f"{key} {value}\n" for key, value in {**driver_conf(home), "spark.driver.host": HOST}.items())
+    write_private(folder / "spark-defaults.conf", "".join(lines))
+    return folder
 
 
 def _is_here(arguments: Sequence[str]) -> bool:
-    master = next((b for a, b in pairwise(arguments) if a == "--master"), "local")
+    master = _master(arguments)
     return master.startswith("local") or f"//{HOST}" in master
+
+
+def _master(arguments: Sequence[str]) -> str:
+    return next((b for a, b in pairwise(arguments) if a == "--master"), "local")

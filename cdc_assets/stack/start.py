@@ -43,15 +43,21 @@ def fetch_jars(jars: Iterable[Jar], progress: download.Progress | None = None) -
     download.download(jars, download.cache_folder(), repository=repository(read_lock().repository), progress=progress)
 
 
-def start(home: Home, *, brokers: int | None = None) -> bool:
-    """A supervisor runs for this home afterwards; False when one did already."""
+def start(home: Home, *, brokers: int | None = None, spark: str | None = None) -> bool:
+    """A supervisor runs for this home afterwards; False when one did already.
+
+    Raises:
+        StackError: it runs with another kind of Spark than the one asked for; see `plan.choose`.
+    """
     home.create()
     if pid := supervisor_pid(home):
+        if spark and spark != (runs := plan.spark_of(home)):
+            raise StackError("spark-connect", f"the stack runs with --spark {runs}", f"./cdc down, then ./cdc up --spark {spark}")
         adopt_sources(home, pid)
         _forgive(home, pid)
         return False
     orphans.end(home)
-    plan.choose(home, brokers=brokers)
+    plan.choose(home, brokers=brokers, spark=spark)
     share_classes()
     home.state.unlink(missing_ok=True)
     log = open_log(home.log("supervisor"))

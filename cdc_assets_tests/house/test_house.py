@@ -153,3 +153,13 @@ def test_no_test_imports_another() -> None:
     another = re.compile(r"^\s*(?:from|import) (?:cdc_assets_tests|benchmarks)\.(?:\w+\.)*test_", re.MULTILINE)
     files = [file for folder in ("cdc_assets_tests", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))]
     assert [file.relative_to(ROOT).as_posix() for file in files if another.search(file.read_text(encoding="utf-8"))] == []
+
+
+def test_rows_are_kept_in_one_way() -> None:
+    """One copy on one executor is lost with it (spark.delta.cluster.compute_once)."""
+    kept = [
+        f"{file}:{call.lineno}"
+        for file, call in nodes(ast.Call)
+        if getattr(call.func, "attr", "") in ("checkpoint", "localCheckpoint") and file != "spark/delta/cluster.py"
+    ]
+    assert kept == [], "rows.transform(compute_once)"

@@ -1,8 +1,4 @@
-"""Spark sessions with Delta, and the settings that measured well (design §7, on 2 cores).
-
-`snapshotPartitions=1` is the one that decides: every Delta command replays the log in that many tasks, and a MERGE of
-1,000 rows went from 11 s to 1-3 s with it.
-"""
+"""Spark sessions with Delta, and the settings that measured well (design §7); sizes follow the server (spark.delta.cluster)."""
 
 from __future__ import annotations
 
@@ -13,25 +9,26 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from pyspark.sql import SparkSession
 
+from spark.delta.cluster import TWO_CORES, SparkCluster, ask_server, cluster_of
+
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # Every execution describes its plan for a UI that the server does not have: a tenth of a small batch's time (ADR 12).
 _UNSEEN_PLANS = {"spark.sql.ui.explainMode": "simple", "spark.sql.maxPlanStringLength": "1000"}
 
 
-def session_conf() -> dict[str, str]:
-    """Settings that belong to a session; the jobs rely on them for correctness (time zone, ANSI) and speed."""
+def session_conf(cluster: SparkCluster = TWO_CORES) -> dict[str, str]:
+    """Settings that belong to a session on it; the jobs rely on them for correctness (time zone, ANSI) and speed."""
     return {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         # By default `${x}` is replaced in the text of every statement, columns' names and labels of an enum included.
         "spark.sql.variable.substitute": "false",
-        "spark.sql.shuffle.partitions": "2",
+        **cluster.sizes(),
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.parquet.compression.codec": "zstd",
         # INT96 would wrap around before 1677 and has no statistics.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.json.enableExactStringParsing": "true",
-        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.skipRecordingEmptyCommits": "false",
         "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
@@ -71,7 +68,10 @@ def build_session(
         builder = builder.config("spark.jars", ",".join(jars))
     for key, value in {**server_conf(), **(conf or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    for key, value in cluster_of(session).sizes().items():
+        session.conf.set(key, value)
+    return session
 
 
 def task_session_id(number: int = 0) -> str:
@@ -108,7 +108,7 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = (), s
     _close_alone(session.client)
     # About half a minute; with the default a job would wait ten for a server that is gone.
     session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
-    _set_all(session.client, {**session_conf(), **_UNSEEN_PLANS})
+    _set_all(session.client, {**session_conf(ask_server(session, remote)), **_UNSEEN_PLANS})
     opened: SparkSession = session
     return opened
 

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta import plans
+from spark.delta.cluster import compute_once
 from spark.delta.commits import CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, quote, table_at
@@ -88,10 +89,10 @@ def _go_on(work: SilverRun, before: Folded, tail: history_tail.Tail, settled: in
     changes = _all_changes(work)
     every = sorted({*_truncates(changes, spec, work.committed.of_table(spec.table)), *known})
     keys = changes.where("_cdc_op IS DISTINCT FROM 't'").select(*key_slots(spec)).distinct() if tail.all_keys else tail.again
-    keys = follow_moves(keys.localCheckpoint(), changes, spec)
+    keys = follow_moves(keys.transform(compute_once), changes, spec)
     own = of_keys(changes, keys, spec)
     done = complete_creates(own, changes, spec)
-    refolded = versions(done, spec, every).localCheckpoint()
+    refolded = versions(done, spec, every).transform(compute_once)
     waiting = waiting_writes(own, done, before.waiting, spec)
     gone, metadata = _obsolete_versions(work, keys, refolded), _metadata(work, every, settled, figures, waiting)
     if tail.all_keys:
@@ -154,7 +155,7 @@ def _replace(work: SilverRun, made: DataFrame, gone: DataFrame | None, truncates
             f" WHEN NOT MATCHED BY SOURCE AND t._is_current AND t._cdc_position < {literal(truncates[-1])} "
             f"THEN UPDATE SET t._valid_to = CASE {ended} END, t._is_current = false"
         )
-    execute(session, sql, view=view, rows=merge.rows(made, gone).localCheckpoint(), metadata=metadata)
+    execute(session, sql, view=view, rows=merge.rows(made, gone).transform(compute_once), metadata=metadata)
     return commit_of(session, spec.path, work.operation_id)
 
 

@@ -24,6 +24,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded
 from spark.delta.conditions import all_of
 from spark.delta.identifiers import quote
@@ -59,19 +60,19 @@ def read_tail(work: SilverRun, before: Folded) -> Tail:
     """What is new is read and decoded once, here."""
     # A checkpoint, since a cached frame is sent with all that it was made of: Spark Connect reads plans of up to 100 levels, and
     # those of a table whose columns have changed were deeper.
-    new, spec = work.changes.localCheckpoint(), work.spec
+    new, spec = work.changes.transform(compute_once), work.spec
     truncates = truncate_positions(new) if may_have_truncates(spec, work.committed.of_table(spec.table)) else []
     begun = generation.generation_start(work.events, spec, before.truncated)
     renewed = [begun, *generation.drops(spec, after=before.truncated or "")] if begun else []
     truncates = sorted({*truncates, *_epochs(work, before), *renewed})
     rows = new.where("_cdc_op IS DISTINCT FROM 't'")
-    newest = _newest(work, rows.select(*key_slots(spec)).distinct()).localCheckpoint()
+    newest = _newest(work, rows.select(*key_slots(spec)).distinct()).transform(compute_once)
     again = _late(rows, newest, before, spec)
     if quarantine.exists(work.session, spec):
         again = again.unionByName(_in_doubt(work, rows)).unionByName(_keys_settled_since(work, before))
     if before.waiting:
         again = again.unionByName(keys_deleted_by(rows, before.waiting, spec))
-    again = again.distinct().localCheckpoint()
+    again = again.distinct().transform(compute_once)
     count = again.count()
     # The history of an earlier release does not say which TRUNCATEs it has seen.
     unknown = before.truncated is None and may_have_truncates(spec, before.topics)
@@ -131,7 +132,7 @@ def _in_doubt(work: SilverRun, rows: DataFrame) -> DataFrame:
 def _keys_settled_since(work: SilverRun, before: Folded) -> DataFrame:
     """The keys of the records that were re-driven or given up since."""
     session, spec = work.session, work.spec
-    records = quarantine.settlements_after(session, spec, before.settled).localCheckpoint()
+    records = quarantine.settlements_after(session, spec, before.settled).transform(compute_once)
     if records.isEmpty():
         return work.changes.select(*key_slots(spec)).limit(0)
     return quarantine.at(work.all_changes, records).select(*key_slots(spec))

@@ -28,6 +28,7 @@ from spark.bronze.anchors import assign_positions
 from spark.bronze.counts import count_groups
 from spark.bronze.slice import by_partition, new_events, table_events
 from spark.delta.bronze_columns import NAMES
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.kafka import offset_ranges as kafka_ranges
@@ -102,7 +103,7 @@ class AtCut:
         fresh = new_events(self.session, self.spec, self.base.committed, self.base.folded).select(*NAMES)
         tail = self._tail()
         rows = fresh if tail is None else fresh.unionByName(tail)
-        return self._mark_hidden(rows).localCheckpoint()
+        return self._mark_hidden(rows).transform(compute_once)
 
     def _mark_hidden(self, rows: DataFrame) -> DataFrame:
         changes = self._columns.of_source(decode_changes(rows, self._columns.lake))
@@ -135,7 +136,7 @@ class AtCut:
             return None
         spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile", login=self.base.login)
         with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
-            drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).localCheckpoint()
+            drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).transform(compute_once)
         rows, _ = assign_positions(drafts, count_groups(drafts, (topic,)), self.base.committed)
         rows = rows.select(*NAMES)
         return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())
@@ -174,12 +175,12 @@ class AtCut:
         if not self._facts[0]:
             return silver.where(~sf.col("gone")).drop("gone")
         if not self.spec.keys:
-            seen = self._visible_changes().localCheckpoint()
+            seen = self._visible_changes().transform(compute_once)
             kept = silver.where(~sf.col("gone")).drop("gone")
             rows = kept.unionByName(seen.where("_cdc_op <> 'd'").withColumn("hidden", sf.lit(False)).select(kept.columns))
             return multiset.remaining(rows, seen.where("_cdc_op = 'd'"), self.spec) if self.spec.multiset else rows
         fresh = self._visible_changes()
-        keys = fresh.select(*key_slots(self.spec)).distinct().localCheckpoint()
+        keys = fresh.select(*key_slots(self.spec)).distinct().transform(compute_once)
         known = _of(silver, keys, self.spec, "left_semi")
         base = _as_changes(known.where(~sf.col("hidden")).drop("gone", "hidden"))
         folded = fold_per_key(base.unionByName(fresh.select(base.columns)), self.spec)
@@ -209,7 +210,7 @@ class AtCut:
         limit = max(filter(None, (self.base.folded.truncated, self.truncated, self._epoch)), default=None)
         own = after_truncate(changes, limit).withColumn("key", self.row_text.key())
         wanted = self.session.createDataFrame([(key,) for key in sorted(set(keys))], "key string")
-        own = own.join(sf.broadcast(wanted), "key", "left_semi").localCheckpoint()
+        own = own.join(sf.broadcast(wanted), "key", "left_semi").transform(compute_once)
         seen = mark_problems(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
         folded = fold_per_key(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))

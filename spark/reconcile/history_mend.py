@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark.delta.cluster import compute_once
 from spark.delta.commits import silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import table_at
@@ -43,9 +44,9 @@ def _run(session: SparkSession, asked: Again) -> int:
         raise NotComparableError(f"{why}; what is left of the history is kept as it is")
     newest = session.sql(f"DESCRIBE HISTORY {table_at(spec.path)} LIMIT 1").first()
     assert newest is not None
-    there = history_proof.versions_there(session, again, newest.version).localCheckpoint()
-    made = versions_again(session, again).localCheckpoint()
-    keys = history_proof.wrong_keys(session, again, there, made).localCheckpoint()
+    there = history_proof.versions_there(session, again, newest.version).transform(compute_once)
+    made = versions_again(session, again).transform(compute_once)
+    keys = history_proof.wrong_keys(session, again, there, made).transform(compute_once)
     count = keys.count()
     if count:
         metadata = silver_metadata(uuid.uuid4().hex, before, {"refolded": count})
@@ -58,4 +59,4 @@ def _replace(session: SparkSession, spec: SilverSpec, keys: DataFrame, made: Dat
     merge, view = VersionMerge(spec), f"cdc_mended_{uuid.uuid4().hex}"
     on = f"s.gone AND {merge.same_key}"
     sql = f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {on} WHEN MATCHED THEN DELETE {merge.insert}"
-    execute(session, sql, view=view, rows=merge.rows(made, keys).localCheckpoint(), metadata=metadata)
+    execute(session, sql, view=view, rows=merge.rows(made, keys).transform(compute_once), metadata=metadata)

@@ -21,7 +21,9 @@ from pyspark.sql import functions as sf
 from spark.canonical.column_forms import form
 from spark.canonical.form import Form
 from spark.delta import plans
+from spark.delta.cluster import compute_once
 from spark.delta.conditions import all_of, any_of
+from spark.delta.conflicts import restartable
 from spark.delta.identifiers import quote
 from spark.errors import quantity
 from spark.reconcile import history_again
@@ -82,12 +84,13 @@ class Proven:
     not_compared: Mapping[str, str] = field(default_factory=dict)
 
 
+@restartable
 def prove(session: SparkSession, asked: Proof) -> Proven:
     """Read the history, silver and bronze; nothing is written."""
     spec, ledger = history_again.as_folded(session, asked.again.spec)
     again = replace(asked.again, spec=spec)
     plans.suit(session, events=sum(state.all_records for state in again.folded.topics.values()))
-    there = versions_there(session, again, asked.version).localCheckpoint()
+    there = versions_there(session, again, asked.version).transform(compute_once)
     left_out: dict[str, str] = {}
     found = [_intervals(there, spec)]
     # Silver heeds what was decided in the quarantine first.
@@ -101,7 +104,7 @@ def prove(session: SparkSession, asked: Proof) -> Proven:
         columns, unsure = foldable(spec, ledger)
         left_out |= unsure
         found.append(_bronze(there, history_again.versions_again(session, again), spec, columns))
-    told = reduce(DataFrame.unionByName, found).drop(*key_slots(spec)).localCheckpoint()
+    told = reduce(DataFrame.unionByName, found).drop(*key_slots(spec)).transform(compute_once)
     keys = told.select("key").distinct()
     count = keys.count()
     shown = told.join(sf.broadcast(keys.orderBy("key").limit(MAX_KEYS)), "key") if count > MAX_KEYS else told

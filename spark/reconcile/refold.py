@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import table_events
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import quote
@@ -51,14 +52,14 @@ def _run(session: SparkSession, asked: Refold) -> int:
     wanted = session.createDataFrame([(k,) for k in asked.keys], "key string")
     everything = table_events(session, spec, before.bronze_version)
     events = _changes(session, spec, before, of_keys(everything, text, asked.keys))
-    own = events.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key").localCheckpoint()
+    own = events.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key").transform(compute_once)
     # The rest of a row that was moved is among the events of another key.
     own = complete_creates(own, _changes(session, spec, before, everything), spec)
-    folded = fold_per_key(mark_problems(own, spec, from_start=True), spec).drop("absent").localCheckpoint()
+    folded = fold_per_key(mark_problems(own, spec, from_start=True), spec).drop("absent").transform(compute_once)
     there = _there(session, spec, text, wanted)
     gone = not_of_keys(there, folded, spec).where("copies >= 1")
     twice = there.where("copies > 1")
-    away = gone.unionByName(twice).drop("copies").distinct().localCheckpoint()
+    away = gone.unionByName(twice).drop("copies").distinct().transform(compute_once)
     if not away.isEmpty():
         _merge(session, spec, before, deletes_of(away, folded, spec))
     _merge(session, spec, before, folded)
@@ -79,11 +80,11 @@ def _there(session: SparkSession, spec: SilverSpec, text: RowText, wanted: DataF
     table = session.read.format("delta").load(spec.path)
     keys = table.select(*[sf.col(quote(k)).alias(slot(order[k])) for k in spec.keys])
     held = keys.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key")
-    return held.groupBy(*key_slots(spec)).agg(sf.count("*").alias("copies")).localCheckpoint()
+    return held.groupBy(*key_slots(spec)).agg(sf.count("*").alias("copies")).transform(compute_once)
 
 
 def _merge(session: SparkSession, spec: SilverSpec, before: Folded, rows: DataFrame) -> None:
     operation_id = uuid.uuid4().hex
-    forced = rows.withColumn("forced", sf.lit(True)).localCheckpoint()
+    forced = rows.withColumn("forced", sf.lit(True)).transform(compute_once)
     metadata = silver_metadata(operation_id, before, {"refolded": forced.count()})
     merge.execute(session, spec, forced, metadata, operation_id, truncated=None)

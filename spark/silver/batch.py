@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import new_events, table_events
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Committed, Folded
 from spark.delta.topic_commits import all_schema_ids
 from spark.errors import NotPlainError, UnsupportedEventError
@@ -237,5 +238,5 @@ def set_aside(work: SilverRun, problems: list[DataFrame], events: DataFrame) -> 
         return 0
     columns = ["topic", "partition", "offset", POSITION, *key_slots(work.spec), "problem"]
     found = reduce(DataFrame.unionByName, [p.where(sf.col("problem").isNotNull()).select(*columns) for p in problems])
-    found = found.dropDuplicates(["topic", "partition", "offset", POSITION]).localCheckpoint()
+    found = found.dropDuplicates(["topic", "partition", "offset", POSITION]).transform(compute_once)
     return 0 if found.isEmpty() else work.set_aside(found, events)

@@ -15,6 +15,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from spark.delta.cluster import compute_once
 from spark.silver import key_changes, quarantine
 from spark.silver.batch import Newest, SilverRun, part_of_row, set_aside
 from spark.silver.changes import key_slots
@@ -90,7 +91,7 @@ def _complete_parts(
 
 def _more(state: Settled, rows: DataFrame, work: SilverRun) -> None:
     keys = rows.select(*key_slots(work.spec))
-    state.again = (keys if state.again is None else state.again.unionByName(keys)).distinct().localCheckpoint()
+    state.again = (keys if state.again is None else state.again.unionByName(keys)).distinct().transform(compute_once)
 
 
 def _parts(work: SilverRun, found: Newest, limit: str | None, state: Settled) -> DataFrame:
@@ -102,10 +103,10 @@ def _parts(work: SilverRun, found: Newest, limit: str | None, state: Settled) ->
     if not found.facts.moved:
         return own
     if work.before is None:
-        return key_changes.complete_creates(own.localCheckpoint(), changes, spec).localCheckpoint()
+        return key_changes.complete_creates(own.transform(compute_once), changes, spec).transform(compute_once)
     # What is in quarantine may be missing in a row of the table: only bronze tells.
     rows = key_changes.rows_as_events(work.session, spec, truncated=limit).where(sf.lit(not work.before.quarantined))
-    own = key_changes.complete_creates(own.localCheckpoint(), changes, spec, rows=rows).localCheckpoint()
+    own = key_changes.complete_creates(own.transform(compute_once), changes, spec, rows=rows).transform(compute_once)
     unknown = own.where(sf.col("problem.error_class") == MOVED)
     if not unknown.isEmpty():
         _more(state, unknown, work)
@@ -116,8 +117,8 @@ def _complete(work: SilverRun, own: DataFrame, state: Settled, *, truncated: str
     spec = work.spec
     own = own if state.again is None else not_of_keys(own, state.again, spec)
     # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
-    seen = mark_problems(own, spec, from_start=work.before is None).localCheckpoint()
-    completed = fold_per_key(seen, spec).localCheckpoint()
+    seen = mark_problems(own, spec, from_start=work.before is None).transform(compute_once)
+    completed = fold_per_key(seen, spec).transform(compute_once)
     if work.before is None:
         completed = existing(completed)
     elif looked_up and not spec.partial:
@@ -129,13 +130,14 @@ def _complete(work: SilverRun, own: DataFrame, state: Settled, *, truncated: str
 
 def _fold_again(work: SilverRun, everything: DataFrame, state: Settled, *, marks: bool) -> None:
     assert state.again is not None
-    own = of_keys(everything, state.again, work.spec).localCheckpoint()
-    seen = mark_problems(key_changes.complete_creates(own, everything, work.spec), work.spec, from_start=True).localCheckpoint()
+    own = of_keys(everything, state.again, work.spec).transform(compute_once)
+    completed = key_changes.complete_creates(own, everything, work.spec)
+    seen = mark_problems(completed, work.spec, from_start=True).transform(compute_once)
     if marks:
         quarantine.mark(work.session, work.spec, seen)
     folded = existing(fold_per_key(seen, work.spec))
     if work.before is not None:
-        folded = folded.localCheckpoint()
+        folded = folded.transform(compute_once)
         if not soft(work.spec):
             nothing_left = not_of_keys(state.again, folded, work.spec)
             folded = folded.unionByName(deletes_of(nothing_left, folded, work.spec))

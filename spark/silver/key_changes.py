@@ -19,6 +19,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark.delta.cluster import compute_once
 from spark.delta.conditions import all_of, any_of
 from spark.delta.identifiers import quote
 from spark.positions.source_kinds import write_of
@@ -105,7 +106,7 @@ def follow_moves(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataF
         more = pairs.select(*[sf.col(f"n_{k}").alias(k) for k in slots], *[sf.col(f"o_{k}") for k in slots])
         same = all_of([sf.col(f"o_{k}").eqNullSafe(sf.col(f"k_{k}")) for k in slots])
         known = keys.select(*[sf.col(k).alias(f"k_{k}") for k in slots])
-        grown = keys.unionByName(more.join(known, same, "left_semi").select(*slots)).distinct().localCheckpoint()
+        grown = keys.unionByName(more.join(known, same, "left_semi").select(*slots)).distinct().transform(compute_once)
         before, known_keys = known_keys, grown.count()
         if known_keys == before:
             return keys
@@ -118,19 +119,19 @@ def _pairs(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     news = changes.where(lacking()).select(write, *[sf.col(k).alias(f"n_{k}") for k in slots]).distinct()
     deletes = changes.where("_cdc_op = 'd' AND problem IS NULL")
     olds = deletes.select(write, *[sf.col(k).alias(f"o_{k}") for k in slots]).distinct()
-    return news.join(olds, "write").localCheckpoint()
+    return news.join(olds, "write").transform(compute_once)
 
 
 def _sources(own: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
     """The keys whose rows the lacking creates of `own` may need, directly or through other creates."""
     slots = key_slots(spec)
     writes = own.where(lacking()).select(write_of(sf.col(POSITION), spec.connector).alias("write")).distinct()
-    found = pairs.join(writes, "write", "left_semi").localCheckpoint()
+    found = pairs.join(writes, "write", "left_semi").transform(compute_once)
     size = found.count()
     for _ in range(LOOKED_BACK):
         same = all_of([sf.col(f"p.n_{k}").eqNullSafe(sf.col(f"f.o_{k}")) for k in slots])
         more = pairs.alias("p").join(found.alias("f"), same, "left_semi")
-        grown = found.unionByName(more).distinct().localCheckpoint()
+        grown = found.unionByName(more).distinct().transform(compute_once)
         before, size = size, grown.count()
         if size == before:
             break
@@ -168,7 +169,7 @@ def _before_deletes(seen: DataFrame, pairs: DataFrame, spec: SilverSpec) -> Data
     # A delivery repeated: the first one stands behind the row, the others behind the first.
     first = events.where(fit & (sf.col("_cdc_op") == "d")).join(pairs.select("write"), "write", "left_semi")
     first = first.groupBy("write").agg(sf.min_by("before", POSITION).alias("before"))
-    return first.select("write", "before.*").localCheckpoint()
+    return first.select("write", "before.*").transform(compute_once)
 
 
 def _resolve_roots(links: DataFrame, spec: SilverSpec) -> DataFrame:
@@ -188,7 +189,7 @@ def _resolve_roots(links: DataFrame, spec: SilverSpec) -> DataFrame:
             sf.when(more, sf.col("known") & sf.coalesce("r_known", sf.lit(False))).otherwise(sf.col("known")).alias("known"),
             sf.col("r_root").alias("root"),
             *[sf.coalesce(f"v_{n}", sf.when(more, sf.col(f"r_{n}"))).alias(f"v_{n}") for n in rest],
-        ).localCheckpoint()
+        ).transform(compute_once)
     return links
 
 

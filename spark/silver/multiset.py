@@ -24,6 +24,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, fold, silver_metadata
 from spark.delta.conditions import all_of
 from spark.delta.identifiers import literal, quote, table_at
@@ -52,11 +53,11 @@ def apply(work: SilverRun) -> tuple[Commit, dict[str, int]]:
         rows = found.rows.withColumn("old", sf.lit(False))
         rows = rows if owed is None else rows.unionByName(owed.select(*rows.columns))
         more = rows.where("_cdc_op <> 'd'").drop("old")
-        less = rows.where("_cdc_op = 'd'").localCheckpoint()
+        less = rows.where("_cdc_op = 'd'").transform(compute_once)
         gone, unpaid = None, None
         if not less.isEmpty():
             # How events are decoded is up to forty levels deep, and Spark Connect sends plans of up to 100.
-            more, gone, unpaid = _settle(work, less, more.localCheckpoint(), found.floor)
+            more, gone, unpaid = _settle(work, less, more.transform(compute_once), found.floor)
         news = None if unpaid is None else unpaid.where("NOT old").drop("old")
         problems = [p for p in (found.problems, news) if p is not None]
         quarantined = set_aside(work, problems, work.events)
@@ -90,12 +91,12 @@ def _fold_again(work: SilverRun, found: keyless.Fresh) -> tuple[Commit, dict[str
     with keyless.fresh(anew) as whole:
         rows = whole.rows.where(sf.col(POSITION) >= floor)
         rows = quarantine.without_set_aside(session, spec, rows) if held else rows
-        more, less = rows.where("_cdc_op <> 'd'").localCheckpoint(), rows.where("_cdc_op = 'd'").localCheckpoint()
+        more, less = rows.where("_cdc_op <> 'd'").transform(compute_once), rows.where("_cdc_op = 'd'").transform(compute_once)
         left, _, unpaid = _settle(anew, less, more, floor)
     owed = _waiting_deletes(work, floor) if held else None
     news, still = unpaid, None
     if owed is not None:
-        at = owed.select(*quarantine.PLACE, sf.col(POSITION).alias("position")).distinct().localCheckpoint()
+        at = owed.select(*quarantine.PLACE, sf.col(POSITION).alias("position")).distinct().transform(compute_once)
         news, still = quarantine.at(unpaid, at, how="left_anti"), quarantine.at(unpaid, at)
     quarantined = set_aside(work, [p for p in (found.problems, news) if p is not None], work.all_events)
     if owed is not None and still is not None:
@@ -112,7 +113,7 @@ def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: Dat
     """Fold these records of the quarantine in what silver has folded: how many could be, and silver's version."""
     committed = fold_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
     work = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
-    seen = quarantine.at(keyless.whole(work.all_changes, spec), chosen).where("problem IS NULL").localCheckpoint()
+    seen = quarantine.at(keyless.whole(work.all_changes, spec), chosen).where("problem IS NULL").transform(compute_once)
     if seen.isEmpty():
         return 0, None
     quarantine.paid(session, spec, seen, seen.limit(0), built_on=before.version)
@@ -125,7 +126,7 @@ def _waiting_deletes(work: SilverRun, floor: str | None) -> DataFrame | None:
     """The deletes that wait for their row, and what an attempt before this one meant to fold of the quarantine."""
     if work.before is None or not work.before.quarantined or not quarantine.exists(work.session, work.spec):
         return None
-    places = quarantine.waiting(work.session, work.spec, built_on=work.built_on).localCheckpoint()
+    places = quarantine.waiting(work.session, work.spec, built_on=work.built_on).transform(compute_once)
     if places.isEmpty():
         return None
     changes = keyless.whole(work.all_changes, work.spec).where("problem IS NULL")
@@ -135,7 +136,7 @@ def _waiting_deletes(work: SilverRun, floor: str | None) -> DataFrame | None:
     halves = quarantine.at(changes, places.where(no_row)).where("_cdc_op = 'd'")
     halves = halves.unionByName(quarantine.at(changes, places.where(~no_row)))
     halves = halves.dropDuplicates(["topic", "partition", "offset", POSITION, "_cdc_op"])
-    return halves.withColumns({"old": sf.lit(True), "replayed": sf.lit(False)}).localCheckpoint()
+    return halves.withColumns({"old": sf.lit(True), "replayed": sf.lit(False)}).transform(compute_once)
 
 
 def _settle(
@@ -146,20 +147,20 @@ def _settle(
     news = more.select(*columns, sf.lit(False).alias("there"))
     rows = news if work.before is None else news.unionByName(_table(work, floor).withColumn("there", sf.lit(True)))
     others, touched, deletes = _number_equals(rows, less, spec)
-    touched = touched.localCheckpoint()
+    touched = touched.transform(compute_once)
     unpaid = _join_on_values(deletes, touched, "left_anti", "n").select(*less.columns)
-    unpaid = unpaid.withColumn("problem", problem_value(NO_ROW, sf.lit(FOUND_NO_ROW))).localCheckpoint()
-    taken = _join_on_values(touched, deletes, "left_semi", "n").localCheckpoint()
+    unpaid = unpaid.withColumn("problem", problem_value(NO_ROW, sf.lit(FOUND_NO_ROW))).transform(compute_once)
+    taken = _join_on_values(touched, deletes, "left_semi", "n").transform(compute_once)
     kept = _join_on_values(touched, deletes, "left_anti", "n")
     left = others.where("NOT there").select(*columns).unionByName(kept.where("NOT there").select(*columns))
-    gone = taken.where("there").select(*columns).localCheckpoint()
+    gone = taken.where("there").select(*columns).transform(compute_once)
     if work.before is None or gone.isEmpty():
-        return left.localCheckpoint(), None, unpaid
+        return left.transform(compute_once), None, unpaid
     if sum(len(state.positions) for state in work.committed.of_table(spec.table).values()) > 1:
         # Rows of several partitions may share a position: those that stay are written again.
         at = _table(work, floor).join(sf.broadcast(gone.select(POSITION).distinct()), POSITION, "left_semi")
         left = left.unionByName(at.select(*columns).exceptAll(gone))
-    return left.localCheckpoint(), gone.select(POSITION).distinct(), unpaid
+    return left.transform(compute_once), gone.select(POSITION).distinct(), unpaid
 
 
 def remaining(rows: DataFrame, less: DataFrame, spec: SilverSpec) -> DataFrame:
@@ -225,5 +226,5 @@ def _replace(work: SilverRun, gone: DataFrame, more: DataFrame, metadata: str, f
     )
     if floor is not None:
         sql += f" WHEN NOT MATCHED BY SOURCE AND t._cdc_position < {literal(floor)} THEN DELETE"
-    execute(session, sql, view=view, rows=source.localCheckpoint(), metadata=metadata)
+    execute(session, sql, view=view, rows=source.transform(compute_once), metadata=metadata)
     return commit_of(session, spec.path, work.operation_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark.delta.cluster import compute_once
 from spark.delta.identifiers import quote
 from spark.silver import quarantine
 from spark.silver.changes import key_slots
@@ -39,7 +40,7 @@ def without_row(
     else:
         compared = compared.withColumn("hole", sf.lit(None).cast("string"))
     behind = sf.col("hole").isNotNull() & (sf.col("row_position").isNull() | (sf.col("hole") >= sf.col("row_position")))
-    lost = compared.where(sf.col("row_position").isNull() | (behind & (sf.col("_cdc_op") != "d"))).localCheckpoint()
+    lost = compared.where(sf.col("row_position").isNull() | (behind & (sf.col("_cdc_op") != "d"))).transform(compute_once)
     kept = completed.join(lost.select(*[sf.col(k).alias(f"l_{k}") for k in keys]), _same(keys), "left_anti")
     # A delete of a row that is not there needs nothing; any other change of it is a part without the rest.
     changed = lost.where(sf.col("_cdc_op") != "d").select(*keys, "hole")

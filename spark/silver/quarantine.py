@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import by_partition
+from spark.delta.cluster import compute_once
 from spark.delta.commits import CommittedTopic, Folded
 from spark.delta.identifiers import literal, table_at
 from spark.delta.log import history
@@ -113,7 +114,7 @@ def put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: i
     Raises:
         QuarantineFullError: when more records are open now than the table's limit; they are kept all the same.
     """
-    rows = rows.localCheckpoint()
+    rows = rows.transform(compute_once)
     _put(session, spec, rows, built_on=built_on)
     _check_limit(session, spec)
     return rows.count()
@@ -154,7 +155,7 @@ def supersede(session: SparkSession, spec: SilverSpec, source: DataFrame) -> Non
         return
     _grow(session, spec)
     said = source.select(row_key(spec).alias("row_key"), sf.col("_cdc_position").alias("position"))
-    said = said.where(sf.col("row_key").isNotNull()).localCheckpoint()
+    said = said.where(sf.col("row_key").isNotNull()).transform(compute_once)
     open_ = table(session, spec).where(f"{OPEN} AND superseded_by IS NULL").select("row_key", "behind")
     if said.join(sf.broadcast(open_), "row_key", "left_semi").isEmpty():
         return
@@ -215,7 +216,7 @@ def paid(session: SparkSession, spec: SilverSpec, owed: DataFrame, unpaid: DataF
         f"t.redriven_at = NULL, t.built_on = {built_on - 1}, t.error_class = '{NO_ROW}', t.column = NULL, "
         f"t.message = {literal(FOUND_NO_ROW)}"
     )
-    execute(session, sql, view=view, rows=rows.localCheckpoint())
+    execute(session, sql, view=view, rows=rows.transform(compute_once))
 
 
 def obsolete(session: SparkSession, spec: SilverSpec, floor: str) -> None:
@@ -281,7 +282,7 @@ def mark(session: SparkSession, spec: SilverSpec, seen: DataFrame) -> int:
     view = f"cdc_redriven_{uuid.uuid4().hex}"
     facts = seen.select(*PLACE, sf.col("_cdc_position").alias("position"), "problem.*").dropDuplicates([*PLACE, "position"])
     open_ = table(session, spec).where(OPEN)
-    facts = at(facts, open_, position="position").localCheckpoint()
+    facts = at(facts, open_, position="position").transform(compute_once)
     same = " AND ".join(f"t.{n} = s.{n}" for n in PLACE) + " AND t.position <=> s.position"
     sql = (
         f"MERGE INTO {table_at(spec.quarantine)} t USING {view} s ON {same} AND {OPEN} "

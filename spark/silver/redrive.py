@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import table_events
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, table_at
@@ -71,7 +72,9 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     if before is None or not quarantine.exists(session, spec):
         return Redriven(0, 0, None, round(time.monotonic() - started, 3))
     spec = align_columns(session, spec, after=before.highest)
-    chosen = quarantine.table(session, spec).where(choice.condition()).select(*quarantine.PLACE, "position").localCheckpoint()
+    chosen = (
+        quarantine.table(session, spec).where(choice.condition()).select(*quarantine.PLACE, "position").transform(compute_once)
+    )
     if spec.multiset:
         redriven, version = multiset.redrive(session, spec, before, chosen)
         return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
@@ -90,9 +93,9 @@ def _redrive_keyed(
     # A moved row may have waited for just these records.
     moved = quarantine.table(session, spec).where(f"{quarantine.OPEN} AND error_class = '{MOVED}'")
     places = chosen.unionByName(moved.select(*chosen.columns)).distinct()
-    own = of_keys(changes, quarantine.at(changes, places), spec).localCheckpoint()
-    seen = mark_problems(complete_creates(own, changes, spec), spec, from_start=True).localCheckpoint()
-    rows = existing(fold_per_key(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).localCheckpoint()
+    own = of_keys(changes, quarantine.at(changes, places), spec).transform(compute_once)
+    seen = mark_problems(complete_creates(own, changes, spec), spec, from_start=True).transform(compute_once)
+    rows = existing(fold_per_key(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).transform(compute_once)
     if rows.isEmpty():
         return None, seen
     operation_id = uuid.uuid4().hex
@@ -103,7 +106,7 @@ def _redrive_keyed(
 def _keyless(
     session: SparkSession, spec: SilverSpec, before: Folded, changes: DataFrame, chosen: DataFrame
 ) -> tuple[int | None, DataFrame]:
-    seen = quarantine.at(changes, chosen).localCheckpoint()
+    seen = quarantine.at(changes, chosen).transform(compute_once)
     there = session.read.format("delta").load(spec.path).select(sf.col("_cdc_position").alias("there"))
     rows = seen.where(sf.col("problem").isNull()).join(there, sf.col(POSITION) == sf.col("there"), "left_anti")
     if rows.isEmpty():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from spark.bronze import job as bronze_job
 from spark.delta.failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.delta.lease import is_local
+from spark.delta.server_facts import small_work_lack
 from spark.small_batches.narrow import CONNECTORS
 from spark.small_tables.rules import ENVELOPE
 from spark.specs import BronzeSpec, JobResult
@@ -46,6 +47,8 @@ class SmallBatchOutcome:
 
 def append(session: SparkSession, spec: BronzeSpec) -> SmallBatchOutcome:
     """By a task, or not at all."""
+    if lack := small_work_lack(session):
+        return SmallBatchOutcome(None, f"Spark's executors cannot do it in Python: {lack}")
     try:
         [row] = session.range(0, 1, 1, 1).mapInArrow(partial(append_in_task, spec.to_json()), _SCHEMA).collect()
     except SPARK_FAILURES as error:

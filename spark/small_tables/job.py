@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spark.delta.cluster import cluster_of
 from spark.delta.commits import Committed, CommittedTopic, fold
 from spark.delta.failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.delta.lease import is_local
 from spark.delta.log import fold_history
+from spark.delta.server_facts import small_work_lack
 from spark.small_tables.rules import reason_against
 from spark.specs import JobResult, SilverSpec
 
@@ -51,8 +53,10 @@ def run(session: SparkSession, spec: SmallTablesSpec) -> list[SmallTableOutcome]
         return []
     if not all(is_local(table.path) and is_local(table.bronze_path) for table in spec.tables):
         return [SmallTableOutcome(table, None, "the lake is not on a local disk") for table in spec.tables]
+    if lack := small_work_lack(session):
+        return [SmallTableOutcome(table, None, f"Spark's executors cannot do it in Python: {lack}") for table in spec.tables]
     committed = fold_history(session, spec.tables[0].bronze_path, fold, up_to=spec.folded_limit)
-    groups = _deal(spec.tables, committed)
+    groups = _deal(spec.tables, committed, most=max(MOST_TASKS, cluster_of(session).slots))
     payload = [[_item(number, spec.tables[number], committed) for number in group] for group in groups]
     work = partial(fold_group, json.dumps(payload))
     try:
@@ -69,13 +73,13 @@ def run(session: SparkSession, spec: SmallTablesSpec) -> list[SmallTableOutcome]
     ]
 
 
-def _deal(tables: Sequence[SilverSpec], committed: Committed) -> list[list[int]]:
-    """The tables' numbers by task: those with the most records first, each to the next task."""
+def _deal(tables: Sequence[SilverSpec], committed: Committed, *, most: int) -> list[list[int]]:
+    """The tables' numbers by task, in `most` of them: those with the most records first, each to the next task."""
 
     def records(number: int) -> int:
         return sum(state.records for state in committed.of_table(tables[number].table).values())
 
-    count = min(MOST_TASKS, max(1, -(-len(tables) // TABLES_A_TASK), min(2, len(tables))))
+    count = min(most, max(1, -(-len(tables) // TABLES_A_TASK), min(2, len(tables))))
     ordered = sorted(range(len(tables)), key=records, reverse=True)
     return [ordered[task::count] for task in range(count)]
 

@@ -19,9 +19,11 @@ from typing_extensions import override
 
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
-from cdc_assets.stack.components.java_files import write_log4j
+from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.components.spark_cluster import MASTER, WORKERS, driver_conf, master_url
+from cdc_assets.stack.components.spark_java import OPENS, store_variables
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder
+from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.ports import HOST
@@ -37,23 +39,6 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _HEAP_MB = 1536
 # Seconds for what takes 12 on two idle cores: a machine at load 30 takes 3 minutes.
 _WARM_UP_TIMEOUT = 900
-# What Spark's own launcher opens for it on Java 17 and newer (JavaModuleOptions).
-_OPENS = (
-    "java.lang",
-    "java.lang.invoke",
-    "java.lang.reflect",
-    "java.io",
-    "java.net",
-    "java.nio",
-    "java.util",
-    "java.util.concurrent",
-    "java.util.concurrent.atomic",
-    "jdk.internal.ref",
-    "sun.nio.ch",
-    "sun.nio.cs",
-    "sun.security.action",
-    "sun.util.calendar",
-)
 # The second compiler for what is really hot: at ten times its usual thresholds a start takes a quarter less CPU, and a
 # large load is still optimized (ADR 0012).
 _LATE_OPTIMIZING = (
@@ -77,6 +62,11 @@ class SparkConnect(Component):
         return f"sc://localhost:{self.site.ports[self.name]}"
 
     @property
+    @override
+    def needs(self) -> tuple[str, ...]:
+        return (MASTER, *WORKERS) if self.site.is_standalone else ()
+
+    @property
     def _token(self) -> str:
         return self.site.home.private(TOKEN)
 
@@ -88,13 +78,18 @@ class SparkConnect(Component):
         private_folder(self.run / "tmp")
         private_folder(self.data)
         write_log4j(self.run / "log4j2.properties", root="warn", levels=_LOG_LEVELS)
+        # For what must not stand on a command line.
+        write_private(self.run / "spark.properties", "")
+        if self.site.is_standalone:
+            conf = driver_conf(self.site.home, self.run / "log4j2.properties")
+            write_properties(self.run / "spark.properties", conf)
 
     @override
     def command(self) -> list[str]:
         import pyspark
 
         jars = Path(pyspark.__file__).parent / "jars"
-        opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS]
+        opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS]
         options = [
             *opens,
             *_LATE_OPTIMIZING,
@@ -115,7 +110,9 @@ class SparkConnect(Component):
         )
         conf = [text for key, value in self._conf().items() for text in ("--conf", f"{key}={value}")]
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-        return [*java, "--master", "local[*]", *conf, "--class", server, "--name", "cdc_assets", "spark-internal"]
+        master = master_url(self.site) if self.site.is_standalone else "local[*]"
+        where = ["--master", master, "--properties-file", str(self.run / "spark.properties")]
+        return [*java, *where, *conf, "--class", server, "--name", "cdc_assets", "spark-internal"]
 
     def _conf(self) -> dict[str, str]:
         from spark import small_tables
@@ -125,7 +122,7 @@ class SparkConnect(Component):
             **server_conf(),
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.site.ports[self.name]),
-            # Of the driver's own ports, which only it uses: by a secret that it makes itself and tells nobody.
+            # Of the driver's own ports: by a secret that it makes itself and tells nobody, or by that of the cluster.
             "spark.authenticate": "true",
             "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
             "spark.driver.bindAddress": HOST,
@@ -137,18 +134,21 @@ class SparkConnect(Component):
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
             "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
-            # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
-            "spark.network.timeout": "1200s",
+            **self._of_executors(),
         }
+
+    def _of_executors(self) -> dict[str, str]:
+        if self.site.is_standalone:
+            return {"spark.executor.extraClassPath": ":".join(map(str, self.site.jars("spark")))}
+        # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
+        return {"spark.network.timeout": "1200s"}
 
     @override
     def environment(self) -> dict[str, str]:
-        # Names of object stores, for a lake on s3a:// or gs://.
-        stores = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
         own = {TOKEN_VARIABLE: self._token, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
         # Tasks that run Python run ours, and find the package `spark` (spark.small_tables).
         own |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        return {**super().environment(), **stores, **own}
+        return {**super().environment(), **store_variables(), **own}
 
     @override
     def probe(self) -> None:

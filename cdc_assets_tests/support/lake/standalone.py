@@ -1,13 +1,13 @@
-"""Spark's own cluster manager on this machine: a master, a worker, and for each application an executor of its own."""
+"""Spark's own cluster manager on this machine: a master, workers, and for each application an executor on each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cdc_assets.stack.java import java_command
-from cdc_assets.stack.spark_submit import java_home
+from cdc_assets.stack.java_home import java_home
 from cdc_assets_tests.support.lake.jvm import OPTIONS, free_port, running, spark_class_path, until
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -15,8 +15,8 @@ FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """A master and a worker of Spark's own cluster manager: the master's address."""
+def standalone(folder: Path, *, workers: int = 1) -> Iterator[str]:
+    """A master and workers of Spark's own cluster manager, with one core each: the master's address."""
     import pyspark
 
     folder.mkdir()
@@ -49,8 +49,10 @@ def standalone(folder: Path) -> Iterator[str]:
 
     master = f"spark://127.0.0.1:{port}"
     worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"), master)
-    with running(command("master.Master", "--port", str(port)), log=log) as first:
+    with ExitStack() as processes:
+        first = processes.enter_context(running(command("master.Master", "--port", str(port)), log=log))
         until(lambda: "I have been elected leader" in log.read_text(), process=first, log=log)
-        with running(command("worker.Worker", *worker), log=log) as second:
-            until(lambda: "Successfully registered with master" in log.read_text(), process=second, log=log)
-            yield master
+        last = [processes.enter_context(running(command("worker.Worker", *worker), log=log)) for _ in range(workers)][-1]
+        told = "Successfully registered with master"
+        until(lambda: log.read_text().count(told) == workers, process=last, log=log)
+        yield master

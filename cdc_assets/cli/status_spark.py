@@ -1,0 +1,63 @@
+"""The rows of `cdc status` about Spark beside the stack's own processes: a server of yours, and executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cdc_assets import settings
+from cdc_assets.errors import SparkRunError
+from cdc_assets.quantity import quantity
+from cdc_assets.resources.platform_clients import CommandPlatform
+from cdc_assets.resources.spark_needs import foreign_facts, lacks_of
+from cdc_assets.stack.components.spark_cluster import WORKERS
+from cdc_assets.stack.state import HEALTHY, UNHEALTHY
+
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+_NO_PROCESS = {"pid": None, "rss_bytes": None, "restarts": 0, "since": None, "started_in": None, "detail": "", "log": ""}
+
+
+def with_executors(components: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The components, and below each of Spark's workers the executors that live."""
+    found: list[dict[str, Any]] = []
+    for component in components:
+        found.append(dict(component))
+        if component["name"] in WORKERS and component["pid"]:
+            found += _executors(component)
+    return found
+
+
+def foreign_spark() -> list[dict[str, Any]]:
+    """A server of yours: itself, its master and its executors; nothing where Spark is the stack's own."""
+    remote = settings.lookup("CDC_SPARK_REMOTE")
+    if not remote or settings.is_of_stack(remote):
+        return []
+    try:
+        facts = foreign_facts(CommandPlatform().spark())
+    except SparkRunError as error:
+        return [_row("spark (yours)", remote, str(error), health=UNHEALTHY)]
+    lacks = list(lacks_of(facts))
+    health = UNHEALTHY if any(lack.is_needed for lack in lacks) else HEALTHY
+    told = "; ".join((f"Spark {facts.spark}", *(lack.message for lack in lacks)))
+    alive = f"{quantity(len(facts.executors), 'executor')} alive, {quantity(facts.cluster.slots, 'task')} at a time"
+    rows = [_row("spark (yours)", remote, told, health=health), _row("spark master (yours)", facts.cluster.master, alive)]
+    return rows + [_row("executor (yours)", f"{executor.host} pid {executor.pid}", "") for executor in facts.executors]
+
+
+def _executors(worker: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    import psutil
+
+    try:
+        for child in psutil.Process(worker["pid"]).children(recursive=True):
+            words = child.cmdline()
+            if any(_EXECUTOR in word for word in words):
+                number = words[words.index("--executor-id") + 1]
+                row = _row(f"  executor {number}", "", "")
+                yield {**row, "pid": child.pid, "rss_bytes": child.memory_info().rss, "since": child.create_time()}
+    except psutil.NoSuchProcess:
+        # Ended while it was looked at: the next look finds its successor.
+        return
+
+
+def _row(name: str, address: str, detail: str, *, health: str = HEALTHY) -> dict[str, Any]:
+    return {"name": name, "health": health, "address": address, **_NO_PROCESS, "detail": detail}

@@ -1,0 +1,60 @@
+"""What a Spark Connect server of yours is started with: settings, jars by hash, Python packages for its executors.
+
+Nothing here depends on the registry or the deployment: one server carries every source. Sizes are not in it: each session sets
+them by what the server has (spark.delta.cluster).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from cdc_assets.stack.jars.lockfile import read_lock
+from spark import small_tables
+from spark.delta.server_facts import PACKAGES
+from spark.delta.session import server_conf, session_conf
+
+_UI = "spark.ui.enabled"
+"""Yours to decide."""
+_PACKAGED = ("delta-spark_", "spark-sql-kafka-", "spark-avro_")
+"""Jars that bring the others along (`spark.jars.packages`)."""
+
+
+def spark_files() -> dict[str, str]:
+    """The target's files by path: spark-defaults.conf, jars.sha256 and requirements.txt."""
+    return {
+        "spark/jars.sha256": _jars(),
+        "spark/requirements.txt": _requirements(),
+        "spark/spark-defaults.conf": _settings(),
+    }
+
+
+def _settings() -> str:
+    packages = ",".join(jar.gav for jar in read_lock().sets["spark"] if jar.gav.split(":")[1].startswith(_PACKAGED))
+    own = {
+        **{name: value for name, value in server_conf().items() if name not in {*session_conf(), _UI}},
+        "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
+        "spark.jars.packages": packages,
+        "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
+    }
+    told = "# Spark Connect for cdc_assets, beside your own settings. Sessions set the rest themselves, sizes too.\n"
+    return told + _lines(own)
+
+
+def _jars() -> str:
+    """As `sha256sum --check` takes them, in a folder of a Maven repository."""
+    return "".join(f"{jar.sha256}  {jar.path}\n" for jar in read_lock().sets["spark"])
+
+
+def _requirements() -> str:
+    major, minor, _ = platform.python_version_tuple()
+    told = (
+        f"# Of the executors' Python {major}.{minor}, which is the client's. It also needs cdc_assets itself, from the same\n"
+        "# commit (docs/how-to/library.md). Without these each table costs a Spark job of its own.\n"
+    )
+    return told + "".join(f"{name}=={version(name)}\n" for name in sorted(PACKAGES))
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name} {value}\n" for name, value in sorted(settings.items()))

@@ -1,0 +1,256 @@
+"""Spark's own cluster manager: a master, and workers that each start an executor for whoever asks the master for one.
+
+From the pyspark wheel and the stack's Java, like Spark Connect, which is one of those who ask. All of them know a secret
+(spark.authenticate), and their pages show nothing without a signed token (spark.ui.filters, org.apache.spark.ui.JWSFilter).
+The master keeps what runs in a folder: started anew, it knows it again, and the executors go on.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.components.spark_java import OPENS, store_variables
+from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.home import Home, private_folder, write_private
+from cdc_assets.stack.java import java_command
+from cdc_assets.stack.java_home import java_home
+from cdc_assets.stack.ports import HOST
+from cdc_assets.stack.site import Site
+
+MASTER = "spark-master"
+WORKERS = ("spark-worker-1", "spark-worker-2")
+SECRET = "spark_cluster_secret"
+"""The private file whose text master, workers and drivers share."""
+_EXECUTOR_MB = 1024
+_DAEMON_MB = 192
+_JAVA = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.net.preferIPv4Stack=true")
+# Two who ask at a time: Spark Connect, and a driver of `cdc spark-submit`.
+_DRIVERS = 2
+
+
+def master_url(site: Site) -> str:
+    """What a driver is given as `--master`."""
+    return f"spark://{site.address(MASTER)}"
+
+
+def cores_a_worker() -> int:
+    """Cores of this machine that an executor takes, and how many tasks it runs at a time."""
+    return max(1, (os.cpu_count() or 1) // len(WORKERS))
+
+
+def driver_conf(home: Home, *log4j: Path) -> dict[str, str]:
+    """What a driver on this cluster is started with; it holds the secret, and belongs into a private file.
+
+    `log4j` is the file that says what its executors log; without it they tell every step.
+    """
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": home.private(SECRET),
+        "spark.cores.max": str(cores_a_worker() * len(WORKERS)),
+        "spark.executor.cores": str(cores_a_worker()),
+        "spark.executor.memory": f"{_EXECUTOR_MB}m",
+        "spark.executor.extraJavaOptions": " ".join((*_JAVA, *(f"-Dlog4j2.configurationFile={file}" for file in log4j))),
+        # What the tasks of a killed executor have done is done again by another; it may be killed as often as it comes back.
+        "spark.task.maxFailures": "8",
+    }
+
+
+class _Daemon(Component):
+    """What master and worker have in common: their secret, their page and who may see it."""
+
+    start_timeout = 120
+    main: str
+
+    @property
+    @override
+    def ports(self) -> tuple[str, ...]:
+        return self.name, f"{self.name}-page"
+
+    @override
+    def prepare(self) -> None:
+        private_folder(self.run)
+        private_folder(self.data)
+        write_log4j(self.run / "log4j2.properties", root="warn", levels={"org.apache.spark.deploy": "info"})
+        write_private(self.run / "spark.properties", "")
+        write_properties(self.run / "spark.properties", {**self._conf(), **_of_pages(self.site.home)})
+
+    def _conf(self) -> dict[str, str]:
+        return {"spark.authenticate": "true", "spark.hadoop.fs.permissions.umask-mode": "077"}
+
+    def _command(self, *arguments: str) -> list[str]:
+        import pyspark
+
+        options = [
+            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS),
+            f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}",
+        ]
+        java = java_command(
+            f"org.apache.spark.deploy.{self.main}",
+            class_path=[f"{Path(pyspark.__file__).parent / 'jars'}/*"],
+            heap_mb=_DAEMON_MB,
+            options=options,
+            arguments_file=self.run / "java.args",
+        )
+        rpc, page = (str(self.site.ports[port]) for port in self.ports)
+        places = ("--host", HOST, "--port", rpc, "--webui-port", page)
+        return [*java, *places, "--properties-file", str(self.run / "spark.properties"), *arguments]
+
+    @override
+    def environment(self) -> dict[str, str]:
+        import pyspark
+
+        own = {
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_SCALA_VERSION": "2.13",
+            "_SPARK_AUTH_SECRET": self.site.home.private(SECRET),
+        }
+        return {**super().environment(), **own}
+
+    def _page(self, address: str) -> dict[str, Any]:
+        import httpx
+
+        try:
+            answer = httpx.get(
+                f"http://{address}/json/", headers=_login(self.site.home), timeout=self.answer_within, trust_env=False
+            )
+            answer.raise_for_status()
+            return dict(answer.json())
+        except (httpx.HTTPError, ValueError) as error:
+            raise NotReadyError(f"http://{address}: {error}") from error
+
+
+class SparkMaster(_Daemon):
+    """Knows the workers, and gives their cores to who asks."""
+
+    name = MASTER
+    main = "master.Master"
+
+    @override
+    def prepare(self) -> None:
+        if not getattr(self, "_was_started", False):
+            # Of another time: nobody of it lives, and it would be waited for.
+            shutil.rmtree(self.data / "recovery", ignore_errors=True)
+        self._was_started = True
+        super().prepare()
+        private_folder(self.data / "recovery")
+
+    @override
+    def _conf(self) -> dict[str, str]:
+        return {
+            **super()._conf(),
+            "spark.master.rest.enabled": "false",
+            "spark.ui.killEnabled": "false",
+            "spark.deploy.recoveryMode": "FILESYSTEM",
+            "spark.deploy.recoveryDirectory": str(self.data / "recovery"),
+            "spark.deploy.retainedApplications": "20",
+        }
+
+    @override
+    def command(self) -> list[str]:
+        return self._command()
+
+    @override
+    def probe(self) -> None:
+        status = self._page(self.site.address(self.ports[1])).get("status")
+        if status != "ALIVE":
+            raise NotReadyError(f"{self.address}: it says {status}, and not yet ALIVE")
+
+    @property
+    @override
+    def addresses(self) -> Mapping[str, str]:
+        return {"CDC_SPARK_MASTER": master_url(self.site)}
+
+
+class SparkWorker(_Daemon):
+    """Starts executors, one for each driver, and ends with them."""
+
+    main = "worker.Worker"
+
+    def __init__(self, site: Site, name: str) -> None:
+        super().__init__(site)
+        self._name = name
+
+    @property
+    @override
+    def name(self) -> str:
+        return self._name
+
+    @property
+    @override
+    def needs(self) -> tuple[str, ...]:
+        return (MASTER,)
+
+    @override
+    def prepare(self) -> None:
+        super().prepare()
+        for name in ("work", "tmp"):
+            shutil.rmtree(self.run / name, ignore_errors=True)
+            private_folder(self.run / name)
+
+    @override
+    def _conf(self) -> dict[str, str]:
+        logs = {"strategy": "size", "maxSize": str(8 * 1024 * 1024), "maxRetainedFiles": "2"}
+        return {
+            **super()._conf(),
+            "spark.worker.cleanup.enabled": "true",
+            **{f"spark.executor.logs.rolling.{name}": value for name, value in logs.items()},
+        }
+
+    @override
+    def command(self) -> list[str]:
+        offered = ("--cores", str(cores_a_worker() * _DRIVERS), "--memory", f"{_EXECUTOR_MB * _DRIVERS}m")
+        return self._command(*offered, "--work-dir", str(self.run / "work"), master_url(self.site))
+
+    @override
+    def environment(self) -> dict[str, str]:
+        # What the executors get too: their Java, where they find our Python package, and the names of object stores.
+        own = {"JAVA_HOME": str(java_home(self.run)), "SPARK_LOCAL_DIRS": str(self.run / "tmp"), "PYSPARK_PYTHON": sys.executable}
+        own["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        return {**super().environment(), **store_variables(), **own}
+
+    @override
+    def probe(self) -> None:
+        self._page(self.site.address(self.ports[1]))
+        known = self._page(self.site.address(f"{MASTER}-page")).get("workers", [])
+        if not any((w["host"], w["port"], w["state"]) == (HOST, self.site.ports[self.name], "ALIVE") for w in known):
+            raise NotReadyError(f"{self.address}: the master at {self.site.address(MASTER)} does not count it as alive")
+
+    @property
+    @override
+    def addresses(self) -> Mapping[str, str]:
+        return {}
+
+
+def _of_pages(home: Home) -> dict[str, str]:
+    key = base64.urlsafe_b64encode(_page_key(home)).decode()
+    named = "org.apache.spark.ui.JWSFilter"
+    return {"spark.ui.filters": named, f"spark.{named}.param.secretKey": key}
+
+
+def _page_key(home: Home) -> bytes:
+    return hashlib.sha256(f"pages of {home.private(SECRET)}".encode()).digest()
+
+
+def _login(home: Home) -> dict[str, str]:
+    """A signed token (RFC 7515, HS256) as the pages ask for it."""
+
+    def text(raw: bytes) -> str:
+        return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+    signed = f"{text(json.dumps({'alg': 'HS256'}).encode())}.{text(json.dumps({'sub': 'cdc_assets'}).encode())}"
+    signature = hmac.new(_page_key(home), signed.encode(), hashlib.sha256).digest()
+    return {"Authorization": f"Bearer {signed}.{text(signature)}"}

@@ -1,0 +1,137 @@
+"""The chain on a cluster of two executors, of which one is killed in the middle of each job: no row is lost, none comes twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from cdc_assets import names
+from cdc_assets.resources.spark import SparkSessions
+from cdc_assets.tables.fold_specs import history_spec, silver_spec
+from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets_tests.support.lake.executors import Executors
+from cdc_assets_tests.support.lake.jvm import spark_connect
+from cdc_assets_tests.support.lake.standalone import standalone
+from cdc_assets_tests.support.live.live_source import LiveSource
+from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from spark.history import job as history
+from spark.silver import job as silver
+from spark.small_batches import job as small_batches
+from spark.specs import SilverSpec
+
+pytestmark = pytest.mark.spark
+TABLE = "meter"
+ROWS = 3_000
+DDL = f"""
+CREATE TABLE {TABLE} (id int PRIMARY KEY, v text);
+INSERT INTO {TABLE} SELECT i, 'v' || i FROM generate_series(1, {ROWS}) i;
+"""
+
+
+@dataclass(frozen=True)
+class TwoExecutors:
+    """A Spark Connect server on a cluster, and its executors."""
+
+    remote: str
+    executors: Executors
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoExecutors]:
+    folder = tmp_path_factory.mktemp("two-executors")
+    with standalone(folder / "cluster", workers=2) as master, spark_connect(folder / "connect", master=master) as (remote, _):
+        yield TwoExecutors(remote, Executors(folder / "cluster" / "work", folder / "connect" / "spark.log"))
+
+
+@dataclass
+class Round:
+    """The chain with one row changed of three, and some gone and come, each time that it is asked to go on."""
+
+    chain: SmallChain
+    number: int = 0
+
+    def change(self) -> None:
+        self.number += 1
+        with self.chain.live.connection() as connection:
+            connection.execute(f"UPDATE {TABLE} SET v = 'round {self.number} of ' || id WHERE id % 3 = {self.number % 3}")
+            connection.execute(f"DELETE FROM {TABLE} WHERE id % 100 = {self.number}")
+            connection.execute(
+                f"INSERT INTO {TABLE} SELECT {ROWS} + {1000 * self.number} + i, 'new' FROM generate_series(1, 50) i"
+            )
+
+    def spec(self) -> SilverSpec:
+        source, platform = self.chain.source, self.chain.platform
+        table = source.table(TABLE)
+        return silver_spec(str(self.chain.root), source, table, catalogue_of(platform, source, [table])[table.id])
+
+    def keep_history(self) -> None:
+        source = self.chain.source
+        history.run(self.chain.session, history_spec(str(self.chain.root), source, source.table(TABLE), self.spec()))
+
+
+@contextmanager
+def chain_of_one_table(live: LiveSource, remote: str, root: Path) -> Iterator[Round]:
+    with live.connection() as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
+        connection.execute(DDL)
+    with SparkSessions(remote).session() as session:
+        with small_chain(live, remote, session, root, [{"name": f"public.{TABLE}", "history": "scd2"}]) as chain:
+            made = Round(chain)
+            made.keep_history()
+            yield made
+
+
+@pytest.mark.parametrize("of_tasks", ["silver", pytest.param("bronze", marks=pytest.mark.all)])
+def test_an_executor_killed_in_each_job_costs_no_row(
+    live: LiveSource, cluster: TwoExecutors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_tasks: str
+) -> None:
+    """One of bronze and silver is written in tasks, the other by Spark's plans."""
+    one_killed = cluster.executors.one_killed
+    with chain_of_one_table(replace(live, name=f"executors_{of_tasks}"), cluster.remote, tmp_path) as made:
+        chain = made.chain
+        if of_tasks == "silver":
+            monkeypatch.setattr(small_batches, "is_small", lambda _: False)
+        made.change()
+        with one_killed():
+            chain.advance(fold=False)
+        with one_killed():
+            if of_tasks == "silver":
+                chain.fold()
+            else:
+                silver.run(chain.session, made.spec())
+        with one_killed():
+            made.keep_history()
+        with one_killed():
+            compared = chain.compare()
+        assert [each.verdict for each in compared.values()] == ["equal"]
+        compare_all(chain)
+
+
+def compare_all(chain: SmallChain) -> None:
+    """By PostgreSQL's rows and Debezium's records, read by delta-rs."""
+    with chain.live.connection() as connection:
+        expected = connection.execute(f"SELECT id, v FROM {TABLE}").fetchall()
+    assert sorted(rows(chain.silver(TABLE), "id", "v")) == sorted(expected)
+    records = chain.live.delivered()[chain.topics[0]]
+    sent = [record for partition in records.values() for record in partition]
+    bronze = rows(names.bronze_path(str(chain.root), chain.source), "partition", "offset")
+    # The copier has left transactions and their gaps behind.
+    assert sorted(bronze) == [(0, offset) for offset in range(len(sent))]
+    changes = [json.loads(record.value) for record in sent if record.value is not None]
+    versions = [(c["after"]["id"], c["after"]["v"]) for c in changes if c["op"] != "d"]
+    kept = rows(names.history_path(str(chain.root), chain.source, chain.source.table(TABLE)), "id", "v", "_is_current")
+    assert sorted((i, v) for i, v, _ in kept) == sorted(versions)
+    assert sorted((i, v) for i, v, current in kept if current) == sorted(expected)
+
+
+def rows(path: str, *columns: str) -> list[tuple[Any, ...]]:
+    chosen = ", ".join(f'"{column}"' for column in columns)
+    found = QueryBuilder().register("t", DeltaTable(path)).execute(f"SELECT {chosen} FROM t").read_all()
+    return [tuple(row.values()) for row in found.to_struct_array().to_pylist()]
