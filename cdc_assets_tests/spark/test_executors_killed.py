@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_assets import names
@@ -18,7 +22,9 @@ from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.support.lake.executors import Executors
 from cdc_assets_tests.support.lake.jvm import spark_connect
-from cdc_assets_tests.support.lake.standalone import standalone
+from cdc_assets_tests.support.lake.readings import SOURCE
+from cdc_assets_tests.support.lake.standalone import FIRST_COMPILER, standalone
+from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from spark.history import job as history
@@ -27,6 +33,7 @@ from spark.small_batches import job as small_batches
 from spark.specs import SilverSpec
 
 pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[2]
 TABLE = "meter"
 ROWS = 3_000
 DDL = f"""
@@ -135,3 +142,40 @@ def rows(path: str, *columns: str) -> list[tuple[Any, ...]]:
     chosen = ", ".join(f'"{column}"' for column in columns)
     found = QueryBuilder().register("t", DeltaTable(path)).execute(f"SELECT {chosen} FROM t").read_all()
     return [tuple(row.values()) for row in found.to_struct_array().to_pylist()]
+
+
+@pytest.mark.all
+def test_an_executor_killed_in_each_job_of_spark_submit(kafka: str, tmp_path: Path) -> None:
+    """Bronze, silver and history, each a driver and an application of its own."""
+    topic, lake = Broker(kafka).topic(), tmp_path / "lake"
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(6_000):
+        key = number % 2_000
+        producer.produce(topic, json.dumps({"id": key, "at": f"at {number}"}).encode(), json.dumps({"id": key}).encode())
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    (tmp_path / "sources").mkdir()
+    declared = SOURCE.format(topic=topic).replace("keys: [id]", "keys: [id], history: scd2")
+    (tmp_path / "sources" / "feeds.yaml").write_text(declared)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_", "SPARK_"))}
+    own = {"CDC_HOME": str(tmp_path / "home"), "CDC_SOURCES": str(tmp_path / "sources"), "CDC_LAKE_BOOTSTRAP": kafka}
+    environment = {**kept, **own, "CDC_LAKE": str(lake), "JDK_JAVA_OPTIONS": FIRST_COMPILER}
+
+    def cdc(*arguments: str) -> str:
+        with (tmp_path / "driver.log").open("ab") as log:
+            command = [sys.executable, "-m", "cdc_assets.cli", *arguments]
+            done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, check=True, timeout=400)
+        return done.stdout.decode()
+
+    with standalone(tmp_path / "cluster", workers=2) as master:
+        executors = Executors(tmp_path / "cluster" / "work", tmp_path / "driver.log")
+        for job in ("bronze", "silver", "history"):
+            spec = tmp_path / f"{job}.json"
+            spec.write_text(cdc("spec", job, "feeds", *(() if job == "bronze" else ("readings",))))
+            with executors.one_killed():
+                cdc("spark-submit", "--master", master, "spark/__main__.py", "--job", job, "--spec", str(spec))
+    newest = [(key, f"at {4_000 + key}") for key in range(2_000)]
+    assert sorted(rows(str(lake / "silver" / "feeds" / "readings"), "id", "at")) == newest
+    versions = rows(str(lake / "silver" / "feeds" / "readings__history"), "id", "at")
+    assert sorted(versions) == sorted((number % 2_000, f"at {number}") for number in range(6_000))
+    assert sorted(rows(str(lake / "bronze" / "feeds"), "offset")) == [(offset,) for offset in range(6_000)]
