@@ -68,7 +68,7 @@ def refuse_lacks(session: Any, remote: str) -> None:
 
     needed = [lack.message for lack in lacks_of(look_at_driver(session)) if lack.is_needed]
     if needed:
-        raise SparkRunError(f"Spark Connect at {remote} lacks what the jobs need: {'; '.join(needed)}; {MEND}")
+        raise SparkRunError(f"Spark Connect at {remote} is not ready for the jobs: {'; '.join(needed)}; {MEND}")
 
 
 def foreign_facts(sessions: SparkSessions) -> SparkFacts:

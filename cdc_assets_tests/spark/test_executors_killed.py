@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
@@ -31,6 +32,9 @@ from spark.history import job as history
 from spark.silver import job as silver
 from spark.small_batches import job as small_batches
 from spark.specs import SilverSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
@@ -142,6 +146,33 @@ def rows(path: str, *columns: str) -> list[tuple[Any, ...]]:
     chosen = ", ".join(f'"{column}"' for column in columns)
     found = QueryBuilder().register("t", DeltaTable(path)).execute(f"SELECT {chosen} FROM t").read_all()
     return [tuple(row.values()) for row in found.to_struct_array().to_pylist()]
+
+
+def test_two_executors_write_a_table_in_turns(cluster: TwoExecutors, tmp_path: Path) -> None:
+    """The lock of a table on one disk is the kernel's, whichever executor's task takes it."""
+    path = str(tmp_path / "table")
+
+    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        import psutil
+        import pyarrow
+
+        from spark.delta.lease import lend_to_task
+
+        for batch in batches:
+            with lend_to_task(path, seconds=60):
+                began = time.time()
+                time.sleep(0.4)
+                ended = time.time()
+            jvm = next(each.pid for each in psutil.Process().parents() if each.name() == "java")
+            yield pyarrow.RecordBatch.from_pylist([{"jvm": jvm, "began": began, "ended": ended}] * batch.num_rows)
+
+    with SparkSessions(cluster.remote).session() as session:
+        told = session.range(0, 6, 1, 6).mapInArrow(hold, "jvm long, began double, ended double").collect()
+    spans = sorted((row.began, row.ended) for row in told)
+    assert [first[1] <= second[0] for first, second in itertools.pairwise(spans)] == [True] * 5
+    assert len({row.jvm for row in told}) == 2
 
 
 @pytest.mark.all
