@@ -2,6 +2,7 @@
 
     look      the ranges that bronze does not have, per topic; a topic that contradicts the log is a gap
     reopened  a gap is closed: the table is read whole again, and its topic goes on from its begin in the next epoch
+    close_gap a topic that contradicts the log, as the source declares to treat that
     append    Spark appends the ranges, in batches
     append_epochs  a source's server is another one: its topics to the end of the old epoch, and on in the new one
 
@@ -134,9 +135,24 @@ def reload_table(
     )
 
 
-def append(platform: Platform, source: BaseSource, found: AppendPlan, operation: str, say: Say) -> tuple[float, dict[str, int]]:
-    """Seconds of Spark, and batches per topic."""
-    seconds, done, planned = 0.0, dict.fromkeys(found.slices, 0), plan_batches(source, found)
+def close_gap(platform: Platform, source: BaseSource, found: AppendPlan, topic: str, say: Say) -> TopicSlice:
+    """What bronze is to read of a topic that contradicts it, as the source declares to treat that.
+
+    Raises:
+        TopicGapError: it is declared to fail.
+        CdcAssetsError: the table could not be read again.
+    """
+    if source.topics.on_gap == "fail" or source.asked is None:
+        raise TopicGapError(found.gaps[topic])
+    table = next(table for table in source.tables if names.lake_topic(source, table) == topic)
+    return reload_table(platform, source.asked, table, found.before.get(topic), say)
+
+
+def append(
+    platform: Platform, source: BaseSource, found: AppendPlan, operation: str, say: Say, *, most: int | None = None
+) -> tuple[float, dict[str, int]]:
+    """Seconds of Spark, and batches per topic; `most`: after so many batches the rest is left for another time."""
+    seconds, done, planned = 0.0, dict.fromkeys(found.slices, 0), plan_batches(source, found)[:most]
     for number, parts in enumerate(planned):
         spec = bronze_spec(platform, source, found, parts, operation)
         result = _append_batch(platform, spec, say)

@@ -31,6 +31,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "status": Verb("status:status", "Show what runs, how far each table is, what its checks say."),
         "logs": Verb("logs:logs", "Print a component's log."),
         "env": Verb("env:env", "Print the running stack's addresses as `export` lines."),
+        "stream": Verb("stream:stream", "Carry sources in a loop: continuous mode, in the foreground."),
         "traffic": Verb("traffic:traffic", "Write to the bank while it is captured."),
         "bench": Verb("bench:bench", "Measure how fast bronze and silver are here."),
         "licences": Verb("licences:licences", "List what is used, with its licence; --sbom as CycloneDX."),

@@ -130,6 +130,10 @@ class BaseSource(Declared):
     managed_by: Literal["cdc", "gitops"] = Field(
         default="cdc", description="Who writes its connectors: cdc, or an operator from git (docs/how-to/gitops.md)."
     )
+    mode: Literal["sensor", "continuous"] = Field(
+        default="sensor",
+        description="What carries bronze and silver: runs that a sensor asks for, or one long run (docs/how-to/continuous.md).",
+    )
     topics: Topics = Topics()
     mirror: Mirror = Mirror()
     batching: Batching = Batching()

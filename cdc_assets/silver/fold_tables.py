@@ -39,7 +39,7 @@ def fold_tables(
     Raises:
         TableFailuresError: at the end, naming the tables that failed.
     """
-    folded = _fold_small(platform, source, tables, catalogue, bronze_version, say)
+    folded = fold_small(platform, source, tables, catalogue, bronze_version, say)
     rest = []
     for table in tables:
         if table.id in folded and table.history != "scd2":
@@ -50,13 +50,13 @@ def fold_tables(
     def fold(table: Table) -> Results:
         if table.id not in catalogue:
             raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-        return _fold_table(platform, source, table, catalogue[table.id], bronze_version, folded.get(table.id))
+        return fold_table(platform, source, table, catalogue[table.id], bronze_version, folded.get(table.id))
 
     if rest:
         yield from each_table("silver", rest, fold)
 
 
-def _fold_small(
+def fold_small(
     platform: Platform,
     source: BaseSource,
     tables: Sequence[Table],
@@ -97,7 +97,7 @@ def _fold_small(
     return {table_id: o.result for table_id, o in zip(specs, outcomes, strict=True) if o.result is not None}
 
 
-def _fold_table(
+def fold_table(
     platform: Platform, source: BaseSource, table: Table, found: CatalogueTable, bronze_version: int, done: JobResult | None
 ) -> Results:
     """By a job of its own, unless it is `done`; and then its history."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cdc_assets import names
 from cdc_assets.connectors.unchanged_value import PUBLIC
 from cdc_assets.errors import HistoryWithoutKeyError
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.tables.columns import source_columns
+from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import DEBEZIUM_UNAVAILABLE, Column, SilverSpec
 
 
@@ -20,6 +23,22 @@ def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTa
     if (table.schema_changes or source.schema_changes).drop_table == "halt":
         return None
     return last_known(names.silver_path(lake, source, table), table.id)
+
+
+def known_tables(
+    platform: Platform, source: BaseSource, tables: Sequence[Table], say: Callable[[str], object]
+) -> dict[TableId, CatalogueTable]:
+    """The tables as the source has them now; one that it has no more as it was known last.
+
+    Raises:
+        DatabaseError: the source cannot be asked.
+    """
+    found = dict(catalogue_of(platform, source, tables))
+    for table in tables:
+        if table.id not in found and (gone := last_known_table(platform.lake, source, table)):
+            found[table.id] = gone
+            say(f"{table.name}: the source has no such table any more; folded as it was known last")
+    return found
 
 
 def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> SilverSpec:

@@ -6,16 +6,16 @@ again (`topics: {on_gap: resnapshot}`).
 """
 
 from contextlib import ExitStack
+from typing import Any
 
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.bronze.append import AppendPlan, TopicSlice, append, look, reload_table
-from cdc_assets.bronze.ranges import width
+from cdc_assets.bronze.append import append, close_gap, look
+from cdc_assets.bronze.table_news import AppendedTable, table_news
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
-from cdc_assets.errors import CdcAssetsError, TableFailuresError, TopicGapError
+from cdc_assets.errors import CdcAssetsError, TableFailuresError
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 
@@ -40,42 +40,32 @@ def append_news(context: dg.AssetExecutionContext, platform: Platform, source: B
     failures = {_short(source, tables, topic): text for topic, text in found.missing.items()}
     for topic, text in found.gaps.items():
         try:
-            found.slices[topic] = _close_gap(context, platform, source, tables, found, topic)
+            if source.topics.on_gap == "resnapshot":
+                context.log.warning("%s", text)
+            found.slices[topic] = close_gap(platform, source, found, topic, context.log.info)
         except CdcAssetsError as error:
             failures[_short(source, tables, topic)] = str(error) if str(error) == text else f"{text}; {error}"
     seconds, batches = append(platform, source, found, context.run.run_id, context.log.info)
-    after = bronze_committed(names.bronze_path(platform.lake, source))
-    for topic, each in found.slices.items():
-        now, was = after.topics.get(topic) if after else None, found.before.get(topic)
-        added = (now.records if now else 0) - (was.records if was and was.epoch == each.epoch else 0)
-        yield (
-            each.table,
-            {
-                "dagster/row_count": now.records if now else 0,
-                "cdc/records_appended": added,
-                "cdc/offset_ranges": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(each.ranges.items())}),
-                "cdc/offsets_read": width(each.ranges),
-                "cdc/epoch": each.epoch,
-                "cdc/delta_version": after.version if after else -1,
-                "cdc/batches": batches[topic],
-                "cdc/seconds": round(seconds, 3),
-                "cdc/records_per_second": round(added / seconds) if seconds else 0,
-                **({"cdc/read_again_after": found.gaps[topic]} if topic in found.gaps else {}),
-            },
-        )
+    for done in table_news(platform, source, found, seconds, batches):
+        yield done.table, appended_metadata(done)
     if failures:
         raise TableFailuresError("bronze", failures)
 
 
-def _close_gap(
-    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table], found: AppendPlan, topic: str
-) -> TopicSlice:
-    """The gap, as the source declares to treat it."""
-    if source.topics.on_gap == "fail" or source.asked is None:
-        raise TopicGapError(found.gaps[topic])
-    context.log.warning("%s", found.gaps[topic])
-    table = next(table for table in tables if names.lake_topic(source, table) == topic)
-    return reload_table(platform, source.asked, table, found.before.get(topic), context.log.info)
+def appended_metadata(done: AppendedTable) -> dict[str, Any]:
+    """What Dagster shows of a table after an append."""
+    return {
+        "dagster/row_count": done.records,
+        "cdc/records_appended": done.added,
+        "cdc/offset_ranges": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(done.ranges.items())}),
+        "cdc/offsets_read": done.offsets,
+        "cdc/epoch": done.epoch,
+        "cdc/delta_version": done.version,
+        "cdc/batches": done.batches,
+        "cdc/seconds": round(done.seconds, 3),
+        "cdc/records_per_second": round(done.added / done.seconds) if done.seconds else 0,
+        **({"cdc/read_again_after": done.gap} if done.gap else {}),
+    }
 
 
 def _short(source: BaseSource, tables: list[Table], topic: str) -> str:

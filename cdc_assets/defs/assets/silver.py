@@ -14,16 +14,14 @@ from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.keys import asset_key
-from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
-from cdc_assets.silver.fold_tables import fold_tables
+from cdc_assets.silver.fold_tables import Results, fold_tables
 from cdc_assets.tables.columns import source_columns
-from cdc_assets.tables.fold_specs import last_known_table
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.tables.fold_specs import known_tables
 from spark.specs import Column, JobResult
 
 
@@ -35,28 +33,21 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
-        catalogue = _catalogue(context, platform, source, tables)
+        catalogue = known_tables(platform, source, tables, context.log.warning)
 
         if committed is None:
             context.log.info("bronze of source %s holds nothing yet", source.name)
             return
-        for table, (result, versions) in fold_tables(platform, source, tables, catalogue, committed.version, context.log.info):
-            metadata = _metadata(platform.lake, source, table, catalogue[table.id], result)
-            yield table, metadata | (_of_history(platform.lake, source, table, versions) if versions else {})
+        for table, results in fold_tables(platform, source, tables, catalogue, committed.version, context.log.info):
+            yield table, folded_metadata(platform.lake, source, table, catalogue[table.id], results)
 
     return silver
 
 
-def _catalogue(
-    context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: Sequence[Table]
-) -> dict[TableId, CatalogueTable]:
-    """The tables as the source has them now; one that it has no more as it was known last."""
-    catalogue = dict(catalogue_of(platform, source, tables))
-    for table in tables:
-        if table.id not in catalogue and (gone := last_known_table(platform.lake, source, table)):
-            catalogue[table.id] = gone
-            context.log.warning("%s: the source has no such table any more; folded as it was known last", table.name)
-    return catalogue
+def folded_metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, results: Results) -> dict[str, Any]:
+    """What Dagster shows of a table after a fold; `found` is what it was folded by."""
+    result, versions = results
+    return _metadata(lake, source, table, found, result) | (_of_history(lake, source, table, versions) if versions else {})
 
 
 def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) -> dict[str, Any]:

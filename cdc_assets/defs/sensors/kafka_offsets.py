@@ -24,8 +24,9 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.declaration_changes import change_of
 from cdc_assets.registry_files.digest import digest
-from cdc_assets.resources.delta_log import bronze_committed, silver_committed
+from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
+from cdc_assets.silver.behind import records_behind
 from spark.delta.commits import CommittedTopic
 
 _TICK_SECONDS = 5
@@ -147,23 +148,11 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
             TableNews(
                 names.table_name(table),
                 waiting,
-                silver_behind=known is not None and _silver_behind(platform, source, table, known),
+                silver_behind=known is not None and records_behind(platform.lake, source, table, known) > 0,
                 backup_behind=known is not None and _backup_behind(source, copied.get(_backup_key(source, table)), known),
             )
         )
     return news, problems
-
-
-def _silver_behind(platform: Platform, source: BaseSource, table: Table, bronze: CommittedTopic) -> bool:
-    """By records, not offsets: a batch of control records only moves bronze on and gives silver nothing to fold.
-
-    A history counts as well: the silver asset makes it, and may have failed there, or not known of it yet.
-    """
-    paths = [names.silver_path(platform.lake, source, table)]
-    paths += [names.history_path(platform.lake, source, table)] if table.history == "scd2" else []
-    topic = names.lake_topic(source, table)
-    folded = [committed.topics.get(topic) if (committed := silver_committed(path)) else None for path in paths]
-    return any(bronze.records_ahead_of(state) > 0 for state in folded)
 
 
 def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:

@@ -1,0 +1,212 @@
+"""One source, carried pass after pass: what has news goes to bronze, what silver lacks is folded, what fails rests.
+
+Whatever is decided here is decided by Kafka and the Delta logs as they are, so a pass may end anywhere, by a kill too, and
+runs of Dagster may come between: what they did is not done again, and what is left undone the next pass does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from cdc_assets import names
+from cdc_assets.bronze.append import Say, look
+from cdc_assets.bronze.copies import take_out_copies
+from cdc_assets.bronze.table_news import AppendedTable
+from cdc_assets.continuous.bronze_pass import BronzePass, append_once, read_again, tell_troubles, waiting_records
+from cdc_assets.continuous.lag import TableLag, lags
+from cdc_assets.continuous.lanes import Lanes
+from cdc_assets.continuous.new_records import NewRecords
+from cdc_assets.continuous.pauses import Pauses
+from cdc_assets.continuous.silver_pass import FoldedTable, fold_once
+from cdc_assets.errors import CdcAssetsError, TableBusyError
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.silver.behind import records_behind
+from spark.delta.commits import Committed
+
+_LANE_LOOK_SECONDS = 0.1
+_MOST_TOLD = 200
+
+
+@dataclass
+class CarriedPass:
+    """What a pass has done, and whether the next one has something to do at once."""
+
+    appended: list[AppendedTable] = field(default_factory=list)
+    folded: list[FoldedTable] = field(default_factory=list)
+    more: bool = False
+    busy: bool = False
+    """A table is held by somebody else, or is under way in a lane: it is looked at again soon."""
+
+    @property
+    def is_idle(self) -> bool:
+        """There was nothing to do, as far as nothing fails."""
+        return not (self.appended or self.folded or self.more or self.busy)
+
+
+class SourceWork:
+    """One thread's; close it at the end."""
+
+    def __init__(self, platform: Platform, source: BaseSource, say: Say) -> None:
+        """`say` is told of failures, and once of what is worth a line."""
+        self.source, self.pauses = source, Pauses()
+        self._platform, self._say = platform, say
+        self._told: set[str] = set()
+        self._news = NewRecords(platform.lake_kafka())
+        self._lanes: Lanes[list[AppendedTable] | list[FoldedTable]] = Lanes()
+        self._since: dict[str, float] = {}
+        self._folded_at: dict[str, float] = {}
+        self._woken = False
+
+    def carry(self) -> CarriedPass:
+        """One pass.
+
+        Raises:
+            CdcAssetsError: Kafka or Spark cannot be asked.
+        """
+        done = CarriedPass()
+        self._take_lanes(done)
+        self._append(done)
+        take_out_copies(self._platform, self.source, self._note)
+        self._fold(done)
+        done.busy = done.busy or bool(self._lanes.places)
+        return done
+
+    def wait(self, seconds: float) -> bool:
+        """True as soon as a topic has something new or a lane has ended; False when the time is over."""
+        until = time.monotonic() + seconds
+        while not self._woken and not self._lanes.has_ended and (left := until - time.monotonic()) > 0:
+            self._woken = self._news.wait(min(left, _LANE_LOOK_SECONDS) if self._lanes.places else left)
+        return self._woken or self._lanes.has_ended
+
+    def lags(self) -> Mapping[str, TableLag]:
+        """How far silver is behind, by table."""
+        return lags(self._platform, self.source)
+
+    def close(self, seconds: float = 60.0) -> bool:
+        """Let what is under way end, so long at most; False: it goes on in Spark, and its commit may come."""
+        self._news.close()
+        return self._lanes.join(seconds)
+
+    def _append(self, done: CarriedPass) -> None:
+        due = [table for table in self.source.tables if self._may("bronze", table) and not self._is_full(table)]
+        found = look(self._platform, self.source, due)
+        waiting, woken, self._woken = waiting_records(self.source, found), self._woken, False
+        ends = {topic: each.state.ends for topic, each in found.slices.items()}
+        # Woken for nothing: the consumer is still reading what bronze has long read.
+        self._news.watch(ends, jump=woken and not waiting)
+        result, ready = BronzePass(), self._ready(waiting)
+        if ready:
+            result = append_once(self._platform, self.source, [self.source.table(short) for short in ready], self._note)
+        tell_troubles(self.source, due, found, result)
+        for each in found.slices.values():
+            if (short := names.table_name(each.table)) not in waiting:
+                self._settle("bronze", short)
+        self._close_gaps(result.gaps)
+        self._note_failures("bronze", result.failed)
+        self._add(done, result.done)
+        done.more = done.more or result.more
+        done.busy = done.busy or bool(result.busy)
+
+    def _ready(self, waiting: Mapping[str, int]) -> list[str]:
+        """All that wait, where one has enough for a batch or has waited long enough (`batching`); else none."""
+        now, batching = time.monotonic(), self.source.batching
+        self._since = {short: self._since.get(short, now) for short in waiting}
+        longest = batching.max_delay.total_seconds()
+        due = any(n >= batching.min_records or now - self._since[short] >= longest for short, n in waiting.items())
+        return list(waiting) if due else []
+
+    def _close_gaps(self, gaps: Mapping[str, str]) -> None:
+        for short in gaps:
+            if not self._lanes.is_full:
+                again = partial(read_again, self._platform, self.source, self.source.table(short), self._say)
+                self._lanes.start(("bronze", short), again)
+
+    def _fold(self, done: CarriedPass) -> None:
+        committed = bronze_committed(names.bronze_path(self._platform.lake, self.source))
+        behind = self._behind(committed) if committed else []
+        if committed is None or not behind:
+            return
+        try:
+            result = fold_once(self._platform, self.source, behind, committed.version, self._note)
+        except CdcAssetsError as error:
+            self._note_failures("silver", {names.table_name(table): str(error) for table in behind})
+            return
+        self._note_failures("silver", result.failed)
+        self._add(done, result.done)
+        for short, fold in result.long.items():
+            if self._lanes.is_full:
+                done.busy = True
+            else:
+                self._lanes.start(("silver", short), partial(_alone, fold))
+        done.busy = done.busy or bool(result.busy)
+
+    def _behind(self, committed: Committed) -> list[Table]:
+        """Those that silver may be folded of; whose turn was longest ago comes first."""
+        found = []
+        for table in self.source.tables:
+            known, short = committed.topics.get(names.lake_topic(self.source, table)), names.table_name(table)
+            if known is None or not self._may("silver", table):
+                continue
+            if records_behind(self._platform.lake, self.source, table, known) > 0:
+                found.append(table)
+            else:
+                self._settle("silver", short)
+        return sorted(found, key=lambda table: self._folded_at.get(names.table_name(table), 0.0))
+
+    def _may(self, layer: str, table: Table) -> bool:
+        place = (layer, names.table_name(table))
+        return self.pauses.is_due(place) and place not in self._lanes.places
+
+    def _is_full(self, table: Table) -> bool:
+        """Bronze is at most a batch ahead of silver, unless that fails: a topic keeps its records for a time only."""
+        committed = bronze_committed(names.bronze_path(self._platform.lake, self.source))
+        known = committed.topics.get(names.lake_topic(self.source, table)) if committed else None
+        if known is None or ("silver", names.table_name(table)) in self.pauses.failing:
+            return False
+        return records_behind(self._platform.lake, self.source, table, known) >= self.source.batching.max_records
+
+    def _take_lanes(self, done: CarriedPass) -> None:
+        for (layer, short), answer in self._lanes.take().items():
+            if isinstance(answer, TableBusyError):
+                done.busy = True
+            elif isinstance(answer, Exception):
+                # What is no error of ours is told by its type: its text alone may be a number.
+                own = isinstance(answer, CdcAssetsError)
+                self._note_failures(layer, {short: str(answer) if own else f"{type(answer).__name__}: {answer}"})
+            else:
+                self._add(done, answer)
+
+    def _add(self, done: CarriedPass, tables: Iterable[AppendedTable | FoldedTable]) -> None:
+        for each in tables:
+            short = names.table_name(each.table)
+            if isinstance(each, FoldedTable):
+                done.folded.append(each)
+                self._folded_at[short] = time.monotonic()
+                self._settle("silver", short)
+            else:
+                done.appended.append(each)
+                self._settle("bronze", short)
+
+    def _note_failures(self, layer: str, failed: Mapping[str, str]) -> None:
+        for short, reason in failed.items():
+            failing = self.pauses.note_failure((layer, short), reason)
+            self._say(f"{layer}/{self.source.name}/{short} failed, again in {failing.pause:.0f} s: {reason}")
+
+    def _settle(self, layer: str, short: str) -> None:
+        if self.pauses.note_success((layer, short)):
+            self._say(f"{layer}/{self.source.name}/{short} goes on")
+
+    def _note(self, text: str) -> None:
+        """What a pass may say again and again is told once."""
+        if text not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(text)
+            self._say(text)
+
+
+def _alone(fold: Callable[[], FoldedTable]) -> list[FoldedTable]:
+    return [fold()]
