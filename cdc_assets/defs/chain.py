@@ -7,6 +7,7 @@ where its topics are on the lake's own cluster; one whose database is not asked 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -21,8 +22,10 @@ from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.assets.topics import build_topic_assets
 from cdc_assets.defs.checks.builders import CHECKS
 from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
+from cdc_assets.defs.continuous_run import build_continuous_job
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
+from cdc_assets.defs.sensors.keep_continuous import build_keeper
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
 from cdc_assets.defs.sensors.rows_schedule import build_rows_job, build_rows_schedule
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
@@ -42,8 +45,11 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
-    jobs = [job, ledger]
+    jobs: list[Any] = [job, ledger]
     schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]
+    if source.mode == "continuous":
+        jobs.append(long_run := build_continuous_job(source))
+        sensors.append(build_keeper(source, long_run))
     if has_rows_check(source):
         jobs.append(rows := build_rows_job(source))
         schedules.append(build_rows_schedule(source, rows))

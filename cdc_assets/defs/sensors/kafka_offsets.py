@@ -8,12 +8,14 @@ After failed runs the sensor waits longer each time, so that a lasting fault doe
 import json
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.bronze.ranges import pending_ranges, width
+from cdc_assets.defs.continuous_run import keeper_name
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.confirmations import confirmations
 from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
@@ -72,8 +74,10 @@ def _look(
     pauses = failure_pauses(context.instance, source, now=now)
     paused = {table: pause for table, pause in pauses.items() if pause > 0}
     changed = change()
+    ours = news if source.mode == "sensor" else [of_backup(each) for each in news]
+    elsewhere = "" if source.mode == "sensor" else f"bronze and silver are carried by the run of {keeper_name(source)}"
     requests, waiting = decide(
-        news,
+        ours,
         busy=busy | paused.keys(),
         waiting=_from_cursor(context.cursor),
         now=now,
@@ -84,9 +88,16 @@ def _look(
     return dg.SensorResult(
         run_requests=run_requests,
         asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
-        skip_reason=None if run_requests else "; ".join(filter(None, (_why_nothing(news, busy, paused, problems), changed))),
+        skip_reason=None
+        if run_requests
+        else "; ".join(filter(None, (elsewhere, _why_nothing(ours, busy, paused, problems), changed))),
         cursor=json.dumps({"waiting_since": dict(waiting.since)}),
     )
+
+
+def of_backup(news: TableNews) -> TableNews:
+    """What is left to the sensor where a long run carries bronze and silver (`mode: continuous`)."""
+    return replace(news, waiting=0, silver_behind=False)
 
 
 def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey]:
@@ -96,8 +107,9 @@ def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey
 
 
 def _run_request(source: BaseSource, request: Request) -> dg.RunRequest:
+    keys = _asset_keys(source, map(source.table, request.tables))
     return dg.RunRequest(
-        asset_selection=_asset_keys(source, map(source.table, request.tables)),
+        asset_selection=keys if source.mode == "sensor" else [key for key in keys if key.path[0] == "backup"],
         asset_check_keys=[],
         tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
     )

@@ -10,7 +10,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from cdc_assets.registry.models import BaseSource
 
-_UNDER_WAY = [
+UNDER_WAY = [
     DagsterRunStatus.QUEUED,
     DagsterRunStatus.NOT_STARTED,
     DagsterRunStatus.STARTING,
@@ -24,7 +24,7 @@ _LONGEST_PAUSE_SECONDS = 300.0
 
 def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> frozenset[str]:
     """Tables in a sensor's run that has not ended."""
-    runs = instance.get_runs(filters=RunsFilter(statuses=_UNDER_WAY, tags={"cdc/source": source.name}))
+    runs = instance.get_runs(filters=RunsFilter(statuses=UNDER_WAY, tags={"cdc/source": source.name}))
     return frozenset(table for run in runs for table in run.tags.get("cdc/tables", "").split(",") if table)
 
 

@@ -1,0 +1,119 @@
+"""What a continuous run tells Dagster of its tables: as the assets' own materializations, but only now and then.
+
+A loop makes some commits a second, and Dagster keeps each event for ever. So the commits of half a minute are told as one
+materialization, with the same figures and how far silver is behind; cheap checks follow once a minute at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.bronze.table_news import AppendedTable
+from cdc_assets.continuous.lag import TableLag
+from cdc_assets.continuous.silver_pass import FoldedTable
+from cdc_assets.continuous.source_work import CarriedPass
+from cdc_assets.defs.assets.bronze import appended_metadata
+from cdc_assets.defs.assets.silver import folded_metadata
+from cdc_assets.defs.checks import quarantine_count
+from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.schema import schema_key, schema_result
+from cdc_assets.defs.keys import asset_key
+from cdc_assets.quarantine.quarantined_records import quarantine_records
+from cdc_assets.registry.models import BaseSource, Table
+
+EVERY_SECONDS, CHECKS_SECONDS = 30.0, 60.0
+Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
+Lags = Callable[[], Mapping[str, TableLag]]
+
+
+class ContinuousReports:
+    """Of one source; the commits that are not told yet, and when each table was told of last."""
+
+    def __init__(self, lake: str, source: BaseSource, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lake, self._source, self._clock, self._began = lake, source, clock, clock()
+        self._appended: dict[str, AppendedTable] = {}
+        self._folded: dict[str, FoldedTable] = {}
+        self._told: dict[tuple[str, str], float] = {}
+
+    def add(self, done: CarriedPass) -> None:
+        """What a pass has done."""
+        for appended in done.appended:
+            before = self._appended.get(_short(appended))
+            self._appended[_short(appended)] = before + appended if before else appended
+        for folded in done.folded:
+            known = self._folded.get(_short(folded))
+            self._folded[_short(folded)] = known + folded if known else folded
+
+    def due(self, lags: Lags, *, all_of_it: bool = False) -> Iterator[Event]:
+        """The events whose time has come, or all; `lags` is asked where there is one."""
+        now = self._clock()
+        layers: tuple[tuple[str, Mapping[str, AppendedTable | FoldedTable]], ...]
+        layers = (("bronze", self._appended), ("silver", self._folded))
+        due = [
+            (layer, short)
+            for layer, waiting in layers
+            for short in waiting
+            if all_of_it or now - self._told.get((layer, short), -EVERY_SECONDS) >= EVERY_SECONDS
+        ]
+        behind = lags() if due else {}
+        for layer, short in due:
+            seconds = now - self._told.get((layer, short), self._began)
+            self._told[layer, short] = now
+            yield self._materialization(layer, short, seconds, behind.get(short, TableLag(0, None)))
+            if layer == "silver":
+                yield from self._checks(self._source.table(short), now)
+
+    def _materialization(self, layer: str, short: str, seconds: float, lag: TableLag) -> dg.AssetMaterialization:
+        table = self._source.table(short)
+        if layer == "bronze":
+            appended = self._appended.pop(short)
+            metadata, records = appended_metadata(appended), appended.added
+        else:
+            one = self._folded.pop(short)
+            metadata, records = folded_metadata(self._lake, self._source, table, one.found, one.results), one.events
+        return dg.AssetMaterialization(
+            asset_key=asset_key(layer, self._source, table),
+            description="by continuous mode",
+            metadata={**metadata, **_flow(records, seconds, lag)},
+        )
+
+    def _checks(self, table: Table, now: float) -> Iterator[dg.AssetCheckEvaluation]:
+        place = ("checks", names.table_name(table))
+        if now - self._told.get(place, -CHECKS_SECONDS) < CHECKS_SECONDS:
+            return
+        self._told[place] = now
+        key = quarantine_count.quarantine_key(self._source, table)
+        records = quarantine_records(self._lake, self._source, table)
+        yield _evaluation(key, check_result(key, *quarantine_count.evidence(self._source, table, records)))
+        yield _evaluation(schema_key(self._source, table), schema_result(self._lake, self._source, table))
+
+
+def _short(each: AppendedTable | FoldedTable) -> str:
+    return names.table_name(each.table)
+
+
+def _flow(records: int, seconds: float, lag: TableLag) -> dict[str, Any]:
+    """As numbers, so that the asset's page plots them."""
+    flow: dict[str, Any] = {
+        "cdc/mode": "continuous",
+        "cdc/throughput": round(records / seconds, 1) if seconds else 0.0,
+        "cdc/lag_records": lag.records,
+    }
+    return flow if lag.seconds is None else {**flow, "cdc/lag_seconds": round(lag.seconds, 3)}
+
+
+def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """As an event: a result belongs to the step of a check."""
+    return dg.AssetCheckEvaluation(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=result.passed,
+        metadata=dict(result.metadata or {}),
+        severity=result.severity,
+        description=result.description,
+    )

@@ -1,0 +1,185 @@
+"""The long run of a source in continuous mode: the loop in a thread, its events as the run's own, and who may end it.
+
+It ends by itself after some hours, so that its log stays small, when its sensor is switched off (which is how one pauses), and
+when newer definitions ask for it. In between it leaves a sign of life, which the sensor reads.
+"""
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import dagster as dg
+from dagster._core.scheduler.instigation import InstigatorStatus
+from typing_extensions import Self
+
+from cdc_assets import names
+from cdc_assets.continuous.keep_carrying import ContinuousLoop, Listener, StreamFigures
+from cdc_assets.continuous.source_work import CarriedPass, SourceWork
+from cdc_assets.continuous.streams import open_work
+from cdc_assets.defs.continuous_reports import ContinuousReports, Event
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.platform import Platform
+
+ENDS_TAG = "cdc/ends"
+"""Set on a run by newer definitions: it ends, and the next one has them."""
+LONGEST_SECONDS = 6 * 3600.0
+_ASK_SECONDS, _FIGURES_SECONDS = 5.0, 30.0
+_TAKE_SECONDS = 0.5
+
+
+def job_name(source: BaseSource) -> str:
+    """The job whose run carries the source."""
+    return f"continuous_{source.name}"
+
+
+def keeper_name(source: BaseSource) -> str:
+    """The sensor that keeps that run alive, and is the switch of continuous mode."""
+    return f"keep_continuous_{source.name}"
+
+
+def build_continuous_job(source: BaseSource) -> dg.JobDefinition:
+    """One op: it runs for hours, and materializes bronze and silver as it goes."""
+
+    @dg.op(
+        name=names.op_name("continuous", source),
+        out={},
+        description="Bronze and silver in a loop; what it has committed is told twice a minute.",
+    )
+    def continuous(context: dg.OpExecutionContext, platform: Platform) -> Iterator[Event]:
+        yield from carry_until_over(context, platform, source)
+
+    @dg.job(
+        name=job_name(source),
+        executor_def=dg.in_process_executor,
+        description="Continuous mode (docs/how-to/continuous.md): its sensor starts it, and starts it again.",
+    )
+    def job() -> None:
+        continuous()
+
+    return job
+
+
+@dataclass(frozen=True)
+class SignOfLife:
+    """What a run leaves in Dagster's storage every few seconds: one row per source, written over."""
+
+    run_id: str
+    time: float
+    text: str = ""
+
+    @classmethod
+    def read(cls, instance: dg.DagsterInstance, source: BaseSource) -> Self | None:
+        """The newest; None: there was never one."""
+        key = _life_key(source)
+        found = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
+        return cls(**json.loads(found)) if found else None
+
+    def leave(self, instance: dg.DagsterInstance, source: BaseSource) -> None:
+        """Over the last one."""
+        told = json.dumps({"run_id": self.run_id, "time": self.time, "text": self.text})
+        instance.daemon_cursor_storage.set_cursor_values({_life_key(source): told})
+
+
+def _life_key(source: BaseSource) -> str:
+    return f"cdc_assets/continuous/{source.name}"
+
+
+def carry_until_over(context: dg.OpExecutionContext, platform: Platform, source: BaseSource) -> Iterator[Event]:
+    """The events of a run as they come.
+
+    Raises:
+        Exception: as the loop has raised it.
+    """
+    run = _ContinuousRun(context, platform, source)
+    run.start()
+    try:
+        while run.is_alive():
+            yield from run.take()
+            run.ask()
+    finally:
+        # Also where the run is terminated: the commit that is under way ends.
+        run.over.set()
+        run.join()
+    yield from run.take()
+    context.log.info("ends: %s", run.why or "it was asked to")
+    if run.crash:
+        raise run.crash
+
+
+class _ContinuousRun(threading.Thread):
+    """The loop's thread, and what the run's own thread asks Dagster for it."""
+
+    def __init__(self, context: dg.OpExecutionContext, platform: Platform, source: BaseSource) -> None:
+        super().__init__(name=job_name(source), daemon=True)
+        self.over, self.why = threading.Event(), ""
+        self.crash: Exception | None = None
+        self._context, self._platform, self._source = context, platform, source
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._reports = ContinuousReports(platform.lake, source)
+        self._until, self._asked, self._text = time.monotonic() + LONGEST_SECONDS, float("-inf"), "it begins"
+
+    def run(self) -> None:
+        """The loop."""
+        try:
+            with open_work(self._platform, self._source, self._context.log.info) as work:
+                listener = Listener(
+                    is_over=self.over.is_set,
+                    tell_pass=lambda done: self._add(work, done),
+                    tell_figures=self._note,
+                    say=self._context.log.info,
+                    every=_FIGURES_SECONDS,
+                )
+                ContinuousLoop(work, listener).run()
+                self._report(work, all_of_it=True)
+        except Exception as error:  # noqa: BLE001 - raised again by the run's own thread
+            self.crash = error
+
+    def take(self) -> Iterator[Event]:
+        """What has been told by now; waits a moment for the first."""
+        try:
+            yield self._events.get(timeout=_TAKE_SECONDS if self.is_alive() else 0.001)
+            while True:
+                yield self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def ask(self) -> None:
+        """Now and then: leave a sign of life, and ask whether the run is to end."""
+        now = time.monotonic()
+        if now - self._asked < _ASK_SECONDS:
+            return
+        self._asked, instance = now, self._context.instance
+        SignOfLife(self._context.run_id, time.time(), self._text).leave(instance, self._source)
+        self.why = self.why or self._why_over(instance, now)
+        if self.why:
+            self.over.set()
+
+    def _why_over(self, instance: dg.DagsterInstance, now: float) -> str:
+        if now > self._until:
+            return f"a run lasts {LONGEST_SECONDS / 3600:.0f} hours, the sensor starts the next one"
+        run = instance.get_run_by_id(self._context.run_id)
+        if run is not None and ENDS_TAG in run.tags:
+            return run.tags[ENDS_TAG]
+        states = instance.all_instigator_state()
+        if any(s.instigator_name == keeper_name(self._source) and s.status == InstigatorStatus.STOPPED for s in states):
+            return f"the sensor {keeper_name(self._source)} is switched off; switched on, it starts the next run"
+        return ""
+
+    def _add(self, work: SourceWork, done: CarriedPass) -> None:
+        self._reports.add(done)
+        self._report(work)
+
+    def _report(self, work: SourceWork, *, all_of_it: bool = False) -> None:
+        for event in self._reports.due(work.lags, all_of_it=all_of_it):
+            self._events.put(event)
+
+    def _note(self, figures: StreamFigures) -> None:
+        lag = figures.lag
+        age = "" if lag.seconds is None else f", the oldest {lag.seconds:.1f} s old"
+        behind = "caught up" if figures.is_caught_up else f"{lag.records} records behind{age}"
+        failing = f", failing: {', '.join('/'.join(place) for place in figures.failing)}" if figures.failing else ""
+        self._text = f"{figures.records_per_second:.0f} records/s, {behind}{failing}"
+        self._context.log.info(self._text)
