@@ -51,12 +51,12 @@ class CarriedPass:
 class SourceWork:
     """One thread's; close it at the end."""
 
-    def __init__(self, platform: Platform, source: BaseSource, say: Say) -> None:
-        """`say` is told of failures, and once of what is worth a line."""
+    def __init__(self, platform: Platform, source: BaseSource, say: Say, news: NewRecords | None = None) -> None:
+        """`say` is told of failures, and once of what is worth a line; `news` is who waits for records, by default at Kafka."""
         self.source, self.pauses = source, Pauses()
         self._platform, self._say = platform, say
         self._told: set[str] = set()
-        self._news = NewRecords(platform.lake_kafka())
+        self._news = news or NewRecords(platform.lake_kafka())
         self._lanes: Lanes[list[AppendedTable] | list[FoldedTable]] = Lanes()
         self._since: dict[str, float] = {}
         self._folded_at: dict[str, float] = {}

@@ -48,7 +48,7 @@ def build_continuous_job(source: BaseSource) -> dg.JobDefinition:
         out={},
         description="Bronze and silver in a loop; what it has committed is told twice a minute.",
     )
-    def continuous(context: dg.OpExecutionContext, platform: Platform) -> Iterator[Event]:
+    def continuous(context: dg.OpExecutionContext, platform: Platform) -> Iterator[dg.AssetMaterialization]:
         yield from carry_until_over(context, platform, source)
 
     @dg.job(
@@ -87,7 +87,7 @@ def _life_key(source: BaseSource) -> str:
     return f"cdc_assets/continuous/{source.name}"
 
 
-def carry_until_over(context: dg.OpExecutionContext, platform: Platform, source: BaseSource) -> Iterator[Event]:
+def carry_until_over(context: dg.OpExecutionContext, platform: Platform, source: BaseSource) -> Iterator[dg.AssetMaterialization]:
     """The events of a run as they come.
 
     Raises:
@@ -137,12 +137,19 @@ class _ContinuousRun(threading.Thread):
         except Exception as error:  # noqa: BLE001 - raised again by the run's own thread
             self.crash = error
 
-    def take(self) -> Iterator[Event]:
-        """What has been told by now; waits a moment for the first."""
+    def take(self) -> Iterator[dg.AssetMaterialization]:
+        """What has been told by now; waits a moment for the first. What checks say is told beside the run.
+
+        Of each check a run has one record, with the time of the first: it would never be the check's newest.
+        """
         try:
-            yield self._events.get(timeout=_TAKE_SECONDS if self.is_alive() else 0.001)
+            event = self._events.get(timeout=_TAKE_SECONDS if self.is_alive() else 0.001)
             while True:
-                yield self._events.get_nowait()
+                if isinstance(event, dg.AssetCheckEvaluation):
+                    self._context.instance.report_runless_asset_event(event)
+                else:
+                    yield event
+                event = self._events.get_nowait()
         except queue.Empty:
             return
 

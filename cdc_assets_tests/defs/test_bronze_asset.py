@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from cdc_assets.bronze import append as append_module
 from cdc_assets.bronze.append import TopicSlice, append_epochs, look
 from cdc_assets.defs.assets import bronze
 from cdc_assets.defs.sensors.kafka_offsets import read_news
@@ -90,7 +91,7 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
         return TopicSlice(table, lake_kafka.states([ORDERS])[ORDERS], known.epoch + 1, {0: (0, 9)})
 
-    monkeypatch.setattr(bronze, "reload_table", reopened)
+    monkeypatch.setattr(append_module, "reload_table", reopened)
     wanted = source.model_copy(update={"topics": source.topics.model_copy(update={"on_gap": "resnapshot"})})
     run = materialize(wanted, whole, instance)
     assert run.success

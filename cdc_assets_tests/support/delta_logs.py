@@ -12,13 +12,22 @@ from spark.delta.commits import Committed, CommittedTopic, Folded, TopicCommit, 
 
 
 def append_bronze(
-    path: Path, topic: str, table: str, topic_id: str, start: int, end: int, *, version: int, epoch: int = 0
+    path: Path,
+    topic: str,
+    table: str,
+    topic_id: str,
+    start: int,
+    end: int,
+    *,
+    version: int,
+    epoch: int = 0,
+    seen: bool = False,
 ) -> None:
     """One append of `end - start` records that has seen none of the appends before it: the fold must find them all.
 
-    One that opens an epoch has seen them: it says what the epochs before held.
+    One that opens an epoch has seen them (or one that is told to): it says what the epochs before held.
     """
-    base = (epoch and bronze_committed(str(path))) or Committed(-1, {})
+    base = ((epoch or seen) and bronze_committed(str(path))) or Committed(-1, {})
     share = TopicCommit(table, topic_id, epoch, {0: (start, end)}, records=end - start)
     rows = pa.table(
         {
