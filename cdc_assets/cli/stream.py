@@ -17,6 +17,7 @@ from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data
+from cdc_assets.quantity import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.continuous.keep_carrying import StreamFigures
@@ -100,7 +101,7 @@ class _Printer:
 def _in_words(figures: StreamFigures) -> str:
     lag = figures.lag
     age = "" if lag.seconds is None or not lag.records else f", the oldest {lag.seconds:.1f} s old"
-    behind = "caught up" if not lag.records and figures.tables else f"{lag.records:,} records behind{age}"
+    behind = "caught up" if not lag.records and figures.tables else f"{quantity(lag.records, 'record')} behind{age}"
     failing = f", failing: {', '.join('/'.join(place) for place in figures.failing)}" if figures.failing else ""
     return f"{figures.records_per_second:,.0f} records/s, {behind}{failing}"
 

@@ -25,13 +25,13 @@ class Work(Protocol):
     pauses: Pauses
 
     def carry(self) -> CarriedPass:
-        """One pass."""
+        """One pass over all tables."""
 
     def wait(self, seconds: float) -> bool:
         """Whether there may be something new, as soon as there is."""
 
     def lags(self) -> Mapping[str, TableLag]:
-        """By table."""
+        """How far silver is behind, by table."""
 
 
 @dataclass(frozen=True)

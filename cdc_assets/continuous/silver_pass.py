@@ -14,7 +14,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.silver.fold_tables import Results, fold_small, fold_table
-from cdc_assets.tables.fold_specs import known_tables
+from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import JobResult
 
 _LEVELS = frozenset({"positions_remembered"})
@@ -35,7 +35,7 @@ class FoldedTable:
         return self.results[0].rows_read
 
     def __add__(self, later: FoldedTable) -> FoldedTable:
-        """Both as one."""
+        """Both as one fold."""
         (first, versions), (second, newer) = self.results, later.results
         history = add_results(versions, newer) if versions and newer else newer or versions
         return replace(later, results=(add_results(first, second), history))
@@ -59,7 +59,7 @@ def fold_once(platform: Platform, source: BaseSource, tables: Sequence[Table], b
         CdcAssetsError: the source's catalogue cannot be read.
     """
     result = SilverPass()
-    catalogue = known_tables(platform, source, tables, say)
+    catalogue = catalogue_or_last_known(platform, source, tables, say)
     small = fold_small(platform, source, tables, catalogue, bronze_version, say)
     for table in tables:
         short, found = names.table_name(table), catalogue.get(table.id)

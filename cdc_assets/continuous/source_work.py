@@ -18,9 +18,9 @@ from cdc_assets.bronze.table_news import AppendedTable
 from cdc_assets.continuous.bronze_pass import BronzePass, append_once, read_again, tell_troubles, waiting_records
 from cdc_assets.continuous.lag import TableLag, lags
 from cdc_assets.continuous.lanes import Lanes
-from cdc_assets.continuous.new_records import NewRecords
 from cdc_assets.continuous.pauses import Pauses
 from cdc_assets.continuous.silver_pass import FoldedTable, fold_once
+from cdc_assets.continuous.topic_watch import TopicWatch
 from cdc_assets.errors import CdcAssetsError, TableBusyError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
@@ -51,19 +51,19 @@ class CarriedPass:
 class SourceWork:
     """One thread's; close it at the end."""
 
-    def __init__(self, platform: Platform, source: BaseSource, say: Say, news: NewRecords | None = None) -> None:
+    def __init__(self, platform: Platform, source: BaseSource, say: Say, news: TopicWatch | None = None) -> None:
         """`say` is told of failures, and once of what is worth a line; `news` is who waits for records, by default at Kafka."""
         self.source, self.pauses = source, Pauses()
         self._platform, self._say = platform, say
         self._told: set[str] = set()
-        self._news = news or NewRecords(platform.lake_kafka())
+        self._news = news or TopicWatch(platform.lake_kafka())
         self._lanes: Lanes[list[AppendedTable] | list[FoldedTable]] = Lanes()
         self._since: dict[str, float] = {}
         self._folded_at: dict[str, float] = {}
         self._woken = False
 
     def carry(self) -> CarriedPass:
-        """One pass.
+        """One pass over all tables that are due.
 
         Raises:
             CdcAssetsError: Kafka or Spark cannot be asked.

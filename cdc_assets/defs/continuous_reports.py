@@ -17,8 +17,8 @@ from cdc_assets.bronze.table_news import AppendedTable
 from cdc_assets.continuous.lag import TableLag
 from cdc_assets.continuous.silver_pass import FoldedTable
 from cdc_assets.continuous.source_work import CarriedPass
-from cdc_assets.defs.assets.bronze import appended_metadata
-from cdc_assets.defs.assets.silver import folded_metadata
+from cdc_assets.defs.assets.bronze import metadata_of_append
+from cdc_assets.defs.assets.silver import metadata_of_fold
 from cdc_assets.defs.checks import quarantine_count
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.checks.schema import schema_key, schema_result
@@ -72,10 +72,10 @@ class ContinuousReports:
         table = self._source.table(short)
         if layer == "bronze":
             appended = self._appended.pop(short)
-            metadata, records = appended_metadata(appended), appended.added
+            metadata, records = metadata_of_append(appended), appended.added
         else:
             one = self._folded.pop(short)
-            metadata, records = folded_metadata(self._lake, self._source, table, one.found, one.results), one.events
+            metadata, records = metadata_of_fold(self._lake, self._source, table, one.found, one.results), one.events
         return dg.AssetMaterialization(
             asset_key=asset_key(layer, self._source, table),
             description="by continuous mode",

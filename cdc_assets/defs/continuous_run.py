@@ -20,6 +20,7 @@ from cdc_assets.continuous.keep_carrying import ContinuousLoop, Listener, Stream
 from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.continuous.streams import open_work
 from cdc_assets.defs.continuous_reports import ContinuousReports, Event
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
@@ -122,7 +123,7 @@ class _ContinuousRun(threading.Thread):
         self._until, self._asked, self._text = time.monotonic() + LONGEST_SECONDS, float("-inf"), "it begins"
 
     def run(self) -> None:
-        """The loop."""
+        """The loop, until it is over."""
         try:
             with open_work(self._platform, self._source, self._context.log.info) as work:
                 listener = Listener(
@@ -186,7 +187,7 @@ class _ContinuousRun(threading.Thread):
     def _note(self, figures: StreamFigures) -> None:
         lag = figures.lag
         age = "" if lag.seconds is None else f", the oldest {lag.seconds:.1f} s old"
-        behind = "caught up" if figures.is_caught_up else f"{lag.records} records behind{age}"
+        behind = "caught up" if figures.is_caught_up else f"{quantity(lag.records, 'record')} behind{age}"
         failing = f", failing: {', '.join('/'.join(place) for place in figures.failing)}" if figures.failing else ""
-        self._text = f"{figures.records_per_second:.0f} records/s, {behind}{failing}"
+        self._text = f"{figures.records_per_second:.0f}/s, {behind}{failing}"
         self._context.log.info(self._text)

@@ -25,7 +25,7 @@ def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTa
     return last_known(names.silver_path(lake, source, table), table.id)
 
 
-def known_tables(
+def catalogue_or_last_known(
     platform: Platform, source: BaseSource, tables: Sequence[Table], say: Callable[[str], object]
 ) -> dict[TableId, CatalogueTable]:
     """The tables as the source has them now; one that it has no more as it was known last.

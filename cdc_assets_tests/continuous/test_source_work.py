@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -22,28 +22,10 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets_tests.support.caught_up import LINES, ORDERS, catch_up
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
-from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
+from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic, FakeTopicWatch
 from spark.specs import JobResult
 
 ENTRY = (b"k", b"{}")
-
-
-class Waiter:
-    """Stands where Kafka's consumer does."""
-
-    def __init__(self) -> None:
-        self.jumps = 0
-        self.news = False
-
-    def watch(self, _: Mapping[str, Mapping[int, int]], *, jump: bool = False) -> None:
-        self.jumps += jump
-
-    def wait(self, _: float) -> bool:
-        found, self.news = self.news, False
-        return found
-
-    def close(self) -> None:
-        """As the real one."""
 
 
 def result(records: int) -> JobResult:
@@ -123,7 +105,7 @@ def jobs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> SparkJobs:
 
 
 def work_of(platform: Platform, source: Source, lines: list[str] | None = None) -> SourceWork:
-    waiter: Any = Waiter()
+    waiter: Any = FakeTopicWatch()
     return SourceWork(platform, source, (lines if lines is not None else []).append, waiter)
 
 
@@ -286,7 +268,7 @@ def test_batching_says_when_a_pass_is_worth_it(
 
 
 def test_woken_for_nothing_it_jumps(source: Source, platform: Platform, jobs: SparkJobs) -> None:
-    waiter: Any = Waiter()
+    waiter: Any = FakeTopicWatch()
     work = SourceWork(platform, source, lambda _: None, waiter)
     while not work.carry().is_idle:
         pass

@@ -26,7 +26,7 @@ from cdc_assets.registry_files.digest import digest
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.caught_up import LINES, catch_up
-from cdc_assets_tests.support.fakes import FakeKafka
+from cdc_assets_tests.support.fakes import FakeKafka, FakeTopicWatch
 from spark.specs import JobResult
 
 
@@ -174,10 +174,9 @@ def test_the_run_carries_tells_and_ends_when_its_sensor_is_off(
     """The job itself, in this process; the loop finds nothing to do."""
     from cdc_assets.continuous import streams
     from cdc_assets.defs import continuous_run
-    from cdc_assets_tests.continuous.test_source_work import Waiter
 
     catch_up(platform, instance)
-    waiter: Any = Waiter()
+    waiter: Any = FakeTopicWatch()
     work = streams.SourceWork(platform, continuous, lambda _: None, waiter)
     passes: list[CarriedPass] = []
     carry = work.carry

@@ -73,6 +73,24 @@ class FakeKafka:
                     yield Record(partition, offset, 0, entry[0], entry[1], ())
 
 
+class FakeTopicWatch:
+    """Stands where the consumer of continuous mode does: `news` is told once."""
+
+    def __init__(self) -> None:
+        self.jumps = 0
+        self.news = False
+
+    def watch(self, _: Mapping[str, Mapping[int, int]], *, jump: bool = False) -> None:
+        self.jumps += jump
+
+    def wait(self, _: float) -> bool:
+        found, self.news = self.news, False
+        return found
+
+    def close(self) -> None:
+        """As the real one."""
+
+
 def without_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both clusters of the platform are empty fakes, and nobody answers for their Connect workers."""
     for cluster in ("core_kafka", "lake_kafka"):

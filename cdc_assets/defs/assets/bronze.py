@@ -47,12 +47,12 @@ def append_news(context: dg.AssetExecutionContext, platform: Platform, source: B
             failures[_short(source, tables, topic)] = str(error) if str(error) == text else f"{text}; {error}"
     seconds, batches = append(platform, source, found, context.run.run_id, context.log.info)
     for done in table_news(platform, source, found, seconds, batches):
-        yield done.table, appended_metadata(done)
+        yield done.table, metadata_of_append(done)
     if failures:
         raise TableFailuresError("bronze", failures)
 
 
-def appended_metadata(done: AppendedTable) -> dict[str, Any]:
+def metadata_of_append(done: AppendedTable) -> dict[str, Any]:
     """What Dagster shows of a table after an append."""
     return {
         "dagster/row_count": done.records,

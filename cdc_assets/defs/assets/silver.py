@@ -21,7 +21,7 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.silver.fold_tables import Results, fold_tables
 from cdc_assets.tables.columns import source_columns
-from cdc_assets.tables.fold_specs import known_tables
+from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import Column, JobResult
 
 
@@ -33,18 +33,18 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
-        catalogue = known_tables(platform, source, tables, context.log.warning)
+        catalogue = catalogue_or_last_known(platform, source, tables, context.log.warning)
 
         if committed is None:
             context.log.info("bronze of source %s holds nothing yet", source.name)
             return
         for table, results in fold_tables(platform, source, tables, catalogue, committed.version, context.log.info):
-            yield table, folded_metadata(platform.lake, source, table, catalogue[table.id], results)
+            yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
 
     return silver
 
 
-def folded_metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, results: Results) -> dict[str, Any]:
+def metadata_of_fold(lake: str, source: BaseSource, table: Table, found: CatalogueTable, results: Results) -> dict[str, Any]:
     """What Dagster shows of a table after a fold; `found` is what it was folded by."""
     result, versions = results
     return _metadata(lake, source, table, found, result) | (_of_history(lake, source, table, versions) if versions else {})

@@ -27,7 +27,7 @@ _SETTINGS = {
 _DRAINED = 1000
 
 
-class NewRecords:
+class TopicWatch:
     """Of one cluster; the consumer is made at the first watch."""
 
     def __init__(self, kafka: KafkaCluster) -> None:
