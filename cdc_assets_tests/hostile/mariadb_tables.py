@@ -88,7 +88,7 @@ class Column:
 
 @dataclass
 class Table:
-    """A table as it is now."""
+    """A table as it is now. `gone`: names of columns that it had, and that no new one may have."""
 
     schema: str
     name: str
@@ -98,6 +98,7 @@ class Table:
     shape: str = "plain"
     declared: dict[str, Any] = field(default_factory=dict)
     ddl: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
 
     @property
     def sql(self) -> str:
