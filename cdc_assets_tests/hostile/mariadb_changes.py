@@ -158,7 +158,7 @@ def alter(sessions: Sessions, table: Table) -> str:
     random, before = sessions.random, [copy(column) for column in table.columns]
     sessions.finish()
     session = random.choice(sessions.open)
-    # A rename is told from a drop and an add by a declaration alone, or by rows that come again (docs/explanation/schema-changes.md).
+    # A rename is told from a drop and an add by a declaration, or by rows that come again (docs/explanation/schema-changes.md).
     ways = [_add, _drop] if table.shape == "appended" else [_add, _drop, _rename, _retype]
     change = random.choice(ways)
     run(session, table.insert(random, 2))
@@ -205,7 +205,7 @@ def _drop(table: Table, random: Random) -> list[str]:
     column = random.choice(free)
     table.columns.remove(column)
     if table.shape == "appended":
-        # Nothing tells the rows from before of a column with its name from those of the new one (docs/explanation/schema-changes.md).
+        # Nothing tells its values from those of a new column of its name (docs/explanation/schema-changes.md).
         table.gone.append(column.name)
     return [f"ALTER TABLE {table.sql} DROP {column.sql}"]
 

@@ -11,13 +11,13 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from spark.delta.data_files import AddFile, write_file
 from spark.errors import LeftToSparkError
 
 _PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -29,26 +29,41 @@ _NO_ZONE = {
 }
 
 
-def create_table(
-    path: str, rows: pa.Table, properties: Mapping[str, str], user_metadata: str, *, turn: tuple[str, int] | None = None
+def create_table(path: str, rows: pa.Table, properties: Mapping[str, str], user_metadata: str) -> None:
+    """The table with these rows as its version 0, or nothing.
+
+    Raises:
+        LeftToSparkError: somebody else has made one meanwhile.
+    """
+    files = [write_file(Path(path), rows)] if rows.num_rows else []
+    create_table_of_files(path, rows.schema, files, properties, user_metadata)
+
+
+def create_table_of_files(
+    path: str,
+    schema: pa.Schema,
+    files: Sequence[AddFile],
+    properties: Mapping[str, str],
+    user_metadata: str,
+    turn: tuple[str, int] | None = None,
 ) -> None:
-    """The table as its version 0, or nothing; `turn` is an application's name, and the number of its transaction.
+    """The same of files that are written already; `turn` is an application's name, and the number of its transaction.
 
     Raises:
         LeftToSparkError: somebody else has made one meanwhile.
     """
     now = int(time.time() * 1000)
     info = {"timestamp": now, "operation": "CREATE TABLE AS SELECT", "operationParameters": {}, "engineInfo": "cdc_assets"}
-    without_zone = any(pa.types.is_timestamp(kind) and kind.tz is None for kind in map(_element, rows.schema.types))
+    count = sum(json.loads(file["stats"])["numRecords"] for file in files)
+    without_zone = any(pa.types.is_timestamp(kind) and kind.tz is None for kind in map(_element, schema.types))
     actions: list[dict[str, Any]] = [
-        {"commitInfo": {**info, "operationMetrics": {"numOutputRows": str(rows.num_rows)}, "userMetadata": user_metadata}},
+        {"commitInfo": {**info, "operationMetrics": {"numOutputRows": str(count)}, "userMetadata": user_metadata}},
         {"protocol": _NO_ZONE if without_zone else _PLAIN},
-        {"metaData": _metadata(rows.schema, properties, now)},
+        {"metaData": _metadata(schema, properties, now)},
     ]
     if turn is not None:
         actions.append({"txn": {"appId": turn[0], "version": turn[1], "lastUpdated": now}})
-    if rows.num_rows:
-        actions.append({"add": _add_file(Path(path), rows, now)})
+    actions += [{"add": file} for file in files]
     _put(Path(path, "_delta_log"), "".join(json.dumps(action) + "\n" for action in actions))
 
 
@@ -63,14 +78,6 @@ def _metadata(schema: pa.Schema, properties: Mapping[str, str], now: int) -> dic
         "configuration": dict(properties),
         "createdTime": now,
     }
-
-
-def _add_file(folder: Path, rows: pa.Table, now: int) -> dict[str, Any]:
-    name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-    pq.write_table(rows, folder / name, compression="zstd", store_schema=False)
-    size = (folder / name).stat().st_size
-    stats = json.dumps({"numRecords": rows.num_rows})
-    return {"path": name, "partitionValues": {}, "size": size, "modificationTime": now, "dataChange": True, "stats": stats}
 
 
 def _element(kind: pa.DataType) -> pa.DataType:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.envelopes.arrow_json import parse_objects
+from spark.envelopes.arrow_rows import keep_rows, write_hexadecimal
 from spark.errors import LeftToSparkError
 from spark.positions.layout import NUMBER_WIDTH, SNAPSHOT, STREAMED
 from spark.positions.mysql import FILE_WIDTH, ROW_WIDTH
@@ -41,13 +42,15 @@ def narrow(records: pa.Table, connector: str) -> pa.Table:
     said = {name: parsed[name].combine_chunks() for name in wanted.names}
     source = dict(zip([f.name for f in said["source"].type], said["source"].flatten(), strict=True))
     _refuse(pc.invert(pc.is_in(said["op"], value_set=pa.array(OPS))), "a record without an op that is known")
-    keys = records["key"].filter(events).combine_chunks()
+    keys = keep_rows(records, events)["key"].combine_chunks()
     columns = {"op": said["op"], **place(source, said["op"], keys)}
     columns["source_ts"] = pc.coalesce(source["ts_us"], pc.multiply(source["ts_ms"], 1000)).cast(pa.timestamp("us", "UTC"))
     columns["snapshot"] = source["snapshot"]
-    at = pc.if_else(events, pc.subtract(pc.cumulative_sum(events.cast(LONG)), 1), None)
+    if len(keys) < records.num_rows:
+        at = pc.if_else(events, pc.subtract(pc.cumulative_sum(events.cast(LONG)), 1), None).combine_chunks()
+        columns = {name: values.take(at) if len(values) else pa.nulls(len(at), values.type) for name, values in columns.items()}
     for name, values in columns.items():
-        records = records.append_column(name, values.take(at.combine_chunks()) if len(values) else pa.nulls(len(at), values.type))
+        records = records.append_column(name, values)
     return records
 
 
@@ -74,11 +77,13 @@ def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> 
     """As spark.positions.mysql: file, position, kind, row."""
     number = pc.struct_field(pc.extract_regex(source["file"], r"\.0*(?P<n>\d+)$"), "n")
     _refuse(pc.greater(pc.utf8_length(number), FILE_WIDTH), "a file of more digits than positions have")
+    row = pc.coalesce(source["row"], pa.scalar(0, LONG))
+    _refuse(pc.greater_equal(row, 16**ROW_WIDTH), "a row of more digits than positions have")
     parts = (
         pc.utf8_lpad(number, FILE_WIDTH, "0"),
         _hexadecimal(source["pos"], NUMBER_WIDTH),
         _kind(op),
-        _hexadecimal(pc.coalesce(source["row"], pa.scalar(0, LONG)), ROW_WIDTH),
+        _hexadecimal(row, ROW_WIDTH),
     )
     place = pc.binary_join_element_wise(*parts, ".")
     _refuse(pc.is_null(place), "a record without a place in the binlog")
@@ -91,7 +96,7 @@ def _number(texts: pa.Array, pattern: str) -> pa.Array:
 
 def _hexadecimal(numbers: pa.Array, width: int) -> pa.Array:
     _refuse(pc.less(numbers, 0), "a negative place")
-    return pa.array([None if n is None else f"{n:0{width}x}" for n in numbers.to_pylist()], TEXT)
+    return write_hexadecimal(numbers, width)
 
 
 def _kind(op: pa.Array) -> pa.Array:

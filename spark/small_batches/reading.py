@@ -11,8 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, quantity
 from spark.kafka.librdkafka import librdkafka
 from spark.kafka.login import read_login
@@ -47,7 +49,12 @@ SCHEMA = pa.schema(
     ]
 )
 _CHUNK = 20_000
+Place = tuple[str, int]
 _consumers: dict[tuple[str, str, float], Any] = {}
+
+
+MOST_BYTES = 512 << 20
+"""Of records that one task reads: it holds them all."""
 
 
 def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[pa.Table]:
@@ -66,12 +73,21 @@ def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[pa.Table
         consumer.list_topics(starts[0].topic if len(places) == 1 else None, timeout=SECONDS)
         consumer.assign(starts)
         try:
-            return list(_chunks(consumer, places))
+            return list(_bounded(_chunks(consumer, places)))
         finally:
             consumer.unassign()
     except KafkaException as error:
         _consumers.clear()
         raise LeftToSparkError(f"Kafka at {spec.bootstrap}: {error.args[0].str()}") from error
+
+
+def _bounded(chunks: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    size = 0
+    for chunk in chunks:
+        size += chunk.nbytes
+        if size > MOST_BYTES:
+            raise LeftToSparkError(f"the records have more than {MOST_BYTES >> 20} MiB")
+        yield chunk
 
 
 def _consumer(spec: BronzeSpec) -> Any:
@@ -87,7 +103,7 @@ def _consumer(spec: BronzeSpec) -> Any:
     return _consumers[place]
 
 
-def _chunks(consumer: Any, places: dict[tuple[str, int], int]) -> Iterator[pa.Table]:
+def _chunks(consumer: Any, places: dict[Place, int]) -> Iterator[pa.Table]:
     """A message takes twice the memory of its row, so that they are kept as rows."""
     from confluent_kafka import TopicPartition
 
@@ -95,7 +111,7 @@ def _chunks(consumer: Any, places: dict[tuple[str, int], int]) -> Iterator[pa.Ta
     until, left = time.monotonic() + SECONDS, dict(places)
     while left:
         if len(found) >= _CHUNK:
-            yield _table(found)
+            yield _table(found, places)
             found = []
         if time.monotonic() > until:
             raise LeftToSparkError(f"{quantity(len(left), 'partition')} not read within {SECONDS:.0f} s")
@@ -103,29 +119,41 @@ def _chunks(consumer: Any, places: dict[tuple[str, int], int]) -> Iterator[pa.Ta
         if messages:
             until = time.monotonic() + SECONDS
         for message in messages:
-            if message.error() is not None:
-                raise LeftToSparkError(f"Kafka does not hand out {message.topic()}: {message.error().str()}")
-            end = places.get((message.topic(), message.partition()))
-            if end is not None and message.offset() < end:
-                found.append(message)
+            if (error := message.error()) is not None:
+                raise LeftToSparkError(f"Kafka does not hand out {message.topic()}: {error.str()}")
+        found += messages
         for at in consumer.position([TopicPartition(*place) for place in left]):
             if at.offset >= left[at.topic, at.partition]:
                 del left[at.topic, at.partition]
     if found:
-        yield _table(found)
+        yield _table(found, places)
 
 
-def _table(messages: Sequence[Any]) -> pa.Table:
-    columns = [
-        [m.topic() for m in messages],
-        [m.partition() for m in messages],
-        [m.offset() for m in messages],
-        [m.timestamp()[1] * 1000 for m in messages],
-        [_headers(m.headers()) for m in messages],
+def _table(messages: Sequence[Any], places: dict[Place, int]) -> pa.Table:
+    """Those within their ranges: a fetch does not end where a range does. A call for each message is what this costs."""
+    count = len(messages)
+    offsets = np.fromiter((m.offset() for m in messages), np.int64, count)
+    if len(places) == 1:
+        [((topic, partition), end)] = places.items()
+        topics, partitions = pa.repeat(topic, count), pa.repeat(pa.scalar(partition, pa.int32()), count)
+        within = offsets < end
+    else:
+        topics, partitions = [m.topic() for m in messages], [m.partition() for m in messages]
+        ends = (places.get(place, 0) for place in zip(topics, partitions, strict=True))
+        within = offsets < np.fromiter(ends, np.int64, count)
+    times = np.fromiter((m.timestamp()[1] for m in messages), np.int64, count) * 1000
+    headers = [_headers(m.headers()) for m in messages]
+    values = (
+        topics,
+        partitions,
+        offsets,
+        times.view("M8[us]"),
+        headers,
         [m.key() for m in messages],
         [m.value() for m in messages],
-    ]
-    return pa.table([pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    )
+    columns = [each if isinstance(each, pa.Array) else pa.array(each, f.type) for each, f in zip(values, SCHEMA, strict=True)]
+    return keep_rows(pa.table(columns, schema=SCHEMA), pa.array(within))
 
 
 def _headers(told: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, object]] | None:

@@ -1,4 +1,8 @@
-"""One small append: what of the ranges bronze lacks is read from Kafka and becomes one commit, or is left to Spark.
+"""In tasks: what of a batch's ranges bronze lacks is read from Kafka into files, and becomes one commit, or is left to Spark.
+
+    append        one task does it all
+    write_part    one of several tasks writes its part of the records
+    commit_parts  then one task commits what they have written
 
 Of two appends that have seen the same log the second is refused by the number of its turn, whichever of the two writers each is
 (spark.bronze.job): delta-rs refuses a commit when another with our application's name has come since its snapshot.
@@ -8,33 +12,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze import job as bronze_job
-from spark.bronze.overlap import APP
-from spark.delta.bronze_columns import NAMES
-from spark.delta.commits import Committed, bronze_metadata, fold, surviving
-from spark.delta.first_commit import create_table
+from spark.delta.commits import Committed, fold, surviving
+from spark.delta.data_files import write_file
 from spark.delta.lease import lend_to_task
 from spark.delta.local_log import newest_commits
-from spark.delta.topic_commits import TopicCommit
+from spark.envelopes.arrow_rows import sort_rows, write_hexadecimal
 from spark.errors import HistoryTooShortError, LeftToSparkError
 from spark.kafka.offset_ranges import remaining
 from spark.positions.layout import EPOCH_WIDTH, NUMBER_WIDTH
-from spark.small_batches import groups, narrow, reading
-from spark.small_tables.merge import attempt, commit_settings, find_version
+from spark.small_batches import commit, groups, narrow, reading
+from spark.small_batches.parts import BatchPart, divide
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
 _LOOKS = (1, 20, 400)
-_NOTHING = pa.table({})
+_ORDER = ("table", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class BatchWork:
+    """What bronze has committed, and what of the ranges it has not."""
+
+    committed: Committed
+    todo: Sequence[TopicRange]
 
 
 def append(spec: BronzeSpec) -> JobResult:
@@ -44,34 +51,64 @@ def append(spec: BronzeSpec) -> JobResult:
         LeftToSparkError: Spark has to look at it; nothing is committed.
         RangeGapError, TopicChangedError: as spark.bronze.job.
     """
-    with lend_to_task(spec.path):
-        return _append(spec)
-
-
-def _append(spec: BronzeSpec) -> JobResult:
-    from deltalake import DeltaTable
-
     started = time.monotonic()
+    with lend_to_task(spec.path):
+        work = look(spec)
+        if not work.todo:
+            return bronze_job.result(None, {}, [], started)
+        return _commit(spec, work, [_write(spec, work, work.todo)], started)
+
+
+def write_part(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
+    """Part `number` of `parts` of what is not committed yet: a file that no commit names. Others may append meanwhile.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+        RangeGapError, TopicChangedError: as spark.bronze.job.
+    """
+    work = look(spec)
+    own = divide(work.todo, parts)
+    return _write(spec, work, own[number]) if number < len(own) else BatchPart(work.committed.version)
+
+
+def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> JobResult:
+    """Commit what tasks have written of one look at the log; where that fails, their files go.
+
+    Raises:
+        LeftToSparkError: somebody else has appended meanwhile, or there is nothing to commit; nothing is committed.
+    """
+    started = time.monotonic()
+    with lend_to_task(spec.path):
+        work = look(spec)
+        if not work.todo:
+            discard_parts(spec, parts)
+            return bronze_job.result(None, {}, [], started)
+        if {part.after for part in parts} != {work.committed.version}:
+            discard_parts(spec, parts)
+            raise LeftToSparkError("somebody else appended meanwhile")
+        return _commit(spec, work, parts, started)
+
+
+def discard_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> None:
+    """Remove files that no commit names."""
+    for part in parts:
+        if part.file is not None:
+            Path(spec.path, part.file["path"]).unlink(missing_ok=True)
+
+
+def look(spec: BronzeSpec) -> BatchWork:
+    """Bronze's log as it is now.
+
+    Raises:
+        LeftToSparkError: it does not tell here what is committed.
+    """
     committed = _look_at_log(spec.path)
-    table = DeltaTable(spec.path) if committed.version >= 0 else None
-    if table is not None and table.version() != committed.version:
-        raise LeftToSparkError("somebody else appends at the same time")
-    if table is not None and {f.name for f in table.schema().fields} != set(NAMES):
-        raise LeftToSparkError("bronze has other columns")
-    todo = [left for topic in spec.topics if (left := remaining(topic, committed)) is not None]
-    if not todo:
-        return bronze_job.result(None, {}, [], started)
-    records = read(spec, todo)
-    if not records.num_rows:
-        raise LeftToSparkError("the ranges hold no records")
-    shares = groups.shares(todo, groups.count_groups(records))
-    version = _commit(table, spec, records.select(list(NAMES)), committed, shares)
-    return bronze_job.result(version, shares, todo, started)
+    return BatchWork(committed, [left for topic in spec.topics if (left := remaining(topic, committed)) is not None])
 
 
 def _look_at_log(path: str) -> Committed:
-    for look in _LOOKS:
-        commits = newest_commits(path, look)
+    for newest in _LOOKS:
+        commits = newest_commits(path, newest)
         if not commits:
             if Path(path, "_delta_log").exists():
                 raise LeftToSparkError("bronze has a log that is not read here")
@@ -86,11 +123,31 @@ def _look_at_log(path: str) -> Committed:
     raise LeftToSparkError("bronze's log does not tell what is committed")
 
 
+def _write(spec: BronzeSpec, work: BatchWork, todo: Sequence[TopicRange]) -> BatchPart:
+    records = read(spec, todo)
+    if not records.num_rows:
+        return BatchPart(work.committed.version)
+    found = groups.count_groups(records)
+    rows = sort_rows(records.select(commit.SCHEMA.names).cast(commit.SCHEMA), _ORDER)
+    Path(spec.path).mkdir(parents=True, exist_ok=True)
+    return BatchPart(work.committed.version, write_file(Path(spec.path), rows), found)
+
+
+def _commit(spec: BronzeSpec, work: BatchWork, parts: Sequence[BatchPart], started: float) -> JobResult:
+    files = [part.file for part in parts if part.file is not None]
+    if not files:
+        raise LeftToSparkError("the ranges hold no records")
+    shares = groups.shares(work.todo, [group for part in parts for group in part.groups])
+    version = commit.commit_files(spec, work.committed, files, shares)
+    return bronze_job.result(version, shares, work.todo, started)
+
+
 def read(spec: BronzeSpec, todo: Sequence[TopicRange]) -> pa.Table:
     """The records of the ranges with bronze's columns, and `initial` (spark.small_batches.narrow)."""
     topics = {topic.topic: topic for topic in todo}
     chunks = reading.read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
-    return pa.concat_tables([_with_positions(_narrow(chunk, todo), topics) for chunk in chunks] or [_NOTHING])
+    narrowed = [_with_positions(_narrow(chunk, todo), topics) for chunk in chunks]
+    return pa.concat_tables(narrowed) if narrowed else pa.table({})
 
 
 def _narrow(records: pa.Table, todo: Sequence[TopicRange]) -> pa.Table:
@@ -111,33 +168,8 @@ def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.T
         return pa.array(each, kind).take(names.indices)
 
     epoch = of([f"{t.epoch:0{EPOCH_WIDTH}x}" for t in values], pa.string())
-    offset = pa.array([f"{n:0{NUMBER_WIDTH}x}" for n in records["offset"].to_pylist()], pa.string())
+    offset = write_hexadecimal(records["offset"].combine_chunks(), NUMBER_WIDTH)
     position = pc.binary_join_element_wise(epoch, records["place"].combine_chunks(), offset, ".")
     own = {"table": of([t.table for t in values], pa.string()), "epoch": of([t.epoch for t in values], pa.int32())}
     own["position"] = position
     return reduce(lambda table, name: table.append_column(name, own[name]), own, records)
-
-
-def _commit(
-    table: DeltaTable | None, spec: BronzeSpec, records: pa.Table, committed: Committed, shares: Mapping[str, TopicCommit]
-) -> int:
-    from deltalake import Transaction, WriterProperties, write_deltalake
-
-    rows = records.sort_by([(name, "ascending") for name in ("table", "partition", "offset")])
-    metadata = bronze_metadata(spec.operation_id, committed, shares)
-    if table is None:
-        create_table(spec.path, rows, bronze_job.TABLE_PROPERTIES, metadata, turn=(APP, committed.turn))
-        return find_version(spec.path, spec.operation_id)
-    settings = commit_settings(metadata, app_transactions=[Transaction(APP, committed.turn)], max_commit_retries=3)
-    attempt(
-        lambda: write_deltalake(
-            table,
-            rows,
-            mode="append",
-            writer_properties=WriterProperties(compression="ZSTD"),
-            **settings,
-        ),
-        spec.path,
-        spec.operation_id,
-    )
-    return find_version(spec.path, spec.operation_id)

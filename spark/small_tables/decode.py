@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.envelopes.arrow_json import parse_objects
+from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, NotExactError
 from spark.positions.source_kinds import connector
 from spark.silver.unavailable import forms, null_may_mean_unchanged
@@ -63,8 +64,8 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     Raises:
         LeftToSparkError: a record is no event that holds a whole row, or a delete.
     """
-    events = records.filter(pc.and_(pc.is_valid(records["value"]), pc.invert(pc.equal(records["op"], "m").fill_null(False))))
-    events = events.combine_chunks()
+    told = pc.and_(pc.is_valid(records["value"]), pc.invert(pc.equal(records["op"], "m").fill_null(False)))
+    events = keep_rows(records, told).combine_chunks()
     _refuse(pc.invert(pc.is_in(events["op"], value_set=pa.array(OPS))), "a record that is no c, u, d or r")
     _refuse(pc.is_null(events["position"]), "a record without a position")
     keyed = [field for field in fields if field.column.name in spec.keys]

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from spark.envelopes.arrow_rows import sort_rows
 
 POSITION = "_cdc_position"
 
 
 def newest_per_key(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
-    by_position = pc.sort_indices(changes, sort_keys=[(POSITION, "ascending")])
-    rank = np.empty(changes.num_rows, dtype=np.int64)
-    rank[by_position.to_numpy()] = np.arange(changes.num_rows)
-    ranked = changes.select(list(keys)).append_column("rank", pa.array(rank))
+    changes = sort_rows(changes, [POSITION])
+    ranked = changes.select(list(keys)).append_column("rank", pa.array(np.arange(changes.num_rows)))
     last = ranked.group_by(list(keys), use_threads=False).aggregate([("rank", "max")])
-    return changes.take(by_position.take(last["rank_max"].combine_chunks()))
+    return changes if last.num_rows == changes.num_rows else changes.take(last["rank_max"].combine_chunks())

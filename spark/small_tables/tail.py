@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, quantity
 
 _SCHEMA = pa.schema(
@@ -44,7 +45,7 @@ class BronzeTail:
         Raises:
             LeftToSparkError: the log does not say it all.
         """
-        return self._records.filter(pc.equal(self._records["table"], table))
+        return keep_rows(self._records, pc.equal(self._records["table"], table))
 
     @cached_property
     def _records(self) -> pa.Table:

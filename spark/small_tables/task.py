@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from spark.delta.commits import Committed, CommittedTopic, Folded, fold_silver, 
 from spark.delta.lease import lend_to_task
 from spark.delta.local_log import newest_commits
 from spark.delta.log import Commit
+from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, SparkJobError, quantity
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnLedger
@@ -35,8 +37,8 @@ from spark.specs import JobResult, SilverSpec
 
 MOST_EVENTS = 1_000_000
 MOST_BATCH_BYTES = 512 << 20
-_SLICE = 50_000
-"""Events that are parsed at once."""
+_SLICE, _THREADS = 50_000, 2
+"""Events that are parsed at once, and by how many threads."""
 MOST_BYTES = 64 << 20
 """A larger table is Spark's: it gets deletion vectors there (spark.silver.table.DELETION_VECTORS_FROM)."""
 KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
@@ -129,9 +131,16 @@ def newest_changes(table: SmallTable, work: SilverRun, tail: BronzeTail) -> tupl
     records = _new_records(tail.of_table(work.spec.table), table.committed.of_table(work.spec.table), work.before)
     if records.nbytes > MOST_BATCH_BYTES:
         raise LeftToSparkError(f"the events have {records.nbytes >> 20} MiB")
+    return newest_per_key(_decode(records, work.spec, fields), work.spec.keys), fields
+
+
+def _decode(records: pa.Table, spec: SilverSpec, fields: list[Field]) -> pa.Table:
+    """Two slices at a time: Arrow parses without Python's lock, and a batch of several is one table's alone, as a rule."""
     slices = [records.slice(at, _SLICE) for at in range(0, max(1, records.num_rows), _SLICE)]
-    changes = pa.concat_tables([decode_changes(each, work.spec, fields) for each in slices])
-    return newest_per_key(changes, work.spec.keys), fields
+    if len(slices) == 1:
+        return decode_changes(slices[0], spec, fields)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return pa.concat_tables(list(pool.map(lambda each: decode_changes(each, spec, fields), slices)))
 
 
 def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
@@ -210,9 +219,8 @@ def _new_records(records: pa.Table, topics: Mapping[str, CommittedTopic], before
         for partition, end in state.positions.items():
             start = known.positions.get(partition, 0) if known else 0
             own = pc.and_(pc.equal(records["topic"], topic), pc.equal(records["partition"], partition))
-            part = records.filter(
-                pc.and_(own, pc.and_(pc.greater_equal(records["offset"], start), pc.less(records["offset"], end)))
-            )
+            new = pc.and_(pc.greater_equal(records["offset"], start), pc.less(records["offset"], end))
+            part = keep_rows(records, pc.and_(own, new))
             highest = known.max_position.get(partition) if known else None
             limits = [highest, *((before.grown, before.truncated) if before else ())]
             limit = max(filter(None, limits), default="")

@@ -73,8 +73,13 @@ def ranges(broker: Broker, topics: list[tuple[str, str]], *, end: bool) -> list[
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_same_rows_and_the_same_commit(session: SparkSession, kafka: str, tmp_path: Path, seed: int) -> None:
+def test_the_same_rows_and_the_same_commit(
+    session: SparkSession, kafka: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker = Broker(kafka)
+    if seed:
+        # Several tasks write, and another commits.
+        monkeypatch.setattr(small, "OFFSETS_A_PART", 20)
     topics = [(broker.topic(partitions=2), kind) for kind in KINDS]
     for number, (topic, kind) in enumerate(topics):
         for partition in (0, 1):
@@ -125,6 +130,64 @@ def test_a_record_that_spark_has_to_look_at(session: SparkSession, kafka: str, t
     assert len(rows(path)) == 1
     assert small.run(session, BronzeSpec(path, kafka, (asked,), "by either")).rows_inserted == 1
     assert sorted(row["value"].decode() for row in rows(path)) == sorted(['{"op":"c"}', value])
+
+
+def written_files(path: Path) -> list[Path]:
+    return sorted(path.glob("*.parquet"))
+
+
+def a_change(number: int) -> str:
+    return json.dumps({"op": "c", "after": {"id": number}, "source": {"lsn": number, "sequence": f'["{number}","{number}"]'}})
+
+
+def test_parts_of_a_batch_that_is_left_go(
+    session: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, path = Broker(kafka), tmp_path / "bronze"
+    topic = broker.topic()
+    broker.transaction(topic, [*(a_change(n) for n in range(1, 40)), "no json"])
+    monkeypatch.setattr(small, "OFFSETS_A_PART", 20)
+    asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
+    outcome = small.append(session, BronzeSpec(str(path), kafka, (asked,), "in parts"))
+    assert outcome.left.startswith("LeftToSparkError: a "), outcome
+    assert written_files(path) == []
+    assert not (path / "_delta_log").exists()
+
+
+def test_parts_are_of_one_look_at_the_log(session: SparkSession, kafka: str, tmp_path: Path) -> None:
+    from spark.errors import LeftToSparkError
+    from spark.small_batches import task
+
+    broker, path = Broker(kafka), tmp_path / "bronze"
+    topic = broker.topic()
+    broker.transaction(topic, [a_change(n) for n in range(1, 31)])
+    asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
+    spec = BronzeSpec(str(path), kafka, (asked,), "in parts")
+    parts = [task.write_part(spec, number, 3) for number in range(3)]
+    assert len(written_files(path)) == 3
+    # Another append of a part of the range comes in between.
+    by_spark.run(session, BronzeSpec(str(path), kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 5)}),), "other"))
+    with pytest.raises(LeftToSparkError, match="appended meanwhile"):
+        task.commit_parts(spec, parts)
+    assert [uri.rsplit("/", 1)[1] for uri in DeltaTable(path).file_uris()] == [file.name for file in written_files(path)]
+    parts = [task.write_part(spec, number, 3) for number in range(3)]
+    assert task.commit_parts(spec, parts).rows_inserted == 25
+    assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
+    # What is committed already is not committed again.
+    assert task.commit_parts(spec, [task.write_part(spec, 0, 3)]).version is None
+
+
+def test_a_batch_that_is_too_large_for_a_task(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spark.errors import LeftToSparkError
+    from spark.small_batches import reading, task
+
+    broker = Broker(kafka)
+    topic = broker.topic()
+    broker.transaction(topic, [a_change(1)])
+    monkeypatch.setattr(reading, "MOST_BYTES", 10)
+    asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
+    with pytest.raises(LeftToSparkError, match="more than 0 MiB"):
+        task.append(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"))
 
 
 def test_rows_of_a_temporary_connector_are_sparks() -> None:
