@@ -57,7 +57,7 @@ def append(session: SparkSession, spec: BronzeSpec) -> SmallBatchOutcome:
     try:
         if parts > 1:
             return _append_in_parts(session, spec, parts)
-        return _told(_run(session, 1, partial(append_in_task, spec.to_json())))
+        return _outcome_of(_run(session, 1, partial(append_in_task, spec.to_json())))
     except SPARK_FAILURES as error:
         if is_closed_session(error):
             raise
@@ -79,7 +79,7 @@ def _append_in_parts(session: SparkSession, spec: BronzeSpec, parts: int) -> Sma
     if left := next((row.left for row in rows if row.left), ""):
         _run(session, 1, partial(discard_in_task, spec.to_json(), written))
         return SmallBatchOutcome(None, left)
-    outcome = _told(_run(session, 1, partial(commit_in_task, spec.to_json(), written)))
+    outcome = _outcome_of(_run(session, 1, partial(commit_in_task, spec.to_json(), written)))
     if outcome.result is None:
         return outcome
     return SmallBatchOutcome(replace(outcome.result, seconds=round(time.monotonic() - started, 3)))
@@ -89,7 +89,7 @@ def _run(session: SparkSession, tasks: int, work: Callable[..., Iterator[pa.Reco
     return session.range(0, tasks, 1, tasks).mapInArrow(work, _SCHEMA).collect()
 
 
-def _told(rows: list[Row]) -> SmallBatchOutcome:
+def _outcome_of(rows: list[Row]) -> SmallBatchOutcome:
     [row] = rows
     return SmallBatchOutcome(JobResult.from_json(row.result) if row.result else None, row.left or "")
 

@@ -73,7 +73,7 @@ def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[pa.Table
         consumer.list_topics(starts[0].topic if len(places) == 1 else None, timeout=SECONDS)
         consumer.assign(starts)
         try:
-            return list(_bounded(_chunks(consumer, places)))
+            return list(_refuse_large(_chunks(consumer, places)))
         finally:
             consumer.unassign()
     except KafkaException as error:
@@ -81,7 +81,7 @@ def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[pa.Table
         raise LeftToSparkError(f"Kafka at {spec.bootstrap}: {error.args[0].str()}") from error
 
 
-def _bounded(chunks: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _refuse_large(chunks: Iterator[pa.Table]) -> Iterator[pa.Table]:
     size = 0
     for chunk in chunks:
         size += chunk.nbytes
