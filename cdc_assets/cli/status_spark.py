@@ -11,6 +11,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.resources.platform_clients import CommandPlatform
 from cdc_assets.resources.spark_needs import foreign_facts, lacks_of
 from cdc_assets.stack.components.spark_cluster import WORKERS
+from cdc_assets.stack.resident import resident_bytes
 from cdc_assets.stack.state import HEALTHY, UNHEALTHY
 
 _EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -21,9 +22,10 @@ def with_executors(components: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     """The components, and below each of Spark's workers the executors that live."""
     found: list[dict[str, Any]] = []
     for component in components:
-        found.append(dict(component))
-        if component["name"] in WORKERS and component["pid"]:
-            found += _executors(component)
+        rows = list(_executors(component["pid"])) if component["name"] in WORKERS and component["pid"] else []
+        apart = sum(row["rss_bytes"] for row in rows)
+        # A worker's memory is told with that of its children.
+        found += [{**component, "rss_bytes": (component["rss_bytes"] or 0) - apart} if rows else dict(component), *rows]
     return found
 
 
@@ -44,16 +46,16 @@ def foreign_spark() -> list[dict[str, Any]]:
     return rows + [_row("executor (yours)", f"{executor.host} pid {executor.pid}", "") for executor in facts.executors]
 
 
-def _executors(worker: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _executors(worker: int) -> Iterator[dict[str, Any]]:
     import psutil
 
     try:
-        for child in psutil.Process(worker["pid"]).children(recursive=True):
-            words = child.cmdline()
-            if any(_EXECUTOR in word for word in words):
-                number = words[words.index("--executor-id") + 1]
-                row = _row(f"  executor {number}", "", "")
-                yield {**row, "pid": child.pid, "rss_bytes": child.memory_info().rss, "since": child.create_time()}
+        children = {child: child.cmdline() for child in psutil.Process(worker).children()}
+        own = {child: words for child, words in children.items() if any(_EXECUTOR in word for word in words)}
+        held = resident_bytes(child.pid for child in own)
+        for child, words in own.items():
+            row = _row(f"  executor {words[words.index('--executor-id') + 1]}", "", "")
+            yield {**row, "pid": child.pid, "rss_bytes": held[child.pid], "since": child.create_time()}
     except psutil.NoSuchProcess:
         # Ended while it was looked at: the next look finds its successor.
         return

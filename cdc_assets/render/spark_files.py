@@ -34,6 +34,8 @@ def _settings() -> str:
     packages = ",".join(jar.gav for jar in read_lock().sets["spark"] if jar.gav.split(":")[1].startswith(_PACKAGED))
     own = {
         **{name: value for name, value in server_conf().items() if name not in {*session_conf(), _UI}},
+        # Where spark.checkpoint.dir is set: what is kept there goes when nobody reads it any more.
+        "spark.cleaner.referenceTracking.cleanCheckpoints": "true",
         "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
         "spark.jars.packages": packages,
         "spark.python.daemon.module": f"{small_tables.__name__}.daemon",

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+
 from spark.delta.cluster import SparkCluster, cluster_of
-from spark.delta.failures import SPARK_FAILURES, error_text
+from spark.delta.failures import SPARK_FAILURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,20 +160,16 @@ def _is_known(session: SparkSession, name: str, method: str) -> bool:
     """Spark looks for the class while it reads the statement."""
     try:
         return bool(session.sql(f"SELECT {_java_call(name, method)} AS v").columns)
-    except SPARK_FAILURES as error:
-        if "UNEXPECTED_CLASS_TYPE" in error_text(error) or "UNEXPECTED_STATIC_METHOD" in error_text(error):
-            return False
-        raise
+    except AnalysisException:
+        return False
 
 
 def _has_kafka(session: SparkSession) -> bool:
     reader = session.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:9").option("subscribe", "none")
     try:
         return bool(reader.load().columns)
-    except SPARK_FAILURES as error:
-        if "DATA_SOURCE_NOT_FOUND" in error_text(error) or "Failed to find" in error_text(error):
-            return False
-        raise
+    except AnalysisException:
+        return False
 
 
 def _reason(error: Exception) -> str:
