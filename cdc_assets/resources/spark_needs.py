@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -51,6 +52,7 @@ def lacks_of(facts: SparkFacts) -> Iterator[SparkLack]:
     for jar in (DELTA, KAFKA):
         if not facts.jars.get(jar):
             yield SparkLack(jar.replace("-", "_"), f"the jar {jar} is not there")
+    yield from _delta_versions(facts.jars.get(DELTA, ""))
     if not _is_days(facts.settings.get(_SESSION_TIMEOUT, "")):
         told = facts.settings.get(_SESSION_TIMEOUT) or "not set"
         yield SparkLack("session_timeout", f"{_SESSION_TIMEOUT} is {told}: the session of small work ends with it", False)
@@ -100,9 +102,20 @@ def _facts_in_time(session: Any, seconds: float) -> SparkFacts:
         pool.shutdown(wait=False)
 
 
-def _line(version: str) -> list[str]:
+def _delta_versions(found: str) -> Iterator[SparkLack]:
+    from spark.delta.server_facts import is_older
+
+    tried = version("delta-spark")
+    executors = [each for each in found.split(", ") if each[:1].isdecimal()]
+    if any(is_older(each, tried) for each in executors):
+        yield SparkLack("delta_version", f"Delta {found} is older than {tried}, with which the jobs are tried", False)
+    if len(executors) > 1:
+        yield SparkLack("delta_versions", f"executors have several versions of Delta: {found}")
+
+
+def _line(number: str) -> list[str]:
     """`4.0` of 4.0.4: within it servers and clients understand each other."""
-    return version.split(".")[:2]
+    return number.split(".")[:2]
 
 
 def _is_days(text: str) -> bool:

@@ -68,6 +68,16 @@ def test_each_lack_is_said_with_its_place(session: SparkSession, monkeypatch: py
     }
 
 
+def test_executors_with_another_delta_are_told() -> None:
+    def rules(delta: str) -> set[str]:
+        jars = {server_facts.DELTA: delta, server_facts.KAFKA: "found"}
+        return {lack.rule for lack in lacks_of(server_facts.SparkFacts(SparkCluster("yarn", 8), "4.0.1", {}, jars))}
+
+    assert rules("4.4.0") == rules("found") == rules("99.0") == {"delta_extension", "delta_catalog", "session_timeout"}
+    assert rules("4.0.0") - rules("4.4.0") == {"delta_version"}
+    assert rules("4.0.0, 4.4.0") - rules("4.4.0") == {"delta_version", "delta_versions"}
+
+
 def test_small_work_is_left_to_spark_where_executors_lack_a_package(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
