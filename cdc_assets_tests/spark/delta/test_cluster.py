@@ -41,6 +41,7 @@ def test_rows_are_computed_once(session: SparkSession) -> None:
 
 
 @pytest.mark.all
+@pytest.mark.service
 @pytest.mark.parametrize("with_folder", [False, True])
 def test_rows_outlive_executors(tmp_path: Path, with_folder: bool) -> None:
     """One of two, where they are kept in memory; both, where they are files of a folder."""

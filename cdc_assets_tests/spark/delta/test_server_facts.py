@@ -118,6 +118,7 @@ def test_status_and_preflight_have_rows_for_it(foreign: str, monkeypatch: pytest
 
 
 @pytest.mark.all
+@pytest.mark.service
 def test_a_bare_server_is_refused_by_all_that_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from spark.delta import session as of_sessions
 
