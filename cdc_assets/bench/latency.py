@@ -1,4 +1,4 @@
-"""How long a change needs from its commit at the source to its row in silver, by the sensors, on a stack that is at rest."""
+"""How long a change needs from its commit at the source to its row in silver: by the sensors, or by a stream beside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from cdc_assets.bench.example_sources import connect_example, example_source
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.idle_cost import cpu_seconds
 from cdc_assets.bench.measurement import Measurement
-from cdc_assets.bench.stack_dagster import open_instance
+from cdc_assets.bench.stack_dagster import open_instance, without_sensor
+from cdc_assets.bench.stream_process import stream_of
 from cdc_assets.errors import BenchError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import bronze_committed, open_table
@@ -23,7 +24,6 @@ from cdc_assets.resources.read_logs import unless_changed
 
 _SOURCE, _TABLE, _KEY = "world", "country", "LI"
 _PROBES, _QUICK_PROBES = 20, 8
-_P50, _P95 = 6.0, 12.0
 _LOOK_SECONDS, _DEADLINE = 0.05, 300.0
 _PHASE_SECONDS = 5.0
 """As long as a sensor waits between two looks: a probe may fall anywhere into that."""
@@ -39,32 +39,58 @@ class Probe:
     cpu: float
 
 
+@dataclass(frozen=True)
+class Way:
+    """Who carries, and in how many seconds a change is to be in silver: the median and the 95th percentile."""
+
+    name: str
+    p50: float
+    p95: float
+
+
+SENSORS, CONTINUOUS = Way("latency", 6.0, 12.0), Way("latency-continuous", 1.5, 4.0)
+
+
 def latency(bench: Measurement) -> Iterator[Figure]:
-    """One row of the example `world` again and again, each time when no run is under way; the first does not count."""
+    """By the sensors, as the stack is."""
+    yield from figures(bench, SENSORS, probe_changes(bench, SENSORS))
+
+
+def continuous_latency(bench: Measurement) -> Iterator[Figure]:
+    """By `cdc stream`, while the source's sensor is off."""
+    with without_sensor(f"offsets_{_SOURCE}"), stream_of(_SOURCE):
+        probes = probe_changes(bench, CONTINUOUS)
+    yield from figures(bench, CONTINUOUS, probes)
+
+
+def probe_changes(bench: Measurement, way: Way) -> list[Probe]:
+    """One row of the example `world` again and again, each time when no run is under way."""
     source, number = example_source(_SOURCE), bench.asked.repeats(_QUICK_PROBES if bench.asked.quick else _PROBES) + 1
     probes, pauses = [], random.Random(number)
     with connect_example(_SOURCE) as connection, open_instance(bench.stack.home) as instance:
         (before,) = connection.execute("SELECT population FROM country WHERE iso = %s", [_KEY]).fetchone()
         try:
             for probe in range(number):
-                bench.say(f"latency: probe {probe + 1} of {number}")
+                bench.say(f"{way.name}: probe {probe + 1} of {number}")
                 _await_rest(instance)
                 time.sleep(pauses.uniform(0, _PHASE_SECONDS))
                 probes.append(_probe(bench, source, connection, before + 1 + probe))
         finally:
             connection.execute("UPDATE country SET population = %s WHERE iso = %s", [before, _KEY])
-    yield from figures(bench, probes)
+    return probes
 
 
-def figures(bench: Measurement, probes: Sequence[Probe]) -> Iterator[Figure]:
-    """Median to bronze, median and 95th percentile to silver; of few probes that is the slowest one."""
+def figures(bench: Measurement, way: Way, probes: Sequence[Probe]) -> Iterator[Figure]:
+    """Median to bronze, median and 95th percentile to silver; of few probes that is the slowest one. The first does not count."""
     bronze, silver = ([Took(getattr(p, layer), p.cpu) for p in probes] for layer in ("bronze", "silver"))
     target = bench.asked.target
-    found = Figure("latency: commit to bronze, p50", bronze[1:], bronze[:1])
+    found = Figure(f"{way.name}: commit to bronze, p50", bronze[1:], bronze[:1])
     yield found
-    yield replace(found, scenario="latency: commit to silver, p50", runs=silver[1:], warm_up=silver[:1], target=target(_P50))
+    yield replace(
+        found, scenario=f"{way.name}: commit to silver, p50", runs=silver[1:], warm_up=silver[:1], target=target(way.p50)
+    )
     slow = percentile(silver[1:], 95)
-    yield Figure("latency: commit to silver, p95", [slow], silver[:1], target=target(_P95))
+    yield Figure(f"{way.name}: commit to silver, p95", [slow], silver[:1], target=target(way.p95))
 
 
 def percentile(runs: Sequence[Took], percent: float) -> Took:

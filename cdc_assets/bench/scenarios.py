@@ -9,7 +9,7 @@ from cdc_assets.bench import idle_cost
 from cdc_assets.bench.backup_rate import backup
 from cdc_assets.bench.carrying import cycle, first_load, many
 from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.latency import latency
+from cdc_assets.bench.latency import continuous_latency, latency
 from cdc_assets.bench.measurement import Measurement, Run
 from cdc_assets.bench.reconcile_cost import reconcile
 from cdc_assets.bench.sensor_tick import tick
@@ -40,6 +40,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "rest": Scenario(rest, quick=True),
     "cli": Scenario(verbs, quick=True),
     "latency": Scenario(latency, quick=True),
+    "latency-continuous": Scenario(continuous_latency, quick=True),
     "first-load": Scenario(first_load, quick=True, peers=True),
     "cycle-1k": Scenario(cycle(1_000, 0.8), quick=True, peers=True),
     "cycle-10k": Scenario(cycle(10_000, 1.0), peers=True),

@@ -8,10 +8,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdc_assets import settings
+from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.stack.home import Home
 
 if TYPE_CHECKING:
     import dagster as dg
+
+_PLACE = {"repositoryName": "__repository__", "repositoryLocationName": "cdc_assets"}
+_SENSOR = "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s) { ... on Sensor { id sensorState { status } } } }"
+_OFF = "mutation($id: String!) { stopSensor(id: $id) { ... on StopSensorMutationResult { instigationState { status } } } }"
+_ON = "mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) { ... on Sensor { sensorState { status } } } }"
 
 
 @contextmanager
@@ -23,3 +29,22 @@ def open_instance(home: Home) -> Iterator[dg.DagsterInstance]:
     os.environ.setdefault("CDC_DAGSTER_DB_PASSWORD", home.private("dagster_db_password"))
     with dg.DagsterInstance.get() as instance:
         yield instance
+
+
+@contextmanager
+def without_sensor(name: str) -> Iterator[None]:
+    """The sensor's switch is off for the block, and on again afterwards if it was.
+
+    Raises:
+        DagsterAwayError: the webserver does not answer.
+    """
+    dagster, selector = DagsterAnswers(), {"sensorName": name, **_PLACE}
+    found = dagster.ask(_SENSOR, s=selector)["sensorOrError"]
+    was_on = found["sensorState"]["status"] == "RUNNING"
+    if was_on:
+        dagster.ask(_OFF, id=found["id"])
+    try:
+        yield
+    finally:
+        if was_on:
+            dagster.ask(_ON, s=selector)

@@ -11,9 +11,10 @@ from pathlib import Path
 from cdc_assets.continuous.keep_carrying import ContinuousLoop, Listener, StreamFigures
 from cdc_assets.continuous.source_work import SourceWork
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.declaration_changes import Stamps, stamps_of
 from cdc_assets.registry_files.digest import digest
 from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_sources, registry_files
+from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
 
 _CLOSE_SECONDS = 60.0
@@ -72,7 +73,7 @@ class Streams:
     def __init__(self, platform: Platform, sources: Iterable[BaseSource], voice: StreamVoice, *, until_caught_up: bool) -> None:
         self._platform, self._voice, self._until = platform, voice, until_caught_up
         self._threads = {source.name: self._start(source) for source in sources}
-        self._stamps: list[tuple[Path, int, int]] = []
+        self._stamps: Stamps = ()
 
     def run(self, stop: threading.Event, folder: Path) -> Mapping[str, StreamFigures]:
         """Until `stop`, or until all are caught up where that was asked for: the last figures of each source.
@@ -96,7 +97,7 @@ class Streams:
 
     def _take_in(self, folder: Path) -> None:
         """What the registry says by now, where its files have changed; while it is broken, what it said before goes on."""
-        stamps = [(file, stat.st_mtime_ns, stat.st_size) for file in registry_files(folder) for stat in [file.stat()]]
+        stamps = stamps_of(folder)
         if stamps == self._stamps:
             return
         self._stamps = stamps

@@ -48,7 +48,7 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     jobs: list[Any] = [job, ledger]
     schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]
     if source.mode == "continuous":
-        jobs.append(long_run := build_continuous_job(source))
+        jobs.append(long_run := build_continuous_job(source, declared_in))
         sensors.append(build_keeper(source, long_run))
     if has_rows_check(source):
         jobs.append(rows := build_rows_job(source))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 from dagster._core.scheduler.instigation import InstigatorStatus
@@ -19,9 +20,11 @@ from cdc_assets import names
 from cdc_assets.continuous.keep_carrying import ContinuousLoop, Listener, StreamFigures
 from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.continuous.streams import open_work
-from cdc_assets.defs.continuous_reports import ContinuousReports, Event
+from cdc_assets.defs.assets.continuous_reports import ContinuousReports, Event
+from cdc_assets.defs.sensors.recent_runs import UNDER_WAY
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.declaration_changes import is_gone
 from cdc_assets.resources.platform import Platform
 
 ENDS_TAG = "cdc/ends"
@@ -41,8 +44,8 @@ def keeper_name(source: BaseSource) -> str:
     return f"keep_continuous_{source.name}"
 
 
-def build_continuous_job(source: BaseSource) -> dg.JobDefinition:
-    """One op: it runs for hours, and materializes bronze and silver as it goes."""
+def build_continuous_job(source: BaseSource, declared_in: Path | None = None) -> dg.JobDefinition:
+    """One op: it runs for hours, and materializes bronze and silver; it ends when `declared_in` declares the source no longer."""
 
     @dg.op(
         name=names.op_name("continuous", source),
@@ -50,7 +53,7 @@ def build_continuous_job(source: BaseSource) -> dg.JobDefinition:
         description="Bronze and silver in a loop; what it has committed is told twice a minute.",
     )
     def continuous(context: dg.OpExecutionContext, platform: Platform) -> Iterator[dg.AssetMaterialization]:
-        yield from carry_until_over(context, platform, source)
+        yield from carry_until_over(context, platform, source, declared_in)
 
     @dg.job(
         name=job_name(source),
@@ -88,13 +91,22 @@ def _life_key(source: BaseSource) -> str:
     return f"cdc_assets/continuous/{source.name}"
 
 
-def carry_until_over(context: dg.OpExecutionContext, platform: Platform, source: BaseSource) -> Iterator[dg.AssetMaterialization]:
+def end_long_runs(instance: dg.DagsterInstance, source: BaseSource, why: str) -> None:
+    """Ask the source's runs to end: each does within seconds, after its last commit."""
+    for run in instance.get_runs(filters=dg.RunsFilter(job_name=job_name(source), statuses=UNDER_WAY)):
+        if ENDS_TAG not in run.tags:
+            instance.add_run_tags(run.run_id, {ENDS_TAG: why})
+
+
+def carry_until_over(
+    context: dg.OpExecutionContext, platform: Platform, source: BaseSource, declared_in: Path | None
+) -> Iterator[dg.AssetMaterialization]:
     """The events of a run as they come.
 
     Raises:
         Exception: as the loop has raised it.
     """
-    run = _ContinuousRun(context, platform, source)
+    run = _ContinuousRun(context, platform, source, declared_in)
     run.start()
     try:
         while run.is_alive():
@@ -113,11 +125,11 @@ def carry_until_over(context: dg.OpExecutionContext, platform: Platform, source:
 class _ContinuousRun(threading.Thread):
     """The loop's thread, and what the run's own thread asks Dagster for it."""
 
-    def __init__(self, context: dg.OpExecutionContext, platform: Platform, source: BaseSource) -> None:
+    def __init__(self, context: dg.OpExecutionContext, platform: Platform, source: BaseSource, declared_in: Path | None) -> None:
         super().__init__(name=job_name(source), daemon=True)
         self.over, self.why = threading.Event(), ""
         self.crash: Exception | None = None
-        self._context, self._platform, self._source = context, platform, source
+        self._context, self._platform, self._source, self._declared_in = context, platform, source, declared_in
         self._events: queue.Queue[Event] = queue.Queue()
         self._reports = ContinuousReports(platform.lake, source)
         self._until, self._asked, self._text = time.monotonic() + LONGEST_SECONDS, float("-inf"), "it begins"
@@ -174,7 +186,8 @@ class _ContinuousRun(threading.Thread):
         states = instance.all_instigator_state()
         if any(s.instigator_name == keeper_name(self._source) and s.status == InstigatorStatus.STOPPED for s in states):
             return f"the sensor {keeper_name(self._source)} is switched off; switched on, it starts the next run"
-        return ""
+        gone = self._declared_in is not None and is_gone(self._source.name, self._declared_in)
+        return f"{self._declared_in} declares {self._source.name} no longer" if gone else ""
 
     def _add(self, work: SourceWork, done: CarriedPass) -> None:
         self._reports.add(done)

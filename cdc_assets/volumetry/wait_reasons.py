@@ -79,6 +79,9 @@ def _of_sensors(answer: Answer, sources: Sequence[str]) -> Iterable[str]:
             yield f"Dagster has no sensor offsets_{source} loaded: it does not know the source yet; reload its code location"
         elif state != "RUNNING":
             yield f"sensor offsets_{source} is {state}: switch it on in Dagster under Automation"
+        # Only a source in continuous mode has one.
+        if (keeper := found.get(f"keep_continuous_{source}", "RUNNING")) != "RUNNING":
+            yield f"sensor keep_continuous_{source} is {keeper}: switch it on in Dagster under Automation"
 
 
 def _absent_assets(answer: Answer, behind: Sequence[Behind]) -> list[str]:

@@ -15,8 +15,8 @@ from cdc_assets.bronze.table_news import AppendedTable
 from cdc_assets.continuous.lag import TableLag
 from cdc_assets.continuous.silver_pass import FoldedTable, add_results
 from cdc_assets.continuous.source_work import CarriedPass
+from cdc_assets.defs.assets.continuous_reports import EVERY_SECONDS, ContinuousReports
 from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.continuous_reports import EVERY_SECONDS, ContinuousReports
 from cdc_assets.defs.continuous_run import ENDS_TAG, SignOfLife, job_name, keeper_name
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.keep_continuous import why_not_now

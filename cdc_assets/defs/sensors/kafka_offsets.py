@@ -15,7 +15,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.bronze.ranges import pending_ranges, width
-from cdc_assets.defs.continuous_run import keeper_name
+from cdc_assets.defs.continuous_run import end_long_runs, keeper_name
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.confirmations import confirmations
 from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
@@ -74,6 +74,8 @@ def _look(
     pauses = failure_pauses(context.instance, source, now=now)
     paused = {table: pause for table, pause in pauses.items() if pause > 0}
     changed = change()
+    if source.mode == "sensor":
+        end_long_runs(context.instance, source, "the source is declared with mode: sensor")
     ours = news if source.mode == "sensor" else [of_backup(each) for each in news]
     elsewhere = "" if source.mode == "sensor" else f"bronze and silver are carried by the run of {keeper_name(source)}"
     requests, waiting = decide(
