@@ -51,7 +51,7 @@ class LeftToSparkViewError(CdcAssetsError):
 
     def __init__(self, table: str, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"{table}: only Spark shows it as it is now: {reason}; docs/how-to/read-now.md")
+        super().__init__(f"{table}: only Spark shows it as it is now: {reason}; docs/how-to/read-now.md#spark")
 
 
 class ConnectError(CdcAssetsError):

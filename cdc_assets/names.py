@@ -226,6 +226,11 @@ def quarantine_path(lake: str, source: BaseSource, table: Table) -> str:
     return f"{lake.rstrip('/')}/quarantine/{source.name}/{table_name(table)}"
 
 
+def stream_checkpoint(lake: str, source: BaseSource) -> str:
+    """What Structured Streaming keeps of the source's stream."""
+    return f"{lake.rstrip('/')}/checkpoints/{source.name}"
+
+
 def now_view(source: BaseSource, table: Table) -> str:
     """The view of the table as it is now, in a schema NOW; `NOW_…` where there are no schemas."""
     return f"{source.name}_{table_name(table)}"

@@ -1,6 +1,7 @@
-"""One job from the command line: `cdc spark-submit spark/__main__.py --job bronze|silver|history|ledger --spec FILE`.
+"""One job from the command line: `cdc spark-submit spark/__main__.py --job bronze|silver|history|ledger|stream --spec FILE`.
 
-Prints the JobResult as one JSON line on stdout. Exit code 1 and one line on stderr when the job fails.
+Prints the JobResult as one JSON line on stdout; a stream prints one for each commit before it. Exit code 1 and one line on
+stderr when the job fails.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     """Run one job; the exit code."""
     parser = argparse.ArgumentParser(prog="spark", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--job", required=True, choices=["bronze", "silver", "history", "ledger"])
+    parser.add_argument("--job", required=True, choices=["bronze", "silver", "history", "ledger", "stream"])
     parser.add_argument("--spec", required=True, type=Path, help="JSON file, as `cdc spec` prints it")
     parser.add_argument("--remote", help="Spark Connect URL, such as sc://127.0.0.1:15002; else a session of this process")
     parser.add_argument("--master", help="such as local[2]; only where spark-submit does not set it")
     parser.add_argument("--jars", default="", help="comma-separated; only where spark-submit does not set them")
+    parser.add_argument("--trigger", default="availableNow", help="of a stream: availableNow, or an interval: '5 seconds'")
     chosen = parser.parse_args(arguments)
 
     from py4j.protocol import Py4JJavaError
@@ -44,11 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
 
     from spark.delta.session import build_session, connect
     from spark.errors import SparkJobError
+    from spark.stream.job import settings
 
     try:
-        work = _work(chosen.job, chosen.spec.read_text(encoding="utf-8"))
-        jars = [jar for jar in chosen.jars.split(",") if jar]
-        session = connect(chosen.remote) if chosen.remote else build_session("cdc", master=chosen.master, jars=jars)
+        work = _work(chosen.job, chosen.spec.read_text(encoding="utf-8"), chosen.trigger)
+        jars, more = [jar for jar in chosen.jars.split(",") if jar], settings() if chosen.job == "stream" else {}
+        local = partial(build_session, "cdc", master=chosen.master, jars=jars, conf=more)
+        session = connect(chosen.remote) if chosen.remote else local()
         try:
             result = work(session)
         finally:
@@ -57,11 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
         lines = [line for line in str(error).splitlines() if line.strip()]
         print(f"{chosen.job}: {lines[0] if lines else type(error).__name__}", file=sys.stderr)
         return 1
-    print(result.to_json(), flush=True)
+    _print(result)
     return 0
 
 
-def _work(job: str, spec: str) -> Callable[[SparkSession], JobResult]:
+def _work(job: str, spec: str, trigger: str) -> Callable[[SparkSession], JobResult]:
     """The job with its spec, which is JSON."""
     from spark.bronze import job as bronze
     from spark.history import job as history
@@ -69,12 +73,20 @@ def _work(job: str, spec: str) -> Callable[[SparkSession], JobResult]:
     from spark.ledger.spec import LedgerSpec
     from spark.silver import job as silver
     from spark.specs import BronzeSpec, SilverSpec
+    from spark.stream import job as stream
+    from spark.stream.stream_spec import StreamSpec
 
+    if job == "stream":
+        return partial(stream.run, spec=StreamSpec.from_json(spec), trigger=trigger, say=_print)
     if job == "bronze":
         return partial(bronze.run, spec=BronzeSpec.from_json(spec))
     if job in ("silver", "history"):
         return partial(silver.run if job == "silver" else history.run, spec=SilverSpec.from_json(spec))
     return partial(ledger.run, spec=LedgerSpec.from_json(spec))
+
+
+def _print(result: JobResult) -> None:
+    print(result.to_json(), flush=True)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,10 @@ class UnsupportedEventError(SparkJobError):
     """An event is well formed, but the table's declaration says to stop at it."""
 
 
+class StreamCheckpointError(SparkJobError):
+    """The checkpoint of a stream does not tell a batch's offsets."""
+
+
 class StatementStopError(SparkJobError):
     """A statement of ours ended itself by `raise_error(mark)`, before anything was committed."""
 
@@ -77,6 +81,10 @@ class RowMissingError(StatementStopError):
     """A change holds some columns only, and no row is there to keep its others."""
 
     mark = "CDC_NO_ROW_FOR_A_PART"
+
+
+class NoViewError(SparkJobError):
+    """What a table will be once it is folded cannot be told without folding it, or not in this session."""
 
 
 class QuarantineFullError(SparkJobError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ def now(
 ) -> None:
     """Print a table's rows as the lake knows them now, though silver has not folded them yet.
 
-    Read by Arrow, without Spark. Exit 1 where only Spark folds what is new.
+    Read by Arrow, without Spark. The stack's Spark reads a table with changes that Arrow does not fold.
     """
     from dataclasses import replace
 
@@ -48,7 +49,17 @@ def _condition(text: str) -> tuple[str, str]:
 
 def _rows(asked: Any, limit: int) -> list[dict[str, Any]]:
     """One more than the limit, where there are more."""
-    found = itertools.chain.from_iterable(batch.to_pylist() for batch in asked.reader())
+    from cdc_assets.errors import LeftToSparkViewError
+
+    try:
+        return _first(asked.reader(), limit)
+    except LeftToSparkViewError as left:
+        print(f"read by Spark: {left.reason}", file=sys.stderr)
+        return _first(asked.by_spark(limit + 1).to_batches(), limit)
+
+
+def _first(batches: Iterable[Any], limit: int) -> list[dict[str, Any]]:
+    found = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
     return [{name: _printable(value) for name, value in row.items()} for row in itertools.islice(found, limit + 1)]
 
 

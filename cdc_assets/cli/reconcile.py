@@ -23,9 +23,10 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.cli.reconcile_histories import print_history, prove_histories
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.any_source import ComparisonMethod, compare_rows
+from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
+from cdc_assets.reconcile.method import ComparisonMethod
 from cdc_assets.reconcile.result import IN_QUARANTINE, TableResult, not_compared
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Table
@@ -61,6 +62,9 @@ def reconcile(
     standby: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Read rows from this standby of the source, by the two-step method.")
     ] = None,
+    view: Annotated[
+        bool, typer.Option("--view", help="Compare the view of now instead: silver and what bronze holds beyond it.")
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
     output: Output = Format.text,
 ) -> None:
@@ -71,10 +75,8 @@ def reconcile(
     """
     with report_errors():
         picked = _selection(chosen or [])
-        asked = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby), mend and not dry_run)
-        for source, _ in picked:
-            if standby and source.asked is None:
-                raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
+        asked = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
+        _check_method(asked, [source for source, _ in picked])
         settings.export_stack_environment()
         platform = Platform()
         results = [result for source, tables in picked for result in _prove_source(platform, source, tables, asked)]
@@ -86,12 +88,23 @@ def reconcile(
     raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
 
 
+def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:
+    if asked.method.view and asked.heal:
+        raise typer.BadParameter("--heal mends silver: give it without --view")
+    for source in sources:
+        if asked.method.standby and source.asked is None:
+            raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
+
+
 def _prove_source(platform: Platform, source: BaseSource, tables: list[Table], asked: _Asked) -> list[TableResult]:
     """Rows, healed where that is asked for, and then histories, which are proven against them."""
     compare = partial(_compare_source, platform, source, asked=asked)
     found = compare(tables)
     if asked.heal:
         found |= _heal_and_compare(platform, source, tables, found, asked.timeout, compare)
+    if asked.method.view:
+        # A history has no view.
+        return [found[name] for name in map(names.table_name, tables)]
     proven = prove_histories(platform, source, tables, part=asked.share, timeout=asked.timeout, mend=asked.heal)
     return [replace(found[name], history=proven.get(name)) for name in map(names.table_name, tables)]
 

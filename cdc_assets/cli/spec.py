@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def spec(
-    job: Annotated[str, typer.Argument(help="bronze, silver, history or ledger")],
+    job: Annotated[str, typer.Argument(help="bronze, silver, history, ledger or stream")],
     source: Annotated[str, typer.Argument(autocompletion=complete_source)],
     table: Annotated[str | None, typer.Argument(help="As in the registry or in the lake; default: all, or the only one.")] = None,
 ) -> None:
@@ -34,6 +34,8 @@ def spec(
         print(bronze.to_json())
     elif job == "ledger":
         print(next_jobs.next_ledger(platform, found, tables).to_json())
+    elif job == "stream":
+        print(next_jobs.next_stream(platform, found, tables).to_json())
     elif len(tables) > 1:
         raise typer.BadParameter(f"which table of {source}? {', '.join(each.name for each in tables)}")
     else:

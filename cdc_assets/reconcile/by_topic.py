@@ -13,6 +13,7 @@ from dataclasses import replace
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
+from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.models import Table
@@ -25,7 +26,13 @@ from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 
 def compare(
-    platform: Platform, source: TopicSource, tables: Sequence[Table], *, slices: Slices | None = None, timeout: float = 300.0
+    platform: Platform,
+    source: TopicSource,
+    tables: Sequence[Table],
+    *,
+    slices: Slices | None = None,
+    timeout: float = 300.0,
+    method: ComparisonMethod = AS_DECLARED,
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     asked = [t for t in tables if isinstance(t, TopicTable)]
@@ -33,7 +40,7 @@ def compare(
     kept = [t for t in asked if names.table_name(t) not in refused]
     found: dict[str, TableResult] = {}
     try:
-        found = _compare(platform, source, kept, slices, timeout) if kept else {}
+        found = _compare(platform, source, kept, slices, timeout, view=method.view) if kept else {}
     except CdcAssetsError as error:
         refused |= {names.table_name(t): str(error) for t in kept}
     unread = {n: not_compared(source, t, refused[n], method="two-step") for t in asked if (n := names.table_name(t)) in refused}
@@ -41,7 +48,7 @@ def compare(
 
 
 def _compare(
-    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Slices | None, timeout: float
+    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Slices | None, timeout: float, *, view: bool
 ) -> dict[str, TableResult]:
     cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
     rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, source.schema_registry)
@@ -52,7 +59,7 @@ def _compare(
         return replace(position, lsn=", ".join(places))
 
     catalogue = {t.id: catalogue_table(t) for t in kept}
-    return two_step.compare(platform, source, kept, two_step.TwoStepSource(rows, carry, catalogue), slices=slices)
+    return two_step.compare(platform, source, kept, two_step.TwoStepSource(rows, carry, catalogue, view), slices=slices)
 
 
 def _unread(table: TopicTable) -> str:

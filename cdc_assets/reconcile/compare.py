@@ -26,6 +26,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
+from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import WHOLE, CutSlices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
@@ -57,6 +58,7 @@ class TableToCompare:
     read: lake.Read
     catalogue: CatalogueTable | None
     part: Slice | TwoRanges
+    view: bool = False
 
 
 @dataclass
@@ -78,17 +80,23 @@ def can_reconcile(source: BaseSource) -> bool:
 
 
 def compare(
-    platform: Platform, source: Source, tables: Sequence[Table], *, slices: CutSlices | None = None, timeout: float = 300.0
+    platform: Platform,
+    source: Source,
+    tables: Sequence[Table],
+    *,
+    slices: CutSlices | None = None,
+    timeout: float = 300.0,
+    method: ComparisonMethod = AS_DECLARED,
 ) -> dict[str, TableResult]:
     """By short table name. What stands in the way of comparing is a result as well, never an exception."""
     try:
-        return _compare(platform, source, tables, slices or {}, timeout)
+        return _compare(platform, source, tables, slices or {}, timeout, view=method.view)
     except CdcAssetsError as error:
         return {names.table_name(t): not_compared(source, t, str(error)) for t in tables}
 
 
 def _compare(
-    platform: Platform, source: Source, tables: Sequence[Table], slices: CutSlices, timeout: float
+    platform: Platform, source: Source, tables: Sequence[Table], slices: CutSlices, timeout: float, *, view: bool
 ) -> dict[str, TableResult]:
     results: dict[str, TableResult] = {}
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
@@ -100,7 +108,7 @@ def _compare(
         for table in tables:
             try:
                 part = slices.get(names.table_name(table), WHOLE)
-                asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part)
+                asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part, view)
                 works.append(_at_source(platform, source, asked, cut))
             except _STOPPED as error:
                 results[names.table_name(table)] = not_compared(source, table, str(error))
@@ -138,7 +146,9 @@ def _at_source(platform: Platform, source: Source, asked: TableToCompare, cut: S
     else:
         digest = cut.digest(table.id, text, part)
     seconds = {"source": round(time.monotonic() - started, 3)}
-    return TableComparison(ComparedTable(platform, source, table, text), state, committed, part, digest, in_range, seconds)
+    return TableComparison(
+        ComparedTable(platform, source, table, text, asked.view), state, committed, part, digest, in_range, seconds
+    )
 
 
 def _in_lake(work: TableComparison, cut: SourceCut, position: LogPosition) -> TableResult:

@@ -29,12 +29,13 @@ _IGNORED = "schema_changes: {add: ignore} keeps it out of silver"
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """One table that is compared, and how its rows are written on both sides."""
+    """One table that is compared, and how its rows are written on both sides; `view`: the lake's are those of the view of now."""
 
     platform: Platform
     source: BaseSource
     table: Table
     text: RowText
+    view: bool = False
 
 
 def states(platform: Platform, source: BaseSource, table: Table) -> Read:
@@ -81,5 +82,5 @@ def task(compared: ComparedTable, read: Read, position: LogPosition, cut: AnyCut
     spec = text.spec
     tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
     lake = compared.platform.lake_kafka()
-    base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login)
+    base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login, compared.view)
     return Task(spec, base, cut, part, text.without)

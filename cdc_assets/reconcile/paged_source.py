@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
+from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.declared_table import DeclaredTable
@@ -31,7 +32,13 @@ _POLL_SECONDS = 0.5
 
 
 def compare(
-    platform: Platform, source: UnaskedSource, tables: Sequence[Table], *, slices: Slices | None = None, timeout: float = 300.0
+    platform: Platform,
+    source: UnaskedSource,
+    tables: Sequence[Table],
+    *,
+    slices: Slices | None = None,
+    timeout: float = 300.0,
+    method: ComparisonMethod = AS_DECLARED,
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     try:
@@ -46,7 +53,7 @@ def compare(
             )
 
         catalogue = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
-        asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue)
+        asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, method.view)
         return two_step.compare(platform, source, tables, asked, slices=slices)
     except CdcAssetsError as error:
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}

@@ -8,6 +8,7 @@ primary says how far it must have replayed: in a round, the second look at a sus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from cdc_assets import names, settings
@@ -15,6 +16,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
+from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import CutSlices, Slices
 from cdc_assets.registry.models import Source, Table
@@ -41,8 +43,8 @@ def compare(
     platform: Platform,
     source: Source,
     tables: Sequence[Table],
+    method: ComparisonMethod = AS_DECLARED,
     *,
-    standby: str | None = None,
     slices: Slices | None = None,
     timeout: float = 300.0,
 ) -> dict[str, TableResult]:
@@ -52,7 +54,7 @@ def compare(
         DatabaseError: the standby is not reached, is none, or the source is no PostgreSQL.
     """
     primary = platform.database(source)
-    beside = None if standby is None else open_standby(source, standby)
+    beside = None if method.standby is None else open_standby(source, method.standby)
     where = beside.database if beside else primary
 
     def carry() -> LogPosition:
@@ -62,23 +64,30 @@ def compare(
         return position
 
     catalogue = primary.tables([t.id for t in tables])
-    asked = two_step.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue)
+    asked = two_step.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue, method.view)
     return two_step.compare(platform, source, tables, asked, slices=slices)
 
 
 def compare_as_declared(
-    platform: Platform, source: Source, tables: Sequence[Table], *, slices: CutSlices | None = None, timeout: float = 300.0
+    platform: Platform,
+    source: Source,
+    tables: Sequence[Table],
+    *,
+    slices: CutSlices | None = None,
+    timeout: float = 300.0,
+    method: ComparisonMethod = AS_DECLARED,
 ) -> dict[str, TableResult]:
     """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
     declared = source.reconciliation.standby
     if declared is None:
-        return exact.compare(platform, source, tables, slices=slices, timeout=timeout)
+        return exact.compare(platform, source, tables, slices=slices, timeout=timeout, method=method)
     from spark.reconcile.own_order import TwoRanges
 
     # Two ranges need a cut: none are chosen for a source with a standby (slices).
     shares = {name: part for name, part in (slices or {}).items() if not isinstance(part, TwoRanges)}
     try:
-        return compare(platform, source, tables, standby=settings.resolve(declared), slices=shares, timeout=timeout)
+        beside = replace(method, standby=settings.resolve(declared))
+        return compare(platform, source, tables, beside, slices=shares, timeout=timeout)
     except CdcAssetsError as error:
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 

@@ -82,6 +82,7 @@ class TwoStepSource:
     now: AnyRows
     carry: Carry
     catalogue: Mapping[TableId, CatalogueTable]
+    view: bool = False
 
 
 def compare(
@@ -100,7 +101,7 @@ def compare(
             if table.id not in asked.catalogue:
                 raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
             part = (slices or {}).get(names.table_name(table), WHOLE)
-            one = _Table(platform, source, table, asked.now, asked.carry, asked.catalogue[table.id], part)
+            one = _Table(platform, source, table, asked.now, asked.carry, asked.catalogue[table.id], part, asked.view)
             found[names.table_name(table)] = one.compare(rounds)
         except (CdcAssetsError, SparkJobError) as error:
             found[names.table_name(table)] = not_compared(source, table, str(error), method="two-step")
@@ -133,6 +134,7 @@ class _Table:
     carry: Carry
     catalogue: CatalogueTable
     part: Slice
+    view: bool = False
     places: list[str] = field(default_factory=list)
     """Up to where the lake was brought, newest last."""
 
@@ -178,7 +180,7 @@ class _Table:
         read = lake.states(self.platform, self.source, self.table)
         position = self.carry()
         self.places.append(position.lsn)
-        compared = lake.ComparedTable(self.platform, self.source, self.table, text)
+        compared = lake.ComparedTable(self.platform, self.source, self.table, text, self.view)
         return lake.task(compared, read, position, Everything(), self.part)
 
     def _first_look(self, text: RowText) -> _Look:

@@ -93,6 +93,7 @@ def lake_folders(lake: str, source: BaseSource) -> list[str]:
         names.bronze_path(lake, source),
         *(path.rpartition("/")[0] for path in (silver, held)),
         names.ledger_path(lake, source),
+        names.stream_checkpoint(lake, source),
     ]
 
 

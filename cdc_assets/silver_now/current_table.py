@@ -64,12 +64,33 @@ class CurrentTable:
         import pyarrow as pa
 
         found = self.look()
-        self._check_columns(found.schema, [*(columns or ()), *self.where])
+        self._check_columns(found.schema.names, [*(columns or ()), *self.where])
         shown = list(columns) if columns is not None else found.schema.names
         read = found.reader([*dict.fromkeys((*shown, *self.where))], self._condition(found))
         wanted = {name: pa.scalar(value, pa.string()) for name, value in self.where.items()}
         schema = pa.schema([read.schema.field(name) for name in shown])
         return pa.RecordBatchReader.from_batches(schema, _select(read, wanted, shown))
+
+    def by_spark(self, limit: int) -> pa.Table:
+        """At most so many rows by Spark's view, which shows what Arrow does not.
+
+        Raises:
+            SparkRunError: Spark is not there, or the table has no view.
+        """
+        from pyspark.sql import functions as sf
+
+        from spark.delta.identifiers import quote
+        from spark.silver import view
+
+        def rows(session: Any, spec: Any) -> pa.Table:
+            found = view.rows_now(session, spec)
+            self._check_columns(found.columns, [*self.where])
+            for name, value in self.where.items():
+                found = found.where(sf.col(quote(name)) == sf.lit(value).cast(found.schema[name].dataType))
+            table: pa.Table = found.limit(limit).toArrow()
+            return table
+
+        return self.platform.spark().run(rows, current_spec(self.platform, self.source, self.table))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows of one moment."""
@@ -83,9 +104,9 @@ class CurrentTable:
         """Its rows as they are when this is called, by the same protocol."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
-    def _check_columns(self, schema: pa.Schema, asked: Sequence[str]) -> None:
-        if unknown := [name for name in asked if name not in schema.names]:
-            raise DatabaseError(f"{self.table.name} has no column {', '.join(unknown)}; it has: {', '.join(schema.names)}")
+    def _check_columns(self, known: Sequence[str], asked: Sequence[str]) -> None:
+        if unknown := [name for name in asked if name not in known]:
+            raise DatabaseError(f"{self.table.name} has no column {', '.join(unknown)}; it has: {', '.join(known)}")
 
     def _condition(self, found: TableNow) -> str:
         """Spares reading files of silver: only of a key, since the rows of a key are told by that alone."""
@@ -138,7 +159,7 @@ def find_source(source: str | BaseSource) -> BaseSource:
     Raises:
         DatabaseError: the registry has none.
     """
-    if isinstance(source, BaseSource):
+    if not isinstance(source, str):
         return source
     known = {each.name: each for each in load_sources(settings.sources_folder())}
     if source not in known:

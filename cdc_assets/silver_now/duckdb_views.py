@@ -24,7 +24,7 @@ def register(
     Raises:
         DatabaseError: the registry has no such source or table, or two tables have one name.
     """
-    made = dict(_views(source, tables, platform))
+    made = dict(current_tables(source, tables, platform))
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {names.NOW}")
     for name, table in made.items():
         hidden = f"{names.NOW}_{name}"
@@ -33,19 +33,19 @@ def register(
     return [f"{names.NOW}.{name}" for name in made]
 
 
-def _views(source: str | BaseSource, tables: Sequence[str], platform: Platform | None) -> Iterator[tuple[str, CurrentTable]]:
-    taken: dict[str, str] = {}
-    for found in now_tables(source, tables, platform):
-        name = names.now_view(found.source, found.table)
+def current_tables(
+    source: str | BaseSource, tables: Sequence[str], platform: Platform | None
+) -> Iterator[tuple[str, CurrentTable]]:
+    """These tables of a source, or all of them, by the names of their views.
+
+    Raises:
+        DatabaseError: there is none of a name, or two have one.
+    """
+    known, taken = find_source(source), dict[str, str]()
+    for each in tables or [table.name for table in known.tables]:
+        found = now(known, each, platform=platform)
+        name = names.now_view(known, found.table)
         if taken.setdefault(name.lower(), found.table.name) != found.table.name:
-            raise DatabaseError(
-                f"{taken[name.lower()]} and {found.table.name} would both be {names.NOW}.{name}: name one of them"
-            )
+            both = f"{taken[name.lower()]} and {found.table.name}"
+            raise DatabaseError(f"{both} would both be {names.NOW}.{name}: name one of them")
         yield name, found
-
-
-def now_tables(source: str | BaseSource, tables: Sequence[str], platform: Platform | None) -> Iterator[CurrentTable]:
-    """These tables of a source, or all of them."""
-    known = find_source(source)
-    for name in tables or [table.name for table in known.tables]:
-        yield now(known, name, platform=platform)

@@ -20,8 +20,9 @@ from spark.specs import BronzeSpec, SilverSpec
 
 if TYPE_CHECKING:
     from spark.ledger.spec import LedgerSpec
+    from spark.stream.stream_spec import StreamSpec
 
-JOBS = ("bronze", "silver", "history", "ledger")
+JOBS = ("bronze", "silver", "history", "ledger", "stream")
 
 
 def next_bronze(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> tuple[BronzeSpec, int]:
@@ -62,6 +63,30 @@ def next_history(platform: Platform, source: BaseSource, table: Table) -> Silver
     if table.history != "scd2":
         raise NothingToRunError(f"{source.name}/{names.table_name(table)} keeps no history: declare history: scd2")
     return history_spec(platform.lake, source, table, next_silver(platform, source, table))
+
+
+def next_stream(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> StreamSpec:
+    """The topics from where bronze stands, and the tables with the columns that the source has now.
+
+    Raises:
+        TopicGapError: a topic is missing, or contradicts bronze.
+        DatabaseError: the source has not all of the tables, or cannot be asked.
+    """
+    from spark.stream.stream_spec import StreamSpec
+
+    found = look(platform, source, tables)
+    if troubles := {**found.missing, **found.gaps}:
+        raise TopicGapError("; ".join(troubles.values()))
+    starts = {topic: {p: (start, start) for p, (start, _) in each.ranges.items()} for topic, each in found.slices.items()}
+    silver = {table.id: current_spec(platform, source, table) for table in tables}
+    history = [history_spec(platform.lake, source, table, silver[table.id]) for table in tables if table.history == "scd2"]
+    return StreamSpec(
+        bronze_spec(platform, source, found, starts, "stream"),
+        names.stream_checkpoint(platform.lake, source),
+        tuple(silver.values()),
+        tuple(history),
+        source.batching.max_records,
+    )
 
 
 def next_ledger(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> LedgerSpec:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app, reconcile
 from cdc_assets.errors import DatabaseError
-from cdc_assets.reconcile.any_source import ComparisonMethod
+from cdc_assets.reconcile.method import ComparisonMethod
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import Source

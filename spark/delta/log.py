@@ -133,8 +133,8 @@ def refuse_foreign(path: str) -> None:
     )
 
 
-def silver_folded(session: SparkSession, path: str) -> Folded | None:
-    """What a silver table has folded; None when there is no table.
+def silver_folded(session: SparkSession, path: str, *, up_to: int | None = None) -> Folded | None:
+    """What a silver table has folded, at a version where one is given; None when there is no table.
 
     Raises:
         ForeignTableError: the table is none of ours.
@@ -148,4 +148,4 @@ def silver_folded(session: SparkSession, path: str) -> Folded | None:
             refuse_foreign(path)
         return folded
 
-    return fold_history(session, path, newest)
+    return fold_history(session, path, newest, up_to=up_to)

@@ -16,7 +16,7 @@ Where silver is behind a change of the schema, all of this is read as silver's n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark.sql import Column as Expression
@@ -33,12 +33,12 @@ from spark.delta.commits import Committed, Folded
 from spark.errors import NotComparableError
 from spark.kafka import offset_ranges as kafka_ranges
 from spark.positions.layout import epoch_prefix
-from spark.reconcile.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
-from spark.silver import multiset, quarantine
+from spark.silver import multiset, quarantine, view
 from spark.silver.changes import decode_changes, key_slots
+from spark.silver.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.silver.fold import POSITION, after_truncate, fold_per_key, mark_problems
 from spark.silver.problems import PROBLEM
 from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
@@ -48,7 +48,8 @@ from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
 class Base:
     """What was read before the cut: silver's version and what it had folded, and what bronze had committed.
 
-    `tail` are the ranges between bronze's positions and the cut, `bootstrap` and `login` the cluster that holds them.
+    `tail` are the ranges between bronze's positions and the cut, `bootstrap` and `login` the cluster that holds them. With `view`
+    the rows are not silver's but those of its view of then: all that bronze had is in them.
     """
 
     version: int
@@ -57,11 +58,14 @@ class Base:
     tail: TopicRange | None
     bootstrap: str
     login: str = ""
+    view: bool = False
 
     def has_news(self, table: str) -> bool:
-        """Whether anything lies between what silver had folded and the cut; False saves looking."""
+        """Whether anything lies between what the rows hold and the cut; False saves looking."""
         if self.tail is not None and any(start < end for start, end in self.tail.ranges.values()):
             return True
+        if self.view:
+            return False
         for topic, state in self.committed.of_table(table).items():
             known = self.folded.topics.get(topic)
             if known is None or known.epoch != state.epoch or known.positions != state.positions:
@@ -87,11 +91,28 @@ class AtCut:
     @cached_property
     def silver(self) -> DataFrame:
         """Silver at its version, in the columns of changes; rows marked as deleted included."""
-        table = self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path)
         if missing := [name for name in self._columns.unheld if name not in self.without]:
             raise NotComparableError(f"silver has no column {', '.join(missing)} yet: run it again once silver has folded on")
-        gone = sf.coalesce(sf.col(DELETED), sf.lit(False)) if DELETED in table.columns else sf.lit(False)
-        return self._columns.of_source(self._columns.of_table(table, *META, gone.alias("gone")))
+        if self._view is not None:
+            marked = _with_mark(self._view.rows)
+            return self._columns.of_source(replace(self._view, rows=marked).in_slots(*META, "gone"))
+        table = _with_mark(self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path))
+        return self._columns.of_source(self._columns.of_table(table, *META, "gone"))
+
+    @cached_property
+    def _view(self) -> view.ViewRows | None:
+        if not self.base.view:
+            return None
+        return view.rows_at(self.session, self.spec, view.Moment(self.base.version, self.base.folded, self.base.committed))
+
+    @cached_property
+    def _held(self) -> Folded:
+        """What the rows of `silver` hold."""
+        folded, committed = self.base.folded, self.base.committed
+        if self._view is None:
+            return folded
+        topics = committed.of_table(self.spec.table)
+        return replace(folded, bronze_version=committed.version, topics=topics, truncated=self._view.truncated)
 
     @cached_property
     def _columns(self) -> ColumnsAtCut:
@@ -100,7 +121,7 @@ class AtCut:
     @cached_property
     def events(self) -> DataFrame:
         """What silver had not folded, up to the cut; held, since it is looked at more than once."""
-        fresh = new_events(self.session, self.spec, self.base.committed, self.base.folded).select(*NAMES)
+        fresh = new_events(self.session, self.spec, self.base.committed, self._held).select(*NAMES)
         tail = self._tail()
         rows = fresh if tail is None else fresh.unionByName(tail)
         return self._mark_hidden(rows).transform(compute_once)
@@ -207,7 +228,7 @@ class AtCut:
         changes = self._mark_hidden(rows)
         if self.base.folded.quarantined:
             changes = quarantine.without_dropped(self.session, self.spec, changes)
-        limit = max(filter(None, (self.base.folded.truncated, self.truncated, self._epoch)), default=None)
+        limit = max(filter(None, (self._held.truncated, self.truncated, self._epoch)), default=None)
         own = after_truncate(changes, limit).withColumn("key", self.row_text.key())
         wanted = self.session.createDataFrame([(key,) for key in sorted(set(keys))], "key string")
         own = own.join(sf.broadcast(wanted), "key", "left_semi").transform(compute_once)
@@ -222,6 +243,12 @@ class AtCut:
         newest, folded = sf.max(sf.when(~fit, place)), sf.coalesce(sf.max(sf.when(fit, place)), sf.lit(""))
         keyed = judged.withColumn("key", self.row_text.key())
         return keyed.groupBy("key").agg(sf.coalesce(newest > folded, sf.lit(False)).alias("set_aside"))
+
+
+def _with_mark(table: DataFrame) -> DataFrame:
+    """The table with `gone`: whether a row is marked as deleted."""
+    marked = sf.coalesce(sf.col(DELETED), sf.lit(False)) if DELETED in table.columns else sf.lit(False)
+    return table.withColumn("gone", marked)
 
 
 def _as_changes(rows: DataFrame) -> DataFrame:

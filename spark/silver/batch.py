@@ -71,6 +71,11 @@ class SilverRun:
         return decode_changes(events, replace(self.spec, schema_ids=ids))
 
     @property
+    def silver(self) -> DataFrame:
+        """The table that the changes go into, in the columns of the spec."""
+        return self.session.read.format("delta").load(self.spec.path)
+
+    @property
     def built_on(self) -> int:
         """The silver version that this run starts from."""
         return self.before.version if self.before else -1
@@ -113,6 +118,18 @@ class SilverRun:
         topics = self.committed.of_table(self.spec.table)
         rows = quarantine.records(events, problems, self.spec, topics=topics, before=self.before)
         return quarantine.put(self.session, self.spec, rows, built_on=self.built_on)
+
+    def supersede(self, source: DataFrame) -> None:
+        """Mark what is in quarantine of rows that these changes, about to be merged, say whole."""
+        quarantine.supersede(self.session, self.spec, source)
+
+    def obsolete(self, truncated: str) -> None:
+        """Mark what is in quarantine from below this TRUNCATE."""
+        quarantine.obsolete(self.session, self.spec, truncated)
+
+    def mark(self, seen: DataFrame) -> None:
+        """Say of what was in quarantine and is among these events what became of it."""
+        quarantine.mark(self.session, self.spec, seen)
 
     def less_dropped(self, changes: DataFrame) -> DataFrame:
         """The changes less the records that were given up."""

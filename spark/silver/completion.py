@@ -48,9 +48,9 @@ def complete_changes(work: SilverRun, found: Newest, truncated: str | None, *, l
     else:
         source, held = _complete_parts(work, found, truncated, waiting, looked_up=looked_up)
     if held or earlier:
-        quarantine.supersede(work.session, work.spec, source)
+        work.supersede(source)
         if work.spec.truncate == "apply" and truncated is not None and (held or truncated != known):
-            quarantine.obsolete(work.session, work.spec, truncated)
+            work.obsolete(truncated)
     return source, held
 
 
@@ -105,7 +105,7 @@ def _parts(work: SilverRun, found: Newest, limit: str | None, state: Settled) ->
     if work.before is None:
         return key_changes.complete_creates(own.transform(compute_once), changes, spec).transform(compute_once)
     # What is in quarantine may be missing in a row of the table: only bronze tells.
-    rows = key_changes.rows_as_events(work.session, spec, truncated=limit).where(sf.lit(not work.before.quarantined))
+    rows = key_changes.rows_as_events(work.silver, spec, truncated=limit).where(sf.lit(not work.before.quarantined))
     own = key_changes.complete_creates(own.transform(compute_once), changes, spec, rows=rows).transform(compute_once)
     unknown = own.where(sf.col("problem.error_class") == MOVED)
     if not unknown.isEmpty():
@@ -122,7 +122,7 @@ def _complete(work: SilverRun, own: DataFrame, state: Settled, *, truncated: str
     if work.before is None:
         completed = existing(completed)
     elif looked_up and not spec.partial:
-        completed, lost = without_row(work.session, spec, completed, seen, truncated=truncated)
+        completed, lost = without_row(work, completed, seen, truncated=truncated)
         state.problems.append(lost)
     state.sources.append(completed)
     state.problems.append(seen)
@@ -134,7 +134,7 @@ def _fold_again(work: SilverRun, everything: DataFrame, state: Settled, *, marks
     completed = key_changes.complete_creates(own, everything, work.spec)
     seen = mark_problems(completed, work.spec, from_start=True).transform(compute_once)
     if marks:
-        quarantine.mark(work.session, work.spec, seen)
+        work.mark(seen)
     folded = existing(fold_per_key(seen, work.spec))
     if work.before is not None:
         folded = folded.transform(compute_once)

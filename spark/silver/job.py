@@ -15,8 +15,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -35,6 +37,7 @@ from spark.silver import table as silver_table
 from spark.specs import JobResult, SilverSpec
 
 Figures = dict[str, int]
+Run = TypeVar("Run", bound=batch.SilverRun)
 
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
@@ -52,7 +55,7 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     silver_table.check_names(spec)
     if not has_news(topics, before):
         return result(spec, None, topics, before, {}, started)
-    records = _records(topics, before)
+    records = sum(fresh(topics, before).values())
     plans.suit(session, events=records, rows=plans.rows_at_most(topics.values()))
     if before is not None:
         silver_table.mark_deletes(session, spec)
@@ -74,12 +77,7 @@ def _fold(work: batch.SilverRun, records: int) -> tuple[Commit, Figures]:
                 return _commit(work, batch.read_plain_batch(work), None, looked_up=False)
         except NotPlainError:
             pass  # nothing is committed: the rows are held below, and looked at
-    with batch.newest(work, late.late(work.before), records) as found:
-        truncated = batch.position_of_truncate(work, found.facts)
-        begun = generation.generation_start(work.events, work.spec, work.before.truncated if work.before else None)
-        begun = max(filter(None, (begun, work.first_floor)), default=None)
-        if begun is not None and begun > (truncated or ""):
-            work, found, truncated = *_renew_table(work, found, begun), begun
+    with newest_batch(work, records) as (work, found, truncated):
         try:
             with translate_stops(RowMissingError):
                 return _commit(work, found, truncated, looked_up=work.must_look or bool(found.facts.problems))
@@ -87,7 +85,20 @@ def _fold(work: batch.SilverRun, records: int) -> tuple[Commit, Figures]:
             return _commit(work, found, truncated, looked_up=True)
 
 
-def _renew_table(work: batch.SilverRun, found: batch.Newest, begun: str) -> tuple[batch.SilverRun, batch.Newest]:
+@contextmanager
+def newest_batch(work: Run, records: int) -> Iterator[tuple[Run, batch.Newest, str | None]]:
+    """The newest change per key, what it goes into, and the position of the newest TRUNCATE, or of what works as one."""
+    with batch.newest(work, late.late(work.before), records) as found:
+        truncated = batch.position_of_truncate(work, found.facts)
+        begun = generation.generation_start(work.events, work.spec, work.before.truncated if work.before else None)
+        begun = max(filter(None, (begun, work.first_floor)), default=None)
+        if begun is not None and begun > (truncated or ""):
+            yield *_renew_table(work, found, begun), begun
+        else:
+            yield work, found, truncated
+
+
+def _renew_table(work: Run, found: batch.Newest, begun: str) -> tuple[Run, batch.Newest]:
     """The full snapshot of a table made anew works as a TRUNCATE right before it, whatever the table does about those."""
     mode = "soft" if silver_table.soft(work.spec) else "apply"
     facts = replace(found.facts, truncated=begun)
@@ -126,10 +137,6 @@ def has_news(topics: Mapping[str, CommittedTopic], before: Folded | None) -> boo
         or any(position > known.positions.get(p, 0) for p, position in state.positions.items())
         for name, state in topics.items()
     )
-
-
-def _records(topics: Mapping[str, CommittedTopic], before: Folded | None) -> int:
-    return sum(fresh(topics, before).values())
 
 
 def fresh(topics: Mapping[str, CommittedTopic], before: Folded | None) -> Counter[str]:

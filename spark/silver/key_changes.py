@@ -49,9 +49,8 @@ def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, ro
     return _fill_creates(own, _resolve_roots(_before_deletes(seen, pairs, spec), spec), spec)
 
 
-def rows_as_events(session: SparkSession, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
+def rows_as_events(rows: DataFrame, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
     """The rows of the table as events of their positions; none that is gone."""
-    rows = session.read.format("delta").load(spec.path)
     if soft(spec):
         rows = rows.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
     if truncated is not None:

@@ -8,6 +8,9 @@ table whose events say which columns they are about, it makes a row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.delta.identifiers import literal, quote, table_at
@@ -29,8 +32,21 @@ def execute(
     return commit_of(session, spec.path, operation_id)
 
 
-def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: list[str]) -> str:
-    """Key columns that may be NULL match null-safely. The clauses that are rare are there only when they are needed."""
+@dataclass(frozen=True)
+class Clauses:
+    """What the changes `s` do to the rows `t`, as SQL: values are pairs of a column, quoted, and an expression."""
+
+    same: str
+    newer: str
+    updates: list[tuple[str, str]]
+    inserts: list[tuple[str, str]]
+    deletes: bool
+    wanted: str
+    """Of a change that finds no row: whether it makes one."""
+
+
+def clauses(spec: SilverSpec, columns: Sequence[str]) -> Clauses:
+    """For changes in these columns. Key columns that may be NULL match null-safely."""
     parts, keys = "absent" in columns, key_slots(spec)
     newer = "s._cdc_position > t._cdc_position"
     if "forced" in columns:
@@ -39,7 +55,7 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
     by_name = {c.name: (slot(i), c) for i, c in enumerate(spec.columns)}
     same = " AND ".join(f"t.{quote(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys)
     updates = [
-        f"t.{name} = {_keep_or_take(spec, name, value) if parts and value not in (*keys, *META) else f's.{value}'}"
+        (name, _keep_or_take(spec, name, value) if parts and value not in (*keys, *META) else f"s.{value}")
         for name, value in targets
     ]
     inserts = [(name, f"s.{value}") for name, value in targets]
@@ -47,20 +63,26 @@ def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: li
         alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{RowMissingError.mark}') AS STRING) ELSE s._cdc_op END"
         inserts = [(name, alone if name == "_cdc_op" else value) for name, value in inserts]
     if soft(spec):
-        updates.append(f"t.{DELETED} = s._cdc_op IN ('d', 't')")
+        updates.append((DELETED, "s._cdc_op IN ('d', 't')"))
         inserts.append((DELETED, "s._cdc_op IN ('d', 't')"))
-    clauses = []
-    if spec.deletes == "hard":
-        clauses.append(f"WHEN MATCHED AND {newer} AND s._cdc_op = 'd' THEN DELETE")
-    clauses.append(f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(updates)}")
     wanted = "s._cdc_op <> 'd'"
     if spec.deletes == "soft":
         wanted = "(s._cdc_op <> 'd' OR s.absent IS NULL)" if parts else "true"
-    names, values = ", ".join(n for n, _ in inserts), ", ".join(v for _, v in inserts)
-    clauses.append(f"WHEN NOT MATCHED AND {wanted} THEN INSERT ({names}) VALUES ({values})")
+    return Clauses(same, newer, updates, inserts, spec.deletes == "hard", wanted)
+
+
+def statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: list[str]) -> str:
+    """The clauses that are rare are there only when they are needed."""
+    said, parts = clauses(spec, columns), []
+    if said.deletes:
+        parts.append(f"WHEN MATCHED AND {said.newer} AND s._cdc_op = 'd' THEN DELETE")
+    updates = ", ".join(f"t.{name} = {value}" for name, value in said.updates)
+    parts.append(f"WHEN MATCHED AND {said.newer} THEN UPDATE SET {updates}")
+    names, values = ", ".join(n for n, _ in said.inserts), ", ".join(v for _, v in said.inserts)
+    parts.append(f"WHEN NOT MATCHED AND {said.wanted} THEN INSERT ({names}) VALUES ({values})")
     if truncated is not None:
-        clauses.append(_truncate(spec, truncated))
-    return f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} {' '.join(clauses)}"
+        parts.append(_truncate(spec, truncated))
+    return f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {said.same} {' '.join(parts)}"
 
 
 def _keep_or_take(spec: SilverSpec, name: str, value: str) -> str:
@@ -68,9 +90,20 @@ def _keep_or_take(spec: SilverSpec, name: str, value: str) -> str:
     return f"CASE WHEN array_contains(s.absent, {int(value[1:])}){there} THEN t.{name} ELSE s.{value} END"
 
 
-def _truncate(spec: SilverSpec, truncated: str) -> str:
+def below_truncate(spec: SilverSpec, truncated: str) -> str:
+    """Whether a row `t` that no change is about goes with a TRUNCATE at this position."""
     below = f"t._cdc_position < {literal(truncated)}"
+    return f"{below} AND NOT coalesce(t.{DELETED}, false)" if spec.truncate == "soft" else below
+
+
+def values_of_truncate(truncated: str) -> list[tuple[str, str]]:
+    """What such a row has then, where it stays."""
+    return [("_cdc_op", "'t'"), ("_cdc_position", literal(truncated)), (DELETED, "true")]
+
+
+def _truncate(spec: SilverSpec, truncated: str) -> str:
+    below = below_truncate(spec, truncated)
     if spec.truncate != "soft":
         return f"WHEN NOT MATCHED BY SOURCE AND {below} THEN DELETE"
-    gone = f"_cdc_op = 't', _cdc_position = {literal(truncated)}, {DELETED} = true"
-    return f"WHEN NOT MATCHED BY SOURCE AND {below} AND NOT coalesce(t.{DELETED}, false) THEN UPDATE SET {gone}"
+    gone = ", ".join(f"{name} = {value}" for name, value in values_of_truncate(truncated))
+    return f"WHEN NOT MATCHED BY SOURCE AND {below} THEN UPDATE SET {gone}"

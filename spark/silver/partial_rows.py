@@ -6,25 +6,24 @@ the same key between the row and the change is in quarantine: that record may ha
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.delta.cluster import compute_once
 from spark.delta.identifiers import quote
 from spark.silver import quarantine
+from spark.silver.batch import SilverRun
 from spark.silver.changes import key_slots
 from spark.silver.fold import of_keys
 from spark.silver.problems import AFTER_PROBLEM, NO_ROW, problem_value
 from spark.silver.table import soft
-from spark.specs import DELETED, SilverSpec
+from spark.specs import DELETED
 
 
-def without_row(
-    session: SparkSession, spec: SilverSpec, completed: DataFrame, seen: DataFrame, *, truncated: str | None
-) -> tuple[DataFrame, DataFrame]:
+def without_row(work: SilverRun, completed: DataFrame, seen: DataFrame, *, truncated: str | None) -> tuple[DataFrame, DataFrame]:
     """`complete_creates` less the parts that find no row, and the events of those with their problem."""
+    session, spec, target = work.session, work.spec, work.silver
     keys = key_slots(spec)
-    target = session.read.format("delta").load(spec.path)
     gone = sf.coalesce(sf.col(DELETED), sf.lit(False)) if soft(spec) else sf.lit(False)
     if truncated is not None and spec.truncate == "apply":
         gone = gone | (sf.col("_cdc_position") < truncated)

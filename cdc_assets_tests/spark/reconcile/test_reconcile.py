@@ -18,6 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_assets.reconcile import cursors, slices
 from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.heal import heal
+from cdc_assets.reconcile.method import OF_VIEW
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -188,6 +189,22 @@ def written(chain: SmallChain, *, pause: float = 0) -> Iterator[None]:
 def test_equal_under_live_writes(chain: SmallChain) -> None:
     with written(chain):
         only_equal(chain)
+
+
+def test_the_view_of_now_is_compared_at_the_same_cut(chain: SmallChain) -> None:
+    """Silver stays behind; bronze goes on under the writes. A damaged row of silver shows in the view as well."""
+    silver = DeltaTable(chain.silver("ledger")).version()
+    with written(chain):
+        for _ in range(2):
+            chain.advance(fold=False)
+            results = chain.compare(["ledger", "visit", "stay"], slices=STAY, method=OF_VIEW)
+            assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
+    assert DeltaTable(chain.silver("ledger")).version() == silver
+    DeltaTable(chain.silver("ledger")).update(predicate="id = 104", updates={"note": "'else'"})
+    found = chain.compare(["ledger"], method=OF_VIEW)["ledger"]
+    assert [(d.key, d.kind, d.where, d.columns) for d in found.differences] == [("104;", "differs", "silver", ("note",))]
+    DeltaTable(chain.silver("ledger")).update(predicate="id = 104", updates={"note": "'note 104'"})
+    only_equal(chain, "ledger")
 
 
 def test_every_damage_is_found(chain: SmallChain) -> None:

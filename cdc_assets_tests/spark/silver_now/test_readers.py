@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.errors import DatabaseError, LeftToSparkViewError
 from cdc_assets.resources.platform import Platform
-from cdc_assets.silver_now import CurrentTable, now, register
+from cdc_assets.resources.spark import SparkSessions
+from cdc_assets.silver_now import CurrentTable, now, register, register_in_spark
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
 
@@ -147,3 +148,20 @@ def test_the_command_prints_them(world: World) -> None:
     text = run(app, ["now", "source", "t"])
     assert text.stdout.split("\n")[0].split() == ["ID", "V"]
     assert run(app, ["now", "source", "t", "--where", "id"]).exit_code == 2
+
+
+def test_spark_has_views_that_other_sessions_find(world: World, session: SparkSession, remote: str) -> None:
+    grown(world)
+    world.write("t", 0)
+    world.write("c", 9, "behind a TRUNCATE")
+    world.append()
+    assert register_in_spark(session, "source", platform=world.platform) == ["silver_now_source_t"]
+    assert [(row.id, row.v) for row in session.table("silver_now_source_t").collect()] == [(9, "behind a TRUNCATE")]
+    (name,) = register_in_spark(session, "source", ["t"], everywhere=True, platform=world.platform)
+    assert name == "global_temp.silver_now_source_t"
+    found = SparkSessions(remote).run(lambda other, sql: [row.id for row in other.sql(sql).collect()], f"SELECT id FROM {name}")
+    assert found == [9]
+    session.sql(f"DROP VIEW {name}")
+    done = CliRunner().invoke(app, ["now", "source", "t", "-o", "json", "--where", "id=9"])
+    assert (done.exit_code, [row["v"] for row in json.loads(done.stdout)]) == (0, ["behind a TRUNCATE"]), done.output
+    assert "read by Spark: a record that is no c, u, d or r" in done.stderr
