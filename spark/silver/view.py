@@ -120,7 +120,9 @@ def rows_at(session: SparkSession, spec: SilverSpec, moment: Moment) -> ViewRows
         delta = session.read.format("delta").option("versionAsOf", moment.version).load(spec.path)
         own = [*META, *([DELETED] if DELETED in delta.columns else [])]
         spec = columns.lake
-        table = columns.of_table(delta, *own).select(*[sf.col(slot(i)).alias(c.name) for i, c in enumerate(spec.columns)], *own)
+        names = {**{c.name: slot(i) for i, c in enumerate(spec.columns)}, **{name: name for name in own}}
+        there = [*(name for name in delta.columns if name in names), *(name for name in names if name not in delta.columns)]
+        table = columns.of_table(delta, *own).select(*[sf.col(names[name]).alias(name) for name in there])
         if silver_table.soft(spec) and DELETED not in own:
             table = table.withColumn(DELETED, sf.lit(None).cast("boolean"))
     silver_table.check_names(spec)

@@ -68,7 +68,7 @@ class Writer:
 def test_the_view_is_what_the_next_fold_makes(session: SparkSession, tmp_path: Path, change: dict[str, Any]) -> None:
     writer = Writer(Lake(session, tmp_path), 11)
     spec = replace(writer.lake.spec("t", COLUMNS), **change)
-    for count in (12, 25, 9):
+    for count in (12, 30):
         writer.append(count)
         before = content(session, spec.quarantine) if (Path(spec.quarantine) / "_delta_log").exists() else None
         found = shown(session, spec)

@@ -73,7 +73,7 @@ def test_the_view_is_what_the_next_fold_makes(session: SparkSession, tmp_path: P
     writer = Writer(Lake(session, tmp_path), 1)
     spec = writer.lake.spec("t", COLUMNS, KEYS)
     other = replace(spec, path=f"{spec.path}_other", quarantine_path=f"{spec.path}_q")
-    for step in range(4):
+    for step in range(3):
         writer.append(writer.random.randrange(1, 12))
         version = DeltaTable(spec.path).version() if step else None
         found = shown(spec)
@@ -109,8 +109,8 @@ def test_deletion_vectors_are_read(session: SparkSession, tmp_path: Path, monkey
     monkeypatch.setattr("spark.small_tables.task.MOST_BYTES", 1)
     writer = Writer(Lake(session, tmp_path), 3)
     spec = writer.lake.spec("t", COLUMNS, KEYS)
-    for _ in range(3):
-        writer.append(10)
+    for _ in range(2):
+        writer.append(20)
         silver.run(session, spec)
     assert [*Path(spec.path).glob("deletion_vector_*.bin")]
     writer.append(10)
