@@ -194,7 +194,7 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
 def test_the_view_of_now_is_compared_at_the_same_cut(chain: SmallChain) -> None:
     """Silver stays behind; bronze goes on under the writes. A damaged row of silver shows in the view as well."""
     silver = DeltaTable(chain.silver("ledger")).version()
-    with written(chain):
+    with written(chain, pause=0.05):
         for _ in range(2):
             chain.advance(fold=False)
             results = chain.compare(["ledger", "visit", "stay"], slices=STAY, method=OF_VIEW)
