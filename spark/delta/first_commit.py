@@ -8,7 +8,6 @@ delta-rs takes no property of ours at a table's creation, and setting one later 
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark.delta.data_files import AddFile, write_file
-from spark.errors import LeftToSparkError
+from spark.delta.put_commit import put_commit
 
 _PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
 _NO_ZONE = {
@@ -64,7 +63,7 @@ def create_table_of_files(
     if turn is not None:
         actions.append({"txn": {"appId": turn[0], "version": turn[1], "lastUpdated": now}})
     actions += [{"add": file} for file in files]
-    _put(Path(path, "_delta_log"), "".join(json.dumps(action) + "\n" for action in actions))
+    put_commit(path, 0, actions)
 
 
 def _metadata(schema: pa.Schema, properties: Mapping[str, str], now: int) -> dict[str, Any]:
@@ -82,16 +81,3 @@ def _metadata(schema: pa.Schema, properties: Mapping[str, str], now: int) -> dic
 
 def _element(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_list(kind) else kind
-
-
-def _put(log: Path, text: str) -> None:
-    """Version 0, whole or not at all: a link is refused where the name is taken."""
-    log.mkdir(exist_ok=True)
-    draft = log / f".{uuid.uuid4().hex}.tmp"
-    draft.write_text(text, encoding="utf-8")
-    try:
-        os.link(draft, log / f"{0:020}.json")
-    except FileExistsError as error:
-        raise LeftToSparkError("somebody else has made the table meanwhile") from error
-    finally:
-        draft.unlink()

@@ -11,11 +11,11 @@ from spark.bronze.overlap import APP
 from spark.delta.bronze_columns import NAMES
 from spark.delta.commits import Committed, bronze_metadata
 from spark.delta.data_files import AddFile
+from spark.delta.delta_rs import attempt, commit_settings, find_version
 from spark.delta.first_commit import create_table_of_files
 from spark.delta.topic_commits import TopicCommit
 from spark.errors import LeftToSparkError
 from spark.small_batches.reading import SCHEMA as OF_KAFKA
-from spark.small_tables.merge import attempt, commit_settings, find_version
 from spark.specs import BronzeSpec
 
 _OWN = pa.schema(

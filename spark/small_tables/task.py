@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.delta.commits import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
+from spark.delta.deletion_vectors import PROPERTY as PROPERTY_OF_VECTORS
 from spark.delta.lease import lend_to_task
 from spark.delta.local_log import newest_commits
 from spark.delta.log import Commit
 from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, SparkJobError, quantity
+from spark.large_tables import merge as large_tables
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnLedger
 from spark.schema.evolution import at_birth, compare_columns
@@ -28,9 +30,10 @@ from spark.silver import job as silver_job
 from spark.silver import late
 from spark.silver import table as silver_table
 from spark.silver.batch import SilverRun
+from spark.silver.table import DELETION_VECTORS_FROM
 from spark.small_tables import birth, merge
 from spark.small_tables.decode import Field, decode_changes, fields_of
-from spark.small_tables.newest import newest_per_key
+from spark.small_tables.newest import POSITION, newest_per_key
 from spark.small_tables.rules import reason_against
 from spark.small_tables.tail import BronzeTail
 from spark.specs import JobResult, SilverSpec
@@ -39,8 +42,10 @@ MOST_EVENTS = 1_000_000
 MOST_BATCH_BYTES = 512 << 20
 _SLICE, _THREADS = 50_000, 2
 """Events that are parsed at once, and by how many threads."""
-MOST_BYTES = 64 << 20
-"""A larger table is Spark's: it gets deletion vectors there (spark.silver.table.DELETION_VECTORS_FROM)."""
+MOST_BYTES, MOST_ROWS = DELETION_VECTORS_FROM, 2_000_000
+"""A table with more of either gets deletion vectors (spark.large_tables): to write its rows anew would cost a second or more."""
+MOST_BYTES_OF_LARGE = 4 << 30
+"""A task looks at all keys of a table: of a larger one they are Spark's to look at."""
 KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
 _FIRST_LOOK = 20
 _FIGURES = {"late_events": 0, "refolded_keys": 0, "carried_keys": 0, "quarantined": 0}
@@ -155,11 +160,20 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
     from deltalake import DeltaTable
 
     delta = DeltaTable(spec.path)
-    merge.refuse_unwritable(delta)
+    size, large = sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()), _is_large(delta)
+    merge.refuse_unwritable(delta, vectors=large)
     settled = spec_of_table(delta, spec, before)
-    if sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()) > MOST_BYTES:
-        raise LeftToSparkError("the table is large")
+    if size > MOST_BYTES_OF_LARGE:
+        raise LeftToSparkError(f"the table has {size >> 30} GiB")
     return delta, settled
+
+
+def _is_large(delta: Any) -> bool:
+    """Whether it has deletion vectors, or is to get them."""
+    if delta.metadata().configuration.get(PROPERTY_OF_VECTORS) == "true":
+        return True
+    files = delta.get_add_actions(flatten=True)
+    return sum(files["size_bytes"].to_pylist()) > MOST_BYTES or sum(filter(None, files["num_records"].to_pylist())) > MOST_ROWS
 
 
 def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
@@ -239,6 +253,10 @@ def _commit(work: SilverRun, delta: Any, changes: pa.Table, fields: list[Field])
         rows = rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
         birth.create_table(spec, rows, metadata)
         version, counts = 0, {"inserted": rows.num_rows}
+    elif _is_large(delta):
+        newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
+        found = large_tables.LargeTableChanges(rows, newer)
+        version, counts = large_tables.merge_changes(delta, spec, found, metadata, work.operation_id)
     else:
         version, counts = merge.merge_changes(delta, spec, rows, metadata, work.operation_id)
         merge.compact(delta)

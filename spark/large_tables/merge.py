@@ -1,0 +1,139 @@
+"""The changes into a large table as one commit: rows that are gone are marked, new rows are one file.
+
+A change costs a look at the keys, and no rewriting. What would grow with the cycles does not: small files are made one with
+the new rows, and a file of which more than half is gone is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark.delta.data_files import AddFile, write_file
+from spark.delta.deletion_vectors import read_masks, write_vectors
+from spark.delta.delta_rs import Counts, find_version
+from spark.delta.live_files import LiveTable, read_live_table
+from spark.delta.put_commit import put_commit
+from spark.errors import LeftToSparkError
+from spark.large_tables.matches import POSITION, FileMatches, file_of, find_matches, keep_newer, rows_there
+from spark.large_tables.protocol import upgrade
+from spark.specs import SilverSpec
+
+_SMALL_BYTES, _MADE_ONE_BYTES = 4 << 20, 16 << 20
+"""A file below the first is made one with the new rows, as long as all such files are below the second."""
+_REWRITTEN_BYTES = 256 << 20
+"""A larger file is not written anew in a task, however much of it is gone."""
+_CHECKPOINT_EVERY = 100
+
+
+@dataclass(frozen=True)
+class LargeTableChanges:
+    """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table."""
+
+    rows: pa.Table
+    newer: bool
+
+
+def merge_changes(
+    table: Any, spec: SilverSpec, changes: LargeTableChanges, metadata: str, operation_id: str
+) -> tuple[int, Counts]:
+    """One commit: its version, and the rows inserted, updated and deleted.
+
+    Raises:
+        LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
+    """
+    folder, live = Path(spec.path), read_live_table(spec.path)
+    if live.version != table.version():
+        raise LeftToSparkError("somebody else has committed to the table meanwhile")
+    masks = read_masks(table)
+    rows = changes.rows
+    matches, late = find_matches(folder, list(live.files.values()), masks, rows, spec.keys), np.empty(0, np.int64)
+    if not changes.newer:
+        matches, late = keep_newer(folder, matches, rows[POSITION])
+    deletes = pc.equal(rows["_cdc_op"], "d").to_numpy()
+    written = ~deletes
+    written[late] = False
+    matched = np.concatenate([match.changes for match in matches]) if matches else np.empty(0, np.int64)
+    removed = int(deletes[matched].sum())
+    updated = len(matched) - removed
+    counts = {"inserted": int(written.sum()) - updated, "updated": updated, "deleted": removed}
+    actions = _actions(folder, live, masks, matches, rows.filter(pa.array(written)))
+    put_commit(spec.path, live.version + 1, [_commit_info(metadata, counts), *upgrade(live), *actions])
+    if (live.version + 1) % _CHECKPOINT_EVERY == 0:
+        table.update_incremental()
+        table.create_checkpoint()
+    return find_version(spec.path, operation_id), counts
+
+
+def _actions(
+    folder: Path, live: LiveTable, masks: Mapping[str, np.ndarray], matches: Sequence[FileMatches], new: pa.Table
+) -> list[dict[str, Any]]:
+    """The adds and removes: every file with a match changes, and small ones where there are new rows."""
+    gone = {match.file["path"]: match.rows for match in matches}
+    small = _small_files(live) if new.num_rows else frozenset()
+    kept, added, removed, marked = [new], list[AddFile](), list[AddFile](), dict[str, np.ndarray]()
+    for path, file in live.files.items():
+        if path not in gone and path not in small:
+            continue
+        there = rows_there(pq.read_metadata(file_of(folder, file)).num_rows, masks.get(unquote(path)))
+        there[gone.get(path, [])] = False
+        dead = len(there) - int(there.sum())
+        removed.append(file)
+        if path in small:
+            kept.append(_read_rows(folder, file, there, new.schema))
+        elif there.any() and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
+            marked[path] = np.flatnonzero(~there)
+        elif there.any():
+            added.append(write_file(folder, _read_rows(folder, file, there, new.schema)))
+    rows = pa.concat_tables(kept)
+    added += [write_file(folder, rows)] if rows.num_rows else []
+    vectors = write_vectors(folder, marked) if marked else {}
+    added += [_with_vector(live.files[path], vector) for path, vector in vectors.items()]
+    return [*({"remove": _as_removed(file)} for file in removed), *({"add": file} for file in added)]
+
+
+def _small_files(live: LiveTable) -> frozenset[str]:
+    """The smallest, as many as are made one at a time."""
+    found, room = [], _MADE_ONE_BYTES
+    for path, file in sorted(live.files.items(), key=lambda each: each[1]["size"]):
+        room -= file["size"]
+        if file["size"] >= _SMALL_BYTES or room < 0:
+            break
+        found.append(path)
+    return frozenset(found)
+
+
+def _read_rows(folder: Path, file: AddFile, there: np.ndarray, schema: pa.Schema) -> pa.Table:
+    """The rows that are there, with the table's columns: one that the file does not have yet is NULL."""
+    held = pq.read_table(file_of(folder, file), partitioning=None)
+    held = held if there.all() else held.filter(pa.array(there))
+    columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def _with_vector(file: AddFile, vector: dict[str, Any]) -> AddFile:
+    """Bounds stay those of all rows, which `tightBounds` says."""
+    stats = {**json.loads(file.get("stats") or "{}"), "tightBounds": False}
+    return {**file, "dataChange": True, "stats": json.dumps(stats), "deletionVector": vector}
+
+
+def _as_removed(file: AddFile) -> dict[str, Any]:
+    vector = {"deletionVector": file["deletionVector"]} if file.get("deletionVector") else {}
+    of_file = {"path": file["path"], "partitionValues": file.get("partitionValues") or {}, "size": file["size"]}
+    return {**of_file, "deletionTimestamp": int(time.time() * 1000), "dataChange": True, "extendedFileMetadata": True, **vector}
+
+
+def _commit_info(metadata: str, counts: Counts) -> dict[str, Any]:
+    metrics = {f"numTargetRows{name.capitalize()}": str(count) for name, count in counts.items()}
+    info = {"timestamp": int(time.time() * 1000), "operation": "MERGE", "operationParameters": {}, "operationMetrics": metrics}
+    return {"commitInfo": {**info, "engineInfo": "cdc_assets", "userMetadata": metadata}}
