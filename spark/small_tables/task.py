@@ -22,7 +22,7 @@ from spark.delta.local_log import newest_commits
 from spark.delta.log import Commit
 from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, SparkJobError, quantity
-from spark.large_tables import merge as large_tables
+from spark.large_tables import vector_merge
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnLedger
 from spark.schema.evolution import at_birth, compare_columns
@@ -255,8 +255,8 @@ def _commit(work: SilverRun, delta: Any, changes: pa.Table, fields: list[Field])
         version, counts = 0, {"inserted": rows.num_rows}
     elif _is_large(delta):
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
-        found = large_tables.LargeTableChanges(rows, newer)
-        version, counts = large_tables.merge_changes(delta, spec, found, metadata, work.operation_id)
+        found = vector_merge.LargeTableChanges(rows, newer)
+        version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)
     else:
         version, counts = merge.merge_changes(delta, spec, rows, metadata, work.operation_id)
         merge.compact(delta)

@@ -14,7 +14,7 @@ from cdc_assets_tests.support.lake.delta_reader import read
 from spark.delta.first_commit import create_table
 from spark.delta.live_files import read_live_table
 from spark.errors import LeftToSparkError
-from spark.large_tables import merge
+from spark.large_tables import vector_merge
 from spark.specs import Column, SilverSpec
 
 NAMES = ("a", "b", "v", "_cdc_position", "_cdc_op")
@@ -65,8 +65,8 @@ class LargeTable:
             expected.pop(key, None)
             expected |= {} if row[4] == "d" else {key: row}
         name = f"op{self.number}"
-        changes = merge.LargeTableChanges(self.as_table(list(found.values())), newer=not late)
-        version, counts = merge.merge_changes(DeltaTable(self.spec.path), self.spec, changes, self.metadata(name), name)
+        changes = vector_merge.LargeTableChanges(self.as_table(list(found.values())), newer=not late)
+        version, counts = vector_merge.merge_changes(DeltaTable(self.spec.path), self.spec, changes, self.metadata(name), name)
         assert version == DeltaTable(self.spec.path).version()
         assert counts == self.counts(expected)
         self.rows = expected
@@ -84,8 +84,8 @@ class LargeTable:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     # No file is small, some are, or all are; and checkpoints come often.
-    monkeypatch.setattr(merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])
-    monkeypatch.setattr(merge, "_CHECKPOINT_EVERY", 7)
+    monkeypatch.setattr(vector_merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])
+    monkeypatch.setattr(vector_merge, "_CHECKPOINT_EVERY", 7)
     table = LargeTable(tmp_path, seed)
     for number in range(15):
         table.change(late=number % 3 == 2)
@@ -97,16 +97,16 @@ def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytes
 
 
 def test_more_rows_than_an_array_of_a_bitmap_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
     table = LargeTable(tmp_path, 0, keys=("a",))
     many: list[Row] = [(n, "k", "v", f"{300_000 + n:020}", "c") for n in range(1000, 201_000)]
     table.rows |= {(row[0],): row for row in many}
-    changes = merge.LargeTableChanges(table.as_table(many), newer=True)
-    merge.merge_changes(DeltaTable(table.spec.path), table.spec, changes, table.metadata("many"), "many")
+    changes = vector_merge.LargeTableChanges(table.as_table(many), newer=True)
+    vector_merge.merge_changes(DeltaTable(table.spec.path), table.spec, changes, table.metadata("many"), "many")
     for gone in (range(1000, 70_000), range(70_000, 140_000, 3), range(140_000, 200_000, 29)):
         rows = [(n, "k", "v", f"{600_000 + n:020}", "d") for n in gone]
-        changes = merge.LargeTableChanges(table.as_table(rows), newer=True)
-        merge.merge_changes(DeltaTable(table.spec.path), table.spec, changes, table.metadata(f"d{gone}"), f"d{gone}")
+        changes = vector_merge.LargeTableChanges(table.as_table(rows), newer=True)
+        vector_merge.merge_changes(DeltaTable(table.spec.path), table.spec, changes, table.metadata(f"d{gone}"), f"d{gone}")
         table.rows = {key: row for key, row in table.rows.items() if key[0] not in gone}
         table.check()
 
@@ -115,7 +115,7 @@ def test_somebody_else_commits_meanwhile(tmp_path: Path) -> None:
     table = LargeTable(tmp_path, 1)
     older = DeltaTable(table.spec.path)
     table.change()
-    changes = merge.LargeTableChanges(table.as_table([(1, "b", "v", "9", "c")]), newer=True)
+    changes = vector_merge.LargeTableChanges(table.as_table([(1, "b", "v", "9", "c")]), newer=True)
     with pytest.raises(LeftToSparkError, match="meanwhile"):
-        merge.merge_changes(older, table.spec, changes, "{}", "other")
+        vector_merge.merge_changes(older, table.spec, changes, "{}", "other")
     table.check()

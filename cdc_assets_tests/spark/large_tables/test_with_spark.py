@@ -84,11 +84,11 @@ def test_a_table_that_has_become_large_gets_vectors(
     from spark.delta.commits import fold as fold_commits
     from spark.delta.commits import surviving
     from spark.delta.local_log import newest_commits
-    from spark.large_tables import merge
+    from spark.large_tables import vector_merge
     from spark.small_tables import task
 
     monkeypatch.setattr(task, "MOST_BYTES", 1)
-    monkeypatch.setattr(merge, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
     writer = Writer(Lake(session, tmp_path), 5)
     spec = writer.lake.spec("t", COLUMNS, ("id",))
     for _ in range(3):
