@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import httpx
 import psutil
@@ -47,7 +48,14 @@ def family(home: Home) -> list[psutil.Process]:
 
 
 def executors(home: Home) -> list[psutil.Process]:
-    return [each for each in family(home) if any("CoarseGrainedExecutorBackend" in word for word in each.cmdline())]
+    return [each for each in family(home) if "CoarseGrainedExecutorBackend" in command(each)]
+
+
+def command(process: psutil.Process) -> str:
+    """Empty of one that has ended, which its parent has not noticed yet."""
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def total() -> int:
@@ -87,8 +95,8 @@ def test_nobody_without_the_secret_sees_or_joins(home: Home) -> None:
         for path in ("/", "/json/"):
             assert httpx.get(f"http://{site.address(f'{name}-page')}{path}", trust_env=False).status_code in (401, 403)
     secret = home.private(SECRET)
-    assert [each.pid for each in family(home) if secret in " ".join(each.cmdline())] == []
-    places = [connection.laddr.ip for each in family(home) for connection in each.net_connections("tcp")]
+    assert [each.pid for each in family(home) if secret in command(each)] == []
+    places = [connection.laddr.ip for each in family(home) if command(each) for connection in each.net_connections("tcp")]
     assert set(places) <= {"127.0.0.1", "::ffff:127.0.0.1"}
     state = read_state(home)
     assert state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_FOLDER = "spark.checkpoint.dir"
 _MASTER = "spark.master"
+_ASKED = (_MASTER, CHECKPOINT_FOLDER)
 _FRESH_SECONDS = 60.0
 _CORES_A_STATE_TASK, _MOST_STATE_TASKS = 4, 50
 # As EXPLAIN shows a range: Spark cuts it into as many tasks as it runs at a time (RangeExec, leafNodeDefaultParallelism).
@@ -53,9 +54,7 @@ def cluster_of(session: SparkSession) -> SparkCluster:
     """The one of the session, asked once."""
     found = _OF_SESSION.get(session)
     if found is None:
-        conf: Any = session.conf
-        said = {name: conf.get(name, "") or "" for name in (_MASTER, CHECKPOINT_FOLDER)}
-        found = _OF_SESSION[session] = _ask(session, said)
+        found = _OF_SESSION[session] = _ask(session, settings_of(session, _ASKED))
     return found
 
 
@@ -66,7 +65,7 @@ def ask_server(session: SparkSession, remote: str) -> SparkCluster:
     """
     when, found = _OF_SERVER.get(remote, (0.0, None))
     if found is None or time.monotonic() - when > _FRESH_SECONDS:
-        found = _ask(session, _settings(session))
+        found = _ask(session, settings_of(session, _ASKED))
         _OF_SERVER[remote] = time.monotonic(), found
     _OF_SESSION[session] = found
     return found
@@ -86,20 +85,23 @@ def compute_once(rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
 
 
+def settings_of(session: Any, names: Sequence[str]) -> dict[str, str]:
+    """Those of these settings that the server has, by one call. A default of ours would have to be of the setting's type."""
+    if getattr(session, "_sc", None) is not None:
+        said = session.sparkContext.getConf()
+        return {name: value for name in names if (value := said.get(name, session.conf.get(name, None)))}
+    from pyspark.sql.connect.proto import base_pb2
+
+    asked = base_pb2.ConfigRequest.GetOption(keys=names)
+    answer = session.client.config(base_pb2.ConfigRequest.Operation(get_option=asked))
+    return {key: value for key, value in answer.pairs if value}
+
+
 def _ask(session: SparkSession, said: Mapping[str, str]) -> SparkCluster:
     master = said.get(_MASTER) or "unknown"
     given = re.fullmatch(r"local\[(\d+)\]", master)
     slots = int(given[1]) if given else _slots(session)
     return SparkCluster(master, slots, said.get(CHECKPOINT_FOLDER) or "")
-
-
-def _settings(session: Any) -> dict[str, str]:
-    """Both by one call; a setting that the server does not have is left out."""
-    from pyspark.sql.connect.proto import base_pb2
-
-    asked = base_pb2.ConfigRequest.GetOption(keys=[_MASTER, CHECKPOINT_FOLDER])
-    answer = session.client.config(base_pb2.ConfigRequest.Operation(get_option=asked))
-    return {key: value for key, value in answer.pairs if value}
 
 
 def _slots(session: Any) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 
-from spark.delta.cluster import SparkCluster, cluster_of
+from spark.delta.cluster import SparkCluster, cluster_of, settings_of
 from spark.delta.failures import SPARK_FAILURES
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class SparkFacts:
 
 def look_at_driver(session: SparkSession) -> SparkFacts:
     """What the driver tells, without a job: a tenth of a second."""
-    asked: Any = session
-    settings = {name: asked.conf.get(name, "") or "" for name in SETTINGS}
+    settings = settings_of(session, SETTINGS)
     jars = {name: "found" if _is_known(session, *method) else "" for name, method in _JARS.items()}
     jars[KAFKA] = "found" if _has_kafka(session) else ""
     return SparkFacts(cluster_of(session), session.version, settings, jars)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
+from cdc_assets.resources.spark import SparkSessions
 from cdc_assets_tests.support.lake.executors import Executors
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.standalone import standalone
 from spark.delta.cluster import CHECKPOINT_FOLDER, SparkCluster, cluster_of, compute_once
-from spark.delta.session import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +50,9 @@ def test_rows_outlive_executors(tmp_path: Path, with_folder: bool) -> None:
     with (
         standalone(tmp_path / "cluster", workers=2) as master,
         spark_connect(tmp_path / "connect", master=master, conf=conf) as (remote, _),
+        ExitStack() as sessions,
     ):
-        session = connect(remote)
+        session = sessions.enter_context(SparkSessions(remote).session())
         assert cluster_of(session) == SparkCluster(master, 2, conf.get(CHECKPOINT_FOLDER, ""))
         kept = session.range(0, 10_000, 1, 8).selectExpr("uuid() u").transform(compute_once)
         before = total(kept)
@@ -62,7 +64,6 @@ def test_rows_outlive_executors(tmp_path: Path, with_folder: bool) -> None:
             process.kill()
         assert total(kept) == before
         assert bool([*tmp_path.glob("kept/*/rdd-*/part-*")]) is with_folder
-        session.stop()
 
 
 def total(rows: Any) -> int:

@@ -19,6 +19,7 @@ from cdc_assets.resources.spark_needs import MEND, lacks_of
 from cdc_assets_tests.support.lake import jvm
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
+from cdc_assets_tests.support.lake.readings import SOURCE
 from spark.delta import server_facts
 from spark.delta.cluster import SparkCluster, cluster_of
 from spark.delta.session import connect
@@ -32,8 +33,9 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def foreign(remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The tests' server, as one that no stack of ours has started; no source is declared."""
+    """The tests' server, as one that no stack of ours has started; no database is declared."""
     (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "feeds.yaml").write_text(SOURCE.format(topic="readings"))
     for name, value in (("SPARK_REMOTE", remote), ("HOME", str(tmp_path)), ("SOURCES", str(tmp_path / "sources"))):
         monkeypatch.setenv(f"CDC_{name}", value)
     monkeypatch.setattr(sessions, "_COMPLETE", set())
