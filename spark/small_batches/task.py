@@ -81,7 +81,7 @@ def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> JobResult:
     with lend_to_task(spec.path):
         work = look(spec)
         if not work.todo:
-            discard_parts(spec, parts)
+            # An executor that is lost has its task run again: then the files are committed. Others are left to VACUUM.
             return bronze_job.result(None, {}, [], started)
         if {part.after for part in parts} != {work.committed.version}:
             discard_parts(spec, parts)

@@ -173,7 +173,9 @@ def test_parts_are_of_one_look_at_the_log(session: SparkSession, kafka: str, tmp
     parts = [task.write_part(spec, number, 3) for number in range(3)]
     assert task.commit_parts(spec, parts).rows_inserted == 25
     assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
-    # What is committed already is not committed again.
+    # What is committed already is not committed again, and stays: an executor lost right after its commit has the task run again.
+    assert task.commit_parts(spec, parts).version is None
+    assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
     assert task.commit_parts(spec, [task.write_part(spec, 0, 3)]).version is None
 
 
