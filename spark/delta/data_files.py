@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pyarrow.parquet as pq
 AddFile = dict[str, Any]
 """The fields of an `add`: path, partitionValues, size, modificationTime (ms), dataChange, stats."""
 _LONGEST_BOUND = 64
-"""Characters. Bounds of longer texts would have to be cut, and are left out."""
+"""Characters. Bounds of longer texts are cut; what follows the upper one sorts behind every text that begins so."""
+_LAST_CHARACTER = "\U0010ffff"
 
 
 def write_file(folder: Path, rows: pa.Table) -> AddFile:
@@ -36,15 +38,59 @@ def write_file(folder: Path, rows: pa.Table) -> AddFile:
 
 
 def _statistics(rows: pa.Table) -> dict[str, Any]:
-    """Rows, and the bounds of numbers and of short texts, by which readers skip files."""
+    """Rows, and the bounds of columns, by which readers skip files: of all columns that have some, or of none.
+
+    delta-rs takes a bound that is missing for one that no value meets: a filter on that column would find nothing in the file
+    (1.6.6, to_pyarrow_dataset).
+    """
     least, most, nulls = {}, {}, {}
     for name, values in zip(rows.column_names, rows.columns, strict=True):
-        if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type)):
-            continue
-        bounds = pc.min_max(values).as_py()
-        if any(isinstance(bound, str) and len(bound) > _LONGEST_BOUND for bound in bounds.values()):
+        if _has_no_bounds(values.type):
             continue
         nulls[name] = values.null_count
-        if bounds["min"] is not None:
-            least[name], most[name] = bounds["min"], bounds["max"]
+        if values.null_count == len(values):
+            continue
+        bounds = _bounds(values) if _is_bounded(values.type) else None
+        if bounds is None:
+            return {"numRecords": rows.num_rows}
+        least[name], most[name] = bounds
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def _bounds(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """None where there are none that can be written: of a date beyond those that Python has."""
+    try:
+        found = pc.min_max(values).as_py()
+        return _lower(found["min"]), _upper(found["max"])
+    except (OverflowError, ValueError):
+        return None
+
+
+def _has_no_bounds(kind: pa.DataType) -> bool:
+    """Whether no reader looks for bounds of it."""
+    return pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def _is_bounded(kind: pa.DataType) -> bool:
+    """Whether its bounds are written exactly, or further out. Decimals and floats would be rounded, booleans have none."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return is_text or pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+
+
+def _lower(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_LONGEST_BOUND]
+    return _moment(value) if isinstance(value, datetime) else value.isoformat() if isinstance(value, date) else value
+
+
+def _upper(value: Any) -> Any:
+    if isinstance(value, str):
+        if value[_LONGEST_BOUND : _LONGEST_BOUND + 1] == _LAST_CHARACTER:
+            raise ValueError("no short text is above it")
+        return value if len(value) <= _LONGEST_BOUND else value[:_LONGEST_BOUND] + _LAST_CHARACTER
+    return _lower(value + timedelta(microseconds=999) if isinstance(value, datetime) else value)
+
+
+def _moment(value: datetime) -> str:
+    """In whole milliseconds, as the protocol has it."""
+    return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + ("Z" if value.tzinfo else "")
