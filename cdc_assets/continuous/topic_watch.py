@@ -25,6 +25,7 @@ _SETTINGS = {
     "fetch.queue.backoff.ms": 100,
 }
 _DRAINED = 1000
+_ERROR_SECONDS = 0.1
 
 
 class TopicWatch:
@@ -62,6 +63,10 @@ class TopicWatch:
         found = self._consumer.poll(seconds)
         self._kafka.clients.refuse()
         if found is None:
+            return False
+        if found.error() is not None:
+            # Whatever it is, the next look at the topic meets it; told again and again it must not make the loop spin.
+            time.sleep(min(seconds, _ERROR_SECONDS))
             return False
         self._consumer.consume(num_messages=_DRAINED, timeout=0)
         return True

@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from typing_extensions import Self
 
 from cdc_assets import names
 from cdc_assets.continuous.keep_carrying import ContinuousLoop, Listener, StreamFigures
+from cdc_assets.continuous.lag import TableLag
 from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.continuous.streams import open_work
 from cdc_assets.defs.assets.continuous_reports import ContinuousReports, Event
 from cdc_assets.defs.sensors.recent_runs import UNDER_WAY
+from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.declaration_changes import is_gone
@@ -194,7 +196,14 @@ class _ContinuousRun(threading.Thread):
         self._report(work)
 
     def _report(self, work: SourceWork, *, all_of_it: bool = False) -> None:
-        for event in self._reports.due(work.lags, all_of_it=all_of_it):
+        def lags() -> Mapping[str, TableLag]:
+            try:
+                return work.lags()
+            except CdcAssetsError:
+                # The next pass meets it, and tells it; what was committed is told all the same.
+                return {}
+
+        for event in self._reports.due(lags, all_of_it=all_of_it):
             self._events.put(event)
 
     def _note(self, figures: StreamFigures) -> None:

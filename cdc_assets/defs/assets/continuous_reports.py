@@ -50,7 +50,7 @@ class ContinuousReports:
             self._folded[_short(folded)] = known + folded if known else folded
 
     def due(self, lags: Lags, *, all_of_it: bool = False) -> Iterator[Event]:
-        """The events whose time has come, or all; `lags` is asked where there is one."""
+        """The events whose time has come, or all; `lags` is asked where there is one, and may know of no table."""
         now = self._clock()
         layers: tuple[tuple[str, Mapping[str, AppendedTable | FoldedTable]], ...]
         layers = (("bronze", self._appended), ("silver", self._folded))
@@ -64,11 +64,11 @@ class ContinuousReports:
         for layer, short in due:
             seconds = now - self._told.get((layer, short), self._began)
             self._told[layer, short] = now
-            yield self._materialization(layer, short, seconds, behind.get(short, TableLag(0, None)))
+            yield self._materialization(layer, short, seconds, behind.get(short))
             if layer == "silver":
                 yield from self._checks(self._source.table(short), now)
 
-    def _materialization(self, layer: str, short: str, seconds: float, lag: TableLag) -> dg.AssetMaterialization:
+    def _materialization(self, layer: str, short: str, seconds: float, lag: TableLag | None) -> dg.AssetMaterialization:
         table = self._source.table(short)
         if layer == "bronze":
             appended = self._appended.pop(short)
@@ -97,14 +97,13 @@ def _short(each: AppendedTable | FoldedTable) -> str:
     return names.table_name(each.table)
 
 
-def _flow(records: int, seconds: float, lag: TableLag) -> dict[str, Any]:
-    """As numbers, so that the asset's page plots them."""
-    flow: dict[str, Any] = {
-        "cdc/mode": "continuous",
-        "cdc/throughput": round(records / seconds, 1) if seconds else 0.0,
-        "cdc/lag_records": lag.records,
-    }
-    return flow if lag.seconds is None else {**flow, "cdc/lag_seconds": round(lag.seconds, 3)}
+def _flow(records: int, seconds: float, lag: TableLag | None) -> dict[str, Any]:
+    """As numbers, so that the asset's page plots them; what is not known is left out."""
+    flow: dict[str, Any] = {"cdc/mode": "continuous", "cdc/throughput": round(records / seconds, 1) if seconds else 0.0}
+    if lag is not None:
+        flow["cdc/lag_records"] = lag.records
+        flow |= {} if lag.seconds is None else {"cdc/lag_seconds": round(lag.seconds, 3)}
+    return flow
 
 
 def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
