@@ -195,10 +195,9 @@ def test_the_view_of_now_is_compared_at_the_same_cut(chain: SmallChain) -> None:
     """Silver stays behind; bronze goes on under the writes. A damaged row of silver shows in the view as well."""
     silver = DeltaTable(chain.silver("ledger")).version()
     with written(chain, pause=0.05):
-        for _ in range(2):
-            chain.advance(fold=False)
-            results = chain.compare(["ledger", "visit", "stay"], slices=STAY, method=OF_VIEW)
-            assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
+        chain.advance(fold=False)
+        results = chain.compare(["ledger", "visit", "stay"], slices=STAY, method=OF_VIEW)
+    assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
     assert DeltaTable(chain.silver("ledger")).version() == silver
     DeltaTable(chain.silver("ledger")).update(predicate="id = 104", updates={"note": "'else'"})
     found = chain.compare(["ledger"], method=OF_VIEW)["ledger"]
