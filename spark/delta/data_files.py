@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ _LONGEST_BOUND = 64
 _LAST_CHARACTER = "\U0010ffff"
 
 
-def write_file(folder: Path, rows: pa.Table) -> AddFile:
-    """The rows as one file; no commit names it yet."""
+def write_file(folder: Path, rows: pa.Table, bounded: Sequence[str] | None = None) -> AddFile:
+    """The rows as one file; no commit names it yet. `bounded` are the columns whose bounds are told (None: all that have some):
+    those of which the table's other files tell them, its property delta.dataSkippingStatsColumns."""
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
     pq.write_table(rows, folder / name, compression="zstd", store_schema=False)
     return {
@@ -33,18 +35,19 @@ def write_file(folder: Path, rows: pa.Table) -> AddFile:
         "size": (folder / name).stat().st_size,
         "modificationTime": int(time.time() * 1000),
         "dataChange": True,
-        "stats": json.dumps(_statistics(rows)),
+        "stats": json.dumps(_statistics(rows, rows.column_names if bounded is None else bounded)),
     }
 
 
-def _statistics(rows: pa.Table) -> dict[str, Any]:
-    """Rows, and the bounds of columns, by which readers skip files: of all columns that have some, or of none.
+def _statistics(rows: pa.Table, bounded: Sequence[str]) -> dict[str, Any]:
+    """Rows, and the bounds of columns, by which readers skip files: of all of them that have some, or of none.
 
     delta-rs takes a bound that is missing for one that no value meets: a filter on that column would find nothing in the file
     (1.6.6, to_pyarrow_dataset).
     """
     least, most, nulls = {}, {}, {}
-    for name, values in zip(rows.column_names, rows.columns, strict=True):
+    for name in bounded:
+        values = rows[name]
         if _has_no_bounds(values.type):
             continue
         nulls[name] = values.null_count

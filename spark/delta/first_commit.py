@@ -28,13 +28,15 @@ _NO_ZONE = {
 }
 
 
-def create_table(path: str, rows: pa.Table, properties: Mapping[str, str], user_metadata: str) -> None:
-    """The table with these rows as its version 0, or nothing.
+def create_table(
+    path: str, rows: pa.Table, properties: Mapping[str, str], user_metadata: str, *, bounded: Sequence[str] | None = None
+) -> None:
+    """The table with these rows as its version 0, or nothing; `bounded` as write_file.
 
     Raises:
         LeftToSparkError: somebody else has made one meanwhile.
     """
-    files = [write_file(Path(path), rows)] if rows.num_rows else []
+    files = [write_file(Path(path), rows, bounded)] if rows.num_rows else []
     create_table_of_files(path, rows.schema, files, properties, user_metadata)
 
 

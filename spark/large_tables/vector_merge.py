@@ -27,6 +27,7 @@ from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
 from spark.large_tables.matches import POSITION, FileMatches, file_of, find_matches, keep_newer, rows_there
 from spark.large_tables.protocol import upgrade
+from spark.silver.table import columns_with_bounds
 from spark.specs import SilverSpec
 
 _SMALL_BYTES, _MADE_ONE_BYTES = 4 << 20, 16 << 20
@@ -67,7 +68,7 @@ def merge_changes(
     removed = int(deletes[matched].sum())
     updated = len(matched) - removed
     counts = {"inserted": int(written.sum()) - updated, "updated": updated, "deleted": removed}
-    actions = _actions(folder, live, masks, matches, rows.filter(pa.array(written)))
+    actions = _actions(spec, live, masks, matches, rows.filter(pa.array(written)))
     put_commit(spec.path, live.version + 1, [_commit_info(metadata, counts), *upgrade(live), *actions])
     if (live.version + 1) % _CHECKPOINT_EVERY == 0:
         table.update_incremental()
@@ -76,9 +77,10 @@ def merge_changes(
 
 
 def _actions(
-    folder: Path, live: LiveTable, masks: Mapping[str, np.ndarray], matches: Sequence[FileMatches], new: pa.Table
+    spec: SilverSpec, live: LiveTable, masks: Mapping[str, np.ndarray], matches: Sequence[FileMatches], new: pa.Table
 ) -> list[dict[str, Any]]:
     """The adds and removes: every file with a match changes, and small ones where there are new rows."""
+    folder, bounded = Path(spec.path), columns_with_bounds(spec)
     gone = {match.file["path"]: match.rows for match in matches}
     small = _small_files(live) if new.num_rows else frozenset()
     kept, added, removed, marked = [new], list[AddFile](), list[AddFile](), dict[str, np.ndarray]()
@@ -94,9 +96,9 @@ def _actions(
         elif there.any() and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
             marked[path] = np.flatnonzero(~there)
         elif there.any():
-            added.append(write_file(folder, _read_rows(folder, file, there, new.schema)))
+            added.append(write_file(folder, _read_rows(folder, file, there, new.schema), bounded))
     rows = pa.concat_tables(kept)
-    added += [write_file(folder, rows)] if rows.num_rows else []
+    added += [write_file(folder, rows, bounded)] if rows.num_rows else []
     vectors = write_vectors(folder, marked) if marked else {}
     added += [_with_vector(live.files[path], vector) for path, vector in vectors.items()]
     return [*({"remove": _as_removed(file)} for file in removed), *({"add": file} for file in added)]

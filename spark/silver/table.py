@@ -58,8 +58,7 @@ def properties(spec: SilverSpec) -> dict[str, str]:
 
     Delta refuses a table that is to have statistics on a boolean, on bytes, an array or a struct.
     """
-    types = {c.name: type_name(c) for c in spec.columns}
-    stats = ",".join(quote(name) for name in (*[k for k in spec.keys if types[k] in _WITH_STATISTICS], "_cdc_position"))
+    stats = ",".join(map(quote, columns_with_bounds(spec)))
     mapping = MAPPING if need_mapping(spec.columns) else {}
     return {
         "delta.dataSkippingStatsColumns": stats,
@@ -67,6 +66,12 @@ def properties(spec: SilverSpec) -> dict[str, str]:
         "delta.enableDeletionVectors": "false",
         **mapping,
     }
+
+
+def columns_with_bounds(spec: SilverSpec) -> list[str]:
+    """Those of which each file's bounds are told, by whichever writer: the key's, and the position."""
+    types = {c.name: type_name(c) for c in spec.columns}
+    return [*(key for key in spec.keys if types[key] in _WITH_STATISTICS), "_cdc_position"]
 
 
 def type_name(column: Column) -> str:

@@ -34,4 +34,4 @@ def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
         LeftToSparkError: somebody else has made one meanwhile.
     """
     properties = {**silver_table.properties(spec), PROPERTY: first_ledger(spec).to_text()}
-    first_commit.create_table(spec.path, rows, properties, user_metadata)
+    first_commit.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))

@@ -14,6 +14,7 @@ from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.events import change
 from cdc_assets_tests.support.lake.lake import Lake
 from spark.delta.deletion_vectors import PROPERTY
+from spark.delta.live_files import read_live_table
 from spark.schema.evolution import set_properties
 from spark.silver import job as silver
 from spark.small_tables import job as small_tables
@@ -75,6 +76,9 @@ def test_both_write_one_table(session: SparkSession, tmp_path: Path, seed: int) 
         assert sorted((row["id"], row["v"]) for row in read(spec.path)) == expected
         assert sorted(tuple(row)[:2] for row in session.read.format("delta").load(spec.path).collect()) == expected
     assert [*Path(spec.path).glob("deletion_vector_*.bin")]
+    # Each file tells the bounds of the same columns, by which PyArrow's filters skip files (spark.delta.data_files).
+    told = [json.loads(file["stats"]) for file in read_live_table(spec.path).files.values()]
+    assert {tuple(sorted(stats.get("minValues", ()))) for stats in told} == {("_cdc_position", "id")}
 
 
 def test_a_table_that_has_become_large_gets_vectors(
