@@ -94,13 +94,13 @@ def _actions(
         if path in small:
             kept.append(_read_rows(folder, file, there, new.schema))
         elif there.any() and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
-            marked[path] = np.flatnonzero(~there)
+            marked[path] = there
         elif there.any():
             added.append(write_file(folder, _read_rows(folder, file, there, new.schema), bounded))
     rows = pa.concat_tables(kept)
     added += [write_file(folder, rows, bounded)] if rows.num_rows else []
-    vectors = write_vectors(folder, marked) if marked else {}
-    added += [_with_vector(live.files[path], vector) for path, vector in vectors.items()]
+    vectors = write_vectors(folder, {path: np.flatnonzero(~there) for path, there in marked.items()}) if marked else {}
+    added += [_with_vector(live.files[path], vector, rows=len(marked[path])) for path, vector in vectors.items()]
     return [*({"remove": _as_removed(file)} for file in removed), *({"add": file} for file in added)]
 
 
@@ -123,9 +123,9 @@ def _read_rows(folder: Path, file: AddFile, there: np.ndarray, schema: pa.Schema
     return pa.table(columns, schema=schema)
 
 
-def _with_vector(file: AddFile, vector: dict[str, Any]) -> AddFile:
-    """Bounds stay those of all rows, which `tightBounds` says."""
-    stats = {**json.loads(file.get("stats") or "{}"), "tightBounds": False}
+def _with_vector(file: AddFile, vector: dict[str, Any], *, rows: int) -> AddFile:
+    """Bounds and rows stay those of the whole file, which `tightBounds` says; the rows have to be told."""
+    stats = {"numRecords": rows, **json.loads(file.get("stats") or "{}"), "tightBounds": False}
     return {**file, "dataChange": True, "stats": json.dumps(stats), "deletionVector": vector}
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark.delta.cluster import compute_once
 from spark.delta.commits import Committed, Folded, fold
 from spark.delta.identifiers import quote
 from spark.delta.log import fold_history, history, silver_folded
@@ -142,6 +143,8 @@ def _rows_by_key(work: ReadOnlyRun) -> ViewRows:
             rows = source if silver_table.soft(run.spec) else source.where(sf.col("_cdc_op") != "d")
             return ViewRows(silver_table.name_columns(rows, run.spec), own, truncated)
         newer = truncated if truncated != run.before.truncated else None
+        # Whoever looks at the rows looks at the changes three times, and a comparison looks at the rows again and again.
+        source = source.transform(compute_once)
         return ViewRows(_apply(run, source, newer, small=records <= _BROADCAST_UP_TO), own, truncated)
 
 
@@ -185,7 +188,7 @@ def _rows_without_key(work: ReadOnlyRun) -> ViewRows:
         rows = silver_table.name_columns(found.rows, work.spec)
         if work.before is None:
             return ViewRows(rows, work.spec, found.truncated)
-        table = work.silver
+        table, rows = work.silver, rows.transform(compute_once)
         if found.risen:
             table = table.where(~sf.coalesce(sf.col("_cdc_position") < sf.lit(found.floor), sf.lit(False)))
         return ViewRows(table.unionByName(rows, allowMissingColumns=True), work.spec, found.truncated)

@@ -47,7 +47,7 @@ def _array(source: SourceType, text: str) -> str | None:
     element, leaves = replace(source, array=False), []
     for each in _elements(text):
         leaf = None if each is None else _scalar(element, each)
-        if each is not None and (leaf is None or leaf in SPECIAL):
+        if each is not None and (leaf is None or (source.name == "numeric" and leaf in SPECIAL)):
             return None
         if source.name == "timestamp without time zone" and each and dt.datetime.fromisoformat(_micros(each)) < _GREGORIAN:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg.types.array import ListDumper
 
@@ -17,6 +17,7 @@ TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs
 )
 
 
+@example(["NEGATIVE_INFINITY", "NAN"])
 @given(st.lists(st.none() | TEXTS, min_size=1).filter(any))
 def test_texts(elements: list[str | None]) -> None:
     shown = bytes(ListDumper(list).dump(elements)).decode()
