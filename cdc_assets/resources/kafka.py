@@ -253,7 +253,7 @@ class KafkaCluster:
                 futures = self.clients.admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
                 return {(tp.topic, tp.partition): self.clients.answer(future).offset for tp, future in futures.items()}
             except KafkaException as error:
-                # A partition that was just made, or moves, has its leader a moment later, and its leader knows it then.
+                # A partition that was just made, or moves, has its leader a moment later.
                 if error.args[0].name() not in _LEADER_SOON or time.monotonic() > until:
                     raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
             time.sleep(0.1)
@@ -284,12 +284,9 @@ class KafkaCluster:
                     raise self.clients.error(f"reading {topic} at {self.bootstrap}", error.args[0]) from error
 
 
-# Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 3, 5, 6, 74, 75. Asked is for topics
-# that were described a moment ago.
-_LEADER_SOON = (
-    "UNKNOWN_TOPIC_OR_PART",
-    *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
-)
+# Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 3 (of a topic that is there), 5, 6, 74, 75.
+_OF_LEADER = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+_LEADER_SOON = ("UNKNOWN_TOPIC_OR_PART", *_OF_LEADER)
 
 
 def _next_messages(consumer: Any) -> list[Any]:

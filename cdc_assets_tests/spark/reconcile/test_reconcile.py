@@ -191,7 +191,6 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
         only_equal(chain)
 
 
-@pytest.mark.all
 def test_the_view_of_now_is_compared_at_the_same_cut(chain: SmallChain) -> None:
     """Silver stays behind, bronze goes on, and others write. A damaged row of silver shows in the view as well."""
     silver = DeltaTable(chain.silver("ledger")).version()
