@@ -284,7 +284,7 @@ class KafkaCluster:
                     raise self.clients.error(f"reading {topic} at {self.bootstrap}", error.args[0]) from error
 
 
-# Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 3 (of a topic that is there), 5, 6, 74, 75.
+# Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 3, 5, 6, 74, 75.
 _OF_LEADER = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
 _LEADER_SOON = ("UNKNOWN_TOPIC_OR_PART", *_OF_LEADER)
 
