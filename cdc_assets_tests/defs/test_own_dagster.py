@@ -118,7 +118,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
 
         def start(command: list[str]) -> None:
             process = subprocess.Popen(command, env=environment, cwd=project, stdout=log, stderr=log)
-            running.callback(process.wait, 30)
+            running.callback(process.wait, 180)
             running.callback(process.terminate)
 
         for command in servers:

@@ -84,7 +84,7 @@ def server(folder: Path) -> Iterator[psutil.Process]:
         until(lambda: process.poll() is not None or "Started Dagster code proxy server" in (folder / "log").read_text())
         yield psutil.Process(process.pid)
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(180)
 
 
 def environment(folder: Path) -> dict[str, str]:
