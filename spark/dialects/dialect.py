@@ -30,7 +30,7 @@ class Dialect:
         """The name as a quoted identifier, whatever is in its parts."""
         return double_quote(*parts)
 
-    def bound_name(self, *parts: str) -> str:
+    def name_in_query(self, *parts: str) -> str:
         """The same in a statement with bound values: the drivers take `%` for the place of one."""
         return self.quote(*parts).replace("%", "%%")
 
@@ -44,11 +44,11 @@ class Dialect:
 
     def value(self, column: Column) -> str:
         """A column as it is selected."""
-        return self.bound_name(column.name)
+        return self.name_in_query(column.name)
 
     def same(self, column: Column, value: str) -> str:
         """That a column of the key has a value."""
-        return f"{self.bound_name(column.name)} = {value}"
+        return f"{self.name_in_query(column.name)} = {value}"
 
     def text_constant(self, text: str) -> str:
         """A text whose characters no session takes for SQL, whatever its settings say of a backslash."""
@@ -56,7 +56,7 @@ class Dialect:
 
     def page(self, table: Table, columns: Sequence[Column], keys: int, *, rows: int, first: bool) -> str:
         """The next rows; values: `above` of the last key, where it is not the first page."""
-        names = [self.bound_name(c.name) for c in columns[:keys]]
+        names = [self.name_in_query(c.name) for c in columns[:keys]]
         where = "" if first else f" WHERE {self._above(names)}"
         return self.limit(f"{self._select(table, columns)}{where} ORDER BY {', '.join(names)}", rows)
 
@@ -72,13 +72,13 @@ class Dialect:
 
     def mark(self, table: Table) -> tuple[str, str]:
         """Adds a row, and takes away all others; each with the row's id as its value."""
-        name, column, value = self.bound_name(*table), self.bound_name("id"), self.placeholder(1)
+        name, column, value = self.name_in_query(*table), self.name_in_query("id"), self.placeholder(1)
         return f"INSERT INTO {name} ({column}) VALUES ({value})", f"DELETE FROM {name} WHERE {column} <> {value}"
 
     def signal(self, table: Table) -> str:
         """Adds a signal; values: id, type, data."""
-        columns = ", ".join(self.bound_name(name) for name in ("id", "type", "data"))
-        return f"INSERT INTO {self.bound_name(*table)} ({columns}) VALUES ({', '.join(map(self.placeholder, (1, 2, 3)))})"
+        columns = ", ".join(self.name_in_query(name) for name in ("id", "type", "data"))
+        return f"INSERT INTO {self.name_in_query(*table)} ({columns}) VALUES ({', '.join(map(self.placeholder, (1, 2, 3)))})"
 
     def condition(self, columns: Sequence[Column], keys: Sequence[Sequence[Any]]) -> str:
         """`(a = 1 AND b = 'x') OR (…)`: a text that the connector runs, so its values are written out.
@@ -87,16 +87,16 @@ class Dialect:
             NotInSqlError: a value of a type that is not written out.
         """
         names = [self.quote(c.name) for c in columns]
-        each = [" AND ".join(f"{n} = {self._written(v)}" for n, v in zip(names, key, strict=True)) for key in keys]
+        each = [" AND ".join(f"{n} = {self._constant_of(v)}" for n, v in zip(names, key, strict=True)) for key in keys]
         return " OR ".join(f"({one})" for one in each)
 
-    def _written(self, value: Any) -> str:
+    def _constant_of(self, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
             raise NotInSqlError(f"a key with a value of {type(value).__name__} cannot be asked for in a snapshot's condition")
         return self.text_constant(value) if isinstance(value, str) else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
     def _select(self, table: Table, columns: Sequence[Column]) -> str:
-        return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.bound_name(*table)}"
+        return f"SELECT {', '.join(self.value(c) for c in columns)} FROM {self.name_in_query(*table)}"
 
     def _above(self, names: Sequence[str]) -> str:
         """Lexicographic, with each value bound where it stands: `(a > 1) OR (a = 2 AND b > 3)`."""

@@ -20,7 +20,7 @@ class MySqlDialect(Dialect):
 
     def value(self, column: Column) -> str:
         """A FLOAT is written with six digits unless it is calculated with."""
-        name = self.bound_name(column.name)
+        name = self.name_in_query(column.name)
         return f"{name} + 0e0" if column.source_type == "real" else name
 
     def text_constant(self, text: str) -> str:

@@ -20,7 +20,7 @@ class OracleDialect(Dialect):
             raise NotInSqlError(f"{'.'.join(parts)}: Oracle has no names with a double quote")
         return super().quote(*parts)
 
-    def bound_name(self, *parts: str) -> str:
+    def name_in_query(self, *parts: str) -> str:
         """A percent sign is no place of a value here."""
         return self.quote(*parts)
 

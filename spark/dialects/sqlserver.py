@@ -8,13 +8,13 @@ from spark.errors import NotInSqlError
 
 
 class SqlServerDialect(Dialect):
-    """Brackets and TOP."""
+    """Brackets, TOP and texts in Unicode."""
 
     def quote(self, *parts: str) -> str:
         """The name in brackets; a closing one within it is doubled."""
         return quote(*parts, sign="[")
 
-    def bound_name(self, *parts: str) -> str:
+    def name_in_query(self, *parts: str) -> str:
         """The driver takes `%` for a place of a value, but only in a statement with values."""
         if "%" in "".join(parts):
             raise NotInSqlError(f"{'.'.join(parts)}: a name with a percent sign cannot be asked for by python-tds")
