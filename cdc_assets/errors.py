@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc_assets.quantity import quantity
-from spark.errors import SparkJobError
 
 
 class CdcAssetsError(Exception):
     """Root of every error that this package raises on purpose."""
-
-
-ON_PURPOSE = (CdcAssetsError, SparkJobError)
-"""What ends a piece of work with one clear line, wherever it was raised."""
 
 
 class MissingAddressError(CdcAssetsError):
@@ -57,6 +52,10 @@ class LeftToSparkViewError(CdcAssetsError):
     def __init__(self, table: str, reason: str) -> None:
         self.reason = reason
         super().__init__(f"{table}: only Spark shows it as it is now: {reason}; docs/how-to/read-now.md#spark")
+
+
+class LakeSqlError(CdcAssetsError):
+    """A statement of `cdc sql` is no question, names a table that there is not, or is refused by the engine."""
 
 
 class ConnectError(CdcAssetsError):

@@ -236,6 +236,11 @@ def now_view(source: BaseSource, table: Table) -> str:
     return f"{source.name}_{table_name(table)}"
 
 
+def sql_name(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
+    """`(silver, shop, orders)`, `(bronze, shop)`: what `cdc sql` calls the table `silver.shop.orders`."""
+    return (layer, source.name) if table is None else (layer, source.name, table_name(table))
+
+
 def ledger_path(lake: str, source: BaseSource) -> str:
     """Every event of the source's tables, counted by window."""
     return f"{lake.rstrip('/')}/ledger/{source.name}"

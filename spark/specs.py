@@ -185,6 +185,7 @@ class SilverSpec:
     `generation` is what a table dropped and made again does not keep: its number in the source's catalogue, or the place in the
     log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
     an order is a position up to which events are older than it, and the columns by name and number.
+    `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack.
     """
 
     source: str
@@ -213,11 +214,11 @@ class SilverSpec:
     renewed: str = ""
     orders: tuple[Order, ...] = ()
     schema_ids: dict[str, list[int]] | None = None
+    portable: bool = False
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
-        missing = [k for k in self.keys if k not in names]
-        if missing:
+        if missing := [k for k in self.keys if k not in names]:
             raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
         updated = (*self.ignore_null_updates, *filter(None, [self.columns_to_update]))
         for what, listed in (("tracked columns", self.track_history), ("columns of parts", updated)):
@@ -227,9 +228,8 @@ class SilverSpec:
             if getattr(self, name) not in allowed:
                 raise SpecError(f"table {self.table}: {name} {getattr(self, name)!r} is none of {', '.join(allowed)}")
         if self.multiset and self.envelope not in WHOLE_BEFORE:
-            raise SpecError(
-                f"table {self.table}: without_key: multiset needs before-images, as {', '.join(WHOLE_BEFORE)} have them"
-            )
+            having = ", ".join(WHOLE_BEFORE)
+            raise SpecError(f"table {self.table}: without_key: multiset needs before-images, as {having} have them")
 
     @property
     def multiset(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,8 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.kinds import experimental_warning
 from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.compatibility import is_portable
+from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
 
@@ -33,14 +36,26 @@ def validate(
             print(error, file=sys.stderr)
             print(f"{quantity(len(error.findings), 'finding')} in {place}", file=sys.stderr)
         raise typer.Exit(1) from None
+    foreign = [sentence for source in sources for table in source.tables for sentence in _portability(source, table)]
     if is_data(output):
         found = {s.name: [table_name(t) for t in s.tables] for s in sources}
         experimental = {s.name: warning for s in sources if (warning := experimental_warning(s))}
-        print_document({"valid": True, "sources": found, "experimental": experimental}, output)
+        print_document({"valid": True, "sources": found, "experimental": experimental, "not_portable": foreign}, output)
         return
     for source in sources:
         listed = ", ".join(table_name(table) for table in source.tables)
         print(f"{source.name}: {quantity(len(source.tables), 'table')} ({listed})")
         if warning := experimental_warning(source):
             print(f"{source.name}: {warning}")
+    for sentence in foreign:
+        print(f"warning: {sentence}", file=sys.stderr)
     print(f"{quantity(len(sources), 'source')} in {place}: valid")
+
+
+def _portability(source: BaseSource, table: Table) -> Iterator[str]:
+    """What a lake on a local disk has of a table that is declared portable; no service is asked."""
+    lake = settings.lake()
+    if is_portable(source, table) and "://" not in lake:
+        from cdc_assets.tables.portability import portability_findings
+
+        yield from portability_findings(lake, source, table)

@@ -47,8 +47,12 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "remove": Verb("remove:remove", "Remove a source; its data stays unless it is named."),
         "render": Verb("render:render_verb", "Write manifests from the registry."),
     },
-    "Is it right?": {
+    "Look at the data": {
+        "sql": Verb("sql:sql", "Ask the lake's tables in SQL; list them without a statement."),
         "now": Verb("now:now", "Print a table's rows as they are now, ahead of silver."),
+        "peek": Verb("peek:peek", "Print records of a topic, decoded; -f follows it."),
+    },
+    "Is it right?": {
         "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),
         "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
         "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),

@@ -139,9 +139,13 @@ def groups_for(arguments: list[str]) -> set[str]:
     """The dependency groups that a command needs beside what every command needs."""
     if arguments[:1] == ["test"]:
         return {"dev"}
+    if {"--help", "-h"} & set(arguments):
+        return set()
+    if arguments[:1] == ["sql"]:
+        return {"sql"}
     # `up`: the ledger's assets show their picture in Dagster.
     plots = arguments[:1] == ["up"] or (arguments[:1] == ["ledger"] and any(a.split("=")[0] == "--plot" for a in arguments))
-    return {"plots"} if plots and not {"--help", "-h"} & set(arguments) else set()
+    return {"plots"} if plots else set()
 
 
 def _make_or_exit(root: Path, groups: set[str], environment: dict[str, str]) -> None:

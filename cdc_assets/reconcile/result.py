@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,6 +11,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.history_result import HistoryResult
 from cdc_assets.reconcile.verdict import NOT_COMPARED, ComparisonResult
 from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.hidden_values import HiddenValues
 
 Row = Mapping[str, str | None]
 IN_SILVER, IN_QUARANTINE, BEFORE_SILVER = "silver", "quarantine", "bronze or before it"
@@ -112,22 +111,17 @@ class Veil:
 
     def __init__(self, sensitive: tuple[str, ...]) -> None:
         self._sensitive = frozenset(sensitive)
-        self._salt = secrets.token_bytes(16)
+        self._values = HiddenValues()
 
     def row(self, row: Row | None) -> Row | None:
         """The row with its sensitive values hidden."""
         if row is None or not self._sensitive:
             return row
-        return {name: self._hidden(text) if name in self._sensitive else text for name, text in row.items()}
+        return {name: self._values.hide(text) if name in self._sensitive else text for name, text in row.items()}
 
     def key(self, text: str, columns: tuple[str, ...]) -> str:
         """A key's text; hidden when a sensitive column is part of it."""
-        return str(self._hidden(text)) if self._sensitive & set(columns) else text
-
-    def _hidden(self, text: str | None) -> str | None:
-        if text is None:
-            return None
-        return "hash:" + hashlib.blake2b(text.encode(), key=self._salt, digest_size=8).hexdigest()
+        return str(self._values.hide(text)) if self._sensitive & set(columns) else text
 
     def over(self, difference: RowDifference, columns: tuple[str, ...]) -> RowDifference:
         """The difference with its sensitive values hidden; `columns` are those of its key."""

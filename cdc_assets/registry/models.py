@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypedDict
 from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.kinds import kind_of
+from cdc_assets.registry.compatibility import Compatibility, refuse_features
 from cdc_assets.registry.database_kinds import AskedDatabase
 from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.identifiers import TableId, parse_table
@@ -50,7 +51,9 @@ class Table(Rows):
     `history: scd2` keeps every version of every row in a second table. With a track_history list, only changes of those
     columns make a version (or of all columns but those).
     `only` (PostgreSQL) makes a snapshot leave out the rows of tables that inherit from this one.
-    `sensitive` names columns whose values a comparison shows as hashes only.
+    `sensitive` names columns whose values a comparison, and `cdc sql`, show as hashes only.
+    `compatibility: portable`, of a table or a source, keeps silver readable by all readers of Delta
+    (docs/how-to/read-tables.md).
     `accept_inexact` names columns of types of which Debezium loses something unnoticed, and accepts that
     (docs/reference/types.md).
     `schema_changes` replaces the source's. `renamed` says which columns have been renamed, old name to new, if the database
@@ -67,6 +70,7 @@ class Table(Rows):
     track_history_except_column_list: tuple[str, ...] = ()
     quarantine: Quarantine = Quarantine()
     sensitive: tuple[str, ...] = ()
+    compatibility: Compatibility | None = None
     owners: tuple[Owner, ...] = ()
     description: str | None = None
     volumetry: Volumetry | None = None
@@ -138,6 +142,7 @@ class BaseSource(Declared):
     mirror: Mirror = Mirror()
     batching: Batching = Batching()
     schema_changes: SchemaChanges = SchemaChanges()
+    compatibility: Compatibility = "current"
     backup: Backup | None = None
     sink: Sink | None = None
     volumetry: Volumetry = Volumetry()
@@ -149,6 +154,11 @@ class BaseSource(Declared):
     @model_validator(mode="after")
     def _mirror_of_its_owner(self) -> BaseSource:
         refuse_mirror(self.mirror, self.managed_by)
+        return self
+
+    @model_validator(mode="after")
+    def _portable_tables_are_plain(self) -> BaseSource:
+        refuse_features(self)
         return self
 
     @property

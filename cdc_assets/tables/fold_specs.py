@@ -8,10 +8,11 @@ from dataclasses import replace
 from cdc_assets import names
 from cdc_assets.connectors.unchanged_value import PUBLIC
 from cdc_assets.errors import HistoryWithoutKeyError
+from cdc_assets.registry.compatibility import is_portable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.source_catalogue import catalogue_of
@@ -26,7 +27,7 @@ def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTa
 
 
 def catalogue_or_last_known(
-    platform: Platform, source: BaseSource, tables: Sequence[Table], say: Callable[[str], object]
+    platform: PlatformClients, source: BaseSource, tables: Sequence[Table], say: Callable[[str], object]
 ) -> dict[TableId, CatalogueTable]:
     """The tables as the source has them now; one that it has no more as it was known last.
 
@@ -63,6 +64,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         truncate=table.truncate,
         quarantine_path=names.quarantine_path(lake, source, table),
         quarantine_limit=table.quarantine.max_records,
+        portable=is_portable(source, table),
     )
 
 

@@ -11,15 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.rows.sql import Connection
-from spark.dialects.dialect import Dialect
-from spark.dialects.mysql import MySqlDialect
-from spark.dialects.oracle import OracleDialect
-from spark.dialects.sqlserver import SqlServerDialect
+from cdc_assets.resources.rows.mysql import MySqlStatements
+from cdc_assets.resources.rows.oracle import OracleStatements
+from cdc_assets.resources.rows.sql import Connection, Statements
+from cdc_assets.resources.rows.sqlserver import SqlServerStatements
 
 ROWS = [(f"c'{i % 7}", i // 7 - 3, None if i % 5 else f"%s {i}") for i in range(60)]
 
-EVERY = [MySqlDialect(), SqlServerDialect(), OracleDialect()]
+EVERY = [MySqlStatements(), SqlServerStatements(), OracleStatements()]
 
 SERVERS = {
     "mysql": {"host": "db"},
@@ -33,7 +32,7 @@ SERVERS = {
 class InSqlite(Connection):
     """A cursor that speaks one kind's SQL; `asked` are the statements as they came."""
 
-    dialect: Dialect
+    statements: Statements
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -126,6 +126,19 @@ def need_mapping(columns: Sequence[Column]) -> bool:
     return any(NEEDS_COLUMN_MAPPING & set(c.name) for c in columns)
 
 
+def check_portable(spec: SilverSpec) -> None:
+    """That a table which all readers are to read needs no column mapping.
+
+    Raises:
+        SchemaMismatchError: naming the columns whose names need it.
+    """
+    if spec.portable and (named := [c.name for c in spec.columns if need_mapping([c])]):
+        raise SchemaMismatchError(
+            f"table {spec.table}: columns {named} have names that need Delta's column mapping, and the table is declared to stay "
+            "readable by all (compatibility: portable); exclude them (except_column_list), rename them, or declare it current"
+        )
+
+
 def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) -> None:
     """Set table properties, in a commit of its own."""
     pairs = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in wanted.items())
@@ -167,6 +180,7 @@ def _alter(session: SparkSession, effective: SilverSpec, wanted: SchemaPlan) -> 
             f"table {effective.table} column {column.name!r}: {effective.path} has it as {present.get(column.name, 'nothing')}, "
             f"and its ledger as {expected}; rebuild the table under a new path"
         )
+    check_portable(effective)
     # A new table gets the feature by itself, one that is there does not (DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT).
     coming = " ".join(lake_type(c).name for c in (*wanted.added, *wanted.widened))
     if _NO_ZONE in coming and _NO_ZONE not in " ".join(present.values()):
@@ -178,7 +192,7 @@ def _alter(session: SparkSession, effective: SilverSpec, wanted: SchemaPlan) -> 
         added = ", ".join(f"{quote(c.name)} {lake_type(c).name} COMMENT {literal(c.source_type)}" for c in new)
         session.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
     wider = [c for c in wanted.widened if present[c.name] != lake_type(c).name]
-    if wider and policy.widen == EVOLVE:
+    if wider and policy.widen == EVOLVE and not effective.portable:
         set_properties(session, effective.path, WIDENING)
         for column in wider:
             session.sql(f"ALTER TABLE {table} ALTER COLUMN {quote(column.name)} TYPE {lake_type(column).name}")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from spark.delta.identifiers import quote, refuse_case_twins, table_at
 from spark.delta.log import Commit
 from spark.errors import SchemaMismatchError
-from spark.schema.evolution import MAPPING, need_mapping, set_properties
+from spark.schema.evolution import MAPPING, check_portable, need_mapping, set_properties
 from spark.silver.changes import slot
 from spark.specs import DELETED, META, OWN_COLUMNS, Column, SilverSpec
 from spark.types.type_rules import lake_type
@@ -51,6 +51,7 @@ def check_names(spec: SilverSpec) -> None:
             f"table {spec.table}: columns {taken} have names that silver uses itself; exclude or rename them in the source"
         )
     refuse_case_twins(names, table=spec.table)
+    check_portable(spec)
 
 
 def properties(spec: SilverSpec) -> dict[str, str]:
@@ -89,6 +90,8 @@ def tune(session: SparkSession, spec: SilverSpec, commit: Commit) -> None:
     """Switch deletion vectors on once the table is large: they cost on 4 MB (1.65 s against 1.27 s a cycle) and pay on
     450 MB (2.3-3 s against 9 s). Looked at only now and then, since looking costs a job (0.48 of a first load's 2.75 s of
     processor time); a first commit says itself how large the table is."""
+    if spec.portable:
+        return
     small = commit.version == 0 and commit.count("numOutputBytes") < DELETION_VECTORS_FROM
     if commit.version % SIZE_LOOK_EVERY or small:
         return

@@ -161,6 +161,8 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
 
     delta = DeltaTable(spec.path)
     size, large = sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()), _is_large(delta)
+    if large and spec.portable:
+        raise LeftToSparkError("the table is large, and is to have no deletion vectors")
     merge.refuse_unwritable(delta, vectors=large)
     settled = spec_of_table(delta, spec, before)
     if size > MOST_BYTES_OF_LARGE:

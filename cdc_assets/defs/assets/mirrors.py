@@ -57,7 +57,8 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         for table, state in each_table("mirror", tables, appear):
             origin = names.topic(source, table)
             copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
-            yield table, topic_metadata(state) | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)}
+            own = {"cdc/peek": f"cdc peek {state.name} --cluster {names.LAKE_ALIAS}"}
+            yield table, topic_metadata(state) | own | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)}
 
     return mirror
 

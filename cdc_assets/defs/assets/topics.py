@@ -71,5 +71,6 @@ def topic_metadata(state: TopicState) -> dict[str, Any]:
     return {
         "cdc/topic_id": state.topic_id,
         "cdc/partitions": len(state.ranges),
+        "cdc/peek": f"cdc peek {state.name}",
         "cdc/offsets": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(state.ranges.items())}),
     }

@@ -2,7 +2,7 @@
 
 It warns and never fails a run: a change by the table's policy is no fault. It warns as long as a column that was added
 with a default that the catalogue no longer tells has NULLs in rows from before, and as long as rows are left of a table that
-was dropped and made again.
+was dropped and made again. It also warns of a table that is declared portable, and that some readers cannot read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
+from cdc_assets.tables.portability import portability_findings
 from spark.schema.column_ledger import ColumnLedger, diff
 
 NAME = "schema"
 WARN = dg.AssetCheckSeverity.WARN
-DESCRIPTION = "The table's schema and when it changed; warns while older rows lack a value that the source may have."
+DESCRIPTION = (
+    "The table's schema and when it changed; warns while older rows lack a value that the source may have, and when a table that "
+    "is declared portable has features that some readers lack."
+)
 
 
 def schema_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
@@ -34,6 +38,7 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     if ledger is None or not ledger.history:
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
     last = ledger.history[-1]
+    foreign = [*portability_findings(lake, source, table)]
     waiting = {c: n for c, after in ledger.gaps_by_column().items() if (n := rows_without_value(path, c, after)) != 0}
     renewals = ledger.renewals()
     old = rows_up_to(path, renewals[-1]) if renewals else 0
@@ -42,9 +47,11 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     elif waiting:
         said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
         what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
+    elif foreign:
+        what = "; ".join(foreign)
     else:
         what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
-    return check_result(key, not waiting and old == 0, what, _metadata(ledger), severity=WARN)
+    return check_result(key, not waiting and old == 0 and not foreign, what, _metadata(ledger), severity=WARN)
 
 
 def _what_remains(ledger: ColumnLedger, rows: str) -> str:

@@ -1,0 +1,86 @@
+"""`cdc sql`: a question in SQL to the lake's tables, by DuckDB or by the stack's Spark."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from cdc_assets import settings
+from cdc_assets.cli.output_formats import Format, Output, print_rows
+from cdc_assets.registry_files.loader import load_sources
+
+
+def sql(
+    statement: Annotated[str | None, typer.Argument(help="A question; `-` reads statements from stdin.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 100,
+    output: Output = Format.text,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a line of names first.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Ask the stack's Spark, which reads every table.")] = False,
+    show_sensitive: Annotated[
+        bool, typer.Option("--show-sensitive", help="Values of sensitive columns, and records of their tables, as they are.")
+    ] = False,
+) -> None:
+    """Ask the lake's tables in SQL: silver.SOURCE.TABLE, bronze.SOURCE; without a statement, list them.
+
+    Read by DuckDB, without Spark. Nothing is written.
+    """
+    from cdc_assets.lake_sql.lake_tables import lake_tables
+    from cdc_assets.resources.platform_clients import CommandPlatform
+
+    settings.export_stack_environment()
+    platform = CommandPlatform()
+    tables = lake_tables(load_sources(settings.sources_folder()), platform.lake)
+    if statement is None:
+        _print_tables(tables, None if as_csv else output)
+        return
+    text = sys.stdin.read() if statement == "-" else statement
+    if spark:
+        from cdc_assets.lake_sql.spark_queries import query_by_spark as query
+
+        statements = [text]
+    else:
+        from cdc_assets.lake_sql.duckdb_queries import query_by_duckdb as query
+        from cdc_assets.lake_sql.duckdb_queries import statements_of
+
+        statements = statements_of(text)
+    for each in statements:
+        _print_answer(
+            query(each, tables, platform, limit=limit, show_sensitive=show_sensitive), None if as_csv else output, limit
+        )
+
+
+def _print_tables(tables: list[Any], output: Format | None) -> None:
+    from cdc_assets.resources.delta_log import silver_rows
+
+    rows = [
+        {
+            "table": table.name,
+            "rows": None if table.is_now or table.only or "://" in table.path else silver_rows(table.path),
+            "sensitive": ", ".join(table.sensitive) or None,
+            "path": table.path,
+        }
+        for table in tables
+        if table.is_there
+    ]
+    _print(["table", "rows", "sensitive", "path"], rows, output, narrow=["table", "rows", "sensitive"])
+
+
+def _print_answer(found: Any, output: Format | None, limit: int) -> None:
+    _print(found.columns, found.rows, output, narrow=found.columns)
+    if found.more:
+        print(f"and more: --limit {10 * limit}, or a LIMIT of the statement", file=sys.stderr)
+    if found.hidden:
+        print(f"shown as hashes: {', '.join(found.hidden)}; --show-sensitive prints them", file=sys.stderr)
+
+
+def _print(columns: Any, rows: Any, output: Format | None, *, narrow: Any) -> None:
+    """In a form, or (None) as CSV."""
+    if output is not None:
+        print_rows(rows, output, narrow=narrow)
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([row[name] for name in columns] for row in rows)

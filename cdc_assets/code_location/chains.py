@@ -1,0 +1,26 @@
+"""All chains of a registry as one code location: with the jobs over all sources, and what they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import dagster as dg
+
+from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.jobs import build_overall_jobs
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.platform import Platform
+
+
+def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None = None) -> dg.Definitions:
+    """The chains of the sources; a run works step after step in one process: its steps wait for Spark, Kafka and Connect."""
+    return dg.Definitions.merge(
+        *(build_source_defs(source, declared_in) for source in sources),
+        dg.Definitions(
+            jobs=[*build_overall_jobs(), *build_onboarding_jobs()],
+            resources={"platform": Platform()},
+            executor=dg.in_process_executor,
+        ),
+    )

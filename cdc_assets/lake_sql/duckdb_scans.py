@@ -1,0 +1,84 @@
+"""What DuckDB reads of a table: PyArrow's dataset, which skips files and columns, or rows by delta-rs, which reads all forms.
+
+A table is opened once per statement, so that all its scans see one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.errors import CdcAssetsError, LakeSqlError
+from cdc_assets.lake_sql.lake_tables import LakeTable
+from cdc_assets.resources import delta_rows
+from cdc_assets.resources.delta_dataset import open_dataset
+from cdc_assets.resources.delta_log import open_table
+from cdc_assets.resources.hidden_values import HiddenValues
+from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.silver_now.current_table import CurrentTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class RowStream:
+    """Rows by Arrow's own protocol, anew for each scan; `hidden` columns are hashes."""
+
+    schema: pa.Schema
+    read: Callable[[], pa.RecordBatchReader]
+    hidden: tuple[str, ...]
+    values: HiddenValues
+
+    def __arrow_c_schema__(self) -> Any:
+        """The columns, those that are hidden as texts."""
+        return self._schema_of_hashes().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows, batch by batch."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self._schema_of_hashes(), self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _schema_of_hashes(self) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([pa.field(f.name, pa.string()) if f.name in self.hidden else f for f in self.schema])
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in self.read():
+            columns = [self.values.hide_column(batch[name]) if name in self.hidden else batch[name] for name in self.schema.names]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema_of_hashes())
+
+
+def open_scan(found: LakeTable, platform: PlatformClients, values: HiddenValues) -> Any:
+    """What DuckDB registers for the table.
+
+    Raises:
+        LakeSqlError: it is not in the lake, or only Spark reads it.
+    """
+    if "://" in found.path:
+        raise LakeSqlError(f"{found.name}: {found.path} is not on a local disk, so Spark reads it: cdc sql --spark")
+    if not found.is_there:
+        raise LakeSqlError(f"{found.name}: nothing of it is in the lake yet: cdc status")
+    if found.is_now:
+        return _scan_now(found, platform, values)
+    table = open_table(found.path)
+    if unread := delta_rows.unread_features(table):
+        raise LakeSqlError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
+    hidden = tuple(field.name for field in table.schema().fields if field.name in found.sensitive)
+    if hidden or not delta_rows.is_plain(table):
+        return RowStream(delta_rows.arrow_schema(table), lambda: delta_rows.read_rows(table), hidden, values)
+    return open_dataset(table, found.path)
+
+
+def _scan_now(found: LakeTable, platform: PlatformClients, values: HiddenValues) -> RowStream:
+    assert found.table is not None
+    try:
+        rows = CurrentTable(found.source, found.table, platform).look()
+    except CdcAssetsError as error:
+        raise LakeSqlError(f"{found.name}: {error}; or: cdc sql --spark") from error
+    return RowStream(rows.schema, rows.reader, tuple(n for n in rows.schema.names if n in found.sensitive), values)

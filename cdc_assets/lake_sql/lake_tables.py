@@ -1,0 +1,121 @@
+"""Which tables the lake has under which names of SQL: `bronze.shop`, `silver.shop.orders`; and what is sensitive of each.
+
+`bronze.shop` is the source's change log, `bronze.shop.orders` those of its rows that are of one table.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource, Table
+from spark.delta.identifiers import double_quote
+
+LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger")
+RAW = ("key", "value")
+"""A record's bytes, which hold the values of every column."""
+QUARANTINE_RAW = (*RAW, "row_key", "message")
+_NOT_CODE = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """One table: `parts` are its name's. Of `only` those rows whose column `table` says so; None: all rows."""
+
+    parts: tuple[str, ...]
+    path: str
+    source: BaseSource
+    table: Table | None = None
+    sensitive: tuple[str, ...] = ()
+    only: str | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        """As a statement names it: a part that is no plain word of SQL stands in quotes."""
+        return ".".join(part if _PLAIN.fullmatch(part) else double_quote(part) for part in self.parts)
+
+    @property
+    def is_now(self) -> bool:
+        """Whether it is silver together with what bronze holds beyond it."""
+        return self.parts[0] == names.NOW
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the lake has it; of a lake that is not on a local disk nobody looks."""
+        return "://" in self.path or Path(self.path, "_delta_log").is_dir()
+
+
+def lake_tables(sources: Iterable[BaseSource], lake: str) -> list[LakeTable]:
+    """Every table that the lake may have of these sources, by layer and name."""
+    found = [table for source in sources for table in _of_source(source, lake)]
+    return sorted(found, key=lambda each: (LAYERS.index(each.parts[0]), each.parts))
+
+
+def _of_source(source: BaseSource, lake: str) -> Iterator[LakeTable]:
+    bronze = names.bronze_path(lake, source)
+    raw = RAW if any(table.sensitive for table in source.tables) else ()
+    yield LakeTable(names.sql_name("bronze", source), bronze, source, sensitive=raw)
+    yield LakeTable(names.sql_name("ledger", source), names.ledger_path(lake, source), source)
+    for table in source.tables:
+        yield from _of_table(source, table, lake, bronze)
+
+
+def _of_table(source: BaseSource, table: Table, lake: str, bronze: str) -> Iterator[LakeTable]:
+    def entry(layer: str, path: str, sensitive: tuple[str, ...] = table.sensitive, only: str | None = None) -> LakeTable:
+        return LakeTable(names.sql_name(layer, source, table), path, source, table, sensitive, only)
+
+    silver, hidden = names.silver_path(lake, source, table), bool(table.sensitive)
+    yield entry("silver", silver)
+    yield entry(names.NOW, silver if Path(silver, "_delta_log").is_dir() else bronze)
+    if table.history == "scd2":
+        yield entry("history", names.history_path(lake, source, table))
+    yield entry("bronze", bronze, RAW if hidden else (), names.table_name(table))
+    yield entry("quarantine", names.quarantine_path(lake, source, table), QUARANTINE_RAW if hidden else ())
+
+
+def tables_in(statement: str, tables: Sequence[LakeTable]) -> list[LakeTable]:
+    """Those that a statement names: `bronze.shop.orders` is not `bronze.shop`."""
+    code, found = _NOT_CODE.sub(" ", statement), list[LakeTable]()
+    for table in sorted(tables, key=lambda each: -len(each.parts)):
+        without = pattern_of(table).sub(" ", code)
+        found += [table] if without != code else []
+        code = without
+    return [table for table in tables if table in found]
+
+
+def pattern_of(table: LakeTable) -> re.Pattern[str]:
+    """Its name in a statement, with quotes or without, in any case, as SQL has it."""
+    dotted = r"\s*\.\s*".join(rf'["`]?{re.escape(part)}["`]?' for part in table.parts)
+    return re.compile(rf'(?<![\w."`]){dotted}(?![\w"`])', re.IGNORECASE)
+
+
+def code_and_texts(statement: str) -> list[tuple[str, bool]]:
+    """A statement's pieces, and whether each is code: else it is a text or a comment."""
+    pieces, at = list[tuple[str, bool]](), 0
+    for found in _NOT_CODE.finditer(statement):
+        pieces += [(statement[at : found.start()], True), (found[0], False)]
+        at = found.end()
+    return [*pieces, (statement[at:], True)]
+
+
+def unknown_names(statement: str, tables: Sequence[LakeTable]) -> list[str]:
+    """What a statement writes like a table of the lake, and is none."""
+    dotted = re.compile(rf"(?<![\w.])(?:{'|'.join(LAYERS)})(?:\.\w+){{1,2}}(?!\w)", re.IGNORECASE)
+    code = re.sub(r'["`]', "", _NOT_CODE.sub(" ", statement))
+    known = {".".join(table.parts).lower() for table in tables}
+    found = [name for name in dotted.findall(code) if name.lower() not in known]
+    return [name for name in dict.fromkeys(found) if name.lower().rpartition(".")[0] not in known]
+
+
+def near_names(name: str, tables: Sequence[LakeTable]) -> list[str]:
+    """The tables whose names are most like it, at most five."""
+    plain = re.sub(r'["`]', "", name).lower()
+    by_name = {".".join(table.parts).lower(): table.name for table in tables}
+    same_end = [key for key in by_name if key.rpartition(".")[2] == plain.rpartition(".")[2]]
+    near = difflib.get_close_matches(plain, by_name, n=5, cutoff=0.6)
+    return [by_name[key] for key in dict.fromkeys([*near, *same_end])][:5]

@@ -1,0 +1,58 @@
+"""On which cluster a topic is, and which table's records it holds."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cdc_assets import names
+from cdc_assets.errors import KafkaError
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.platform_clients import PlatformClients
+
+CORE, LAKE = names.CORE_ALIAS, names.LAKE_ALIAS
+
+
+@dataclass(frozen=True)
+class TopicPlace:
+    """A topic of one of the clusters; of a declared table also whose."""
+
+    topic: str
+    cluster: str
+    source: BaseSource | None = None
+    table: Table | None = None
+
+    def open(self, platform: PlatformClients) -> KafkaCluster:
+        """The client of its cluster."""
+        return platform.core_kafka() if self.cluster == CORE else platform.lake_kafka()
+
+
+def places_of_tables(sources: Iterable[BaseSource]) -> Iterator[TopicPlace]:
+    """The topics of all tables: those of the core first, where a copy has the same name."""
+    copies = []
+    for source in sources:
+        for table in source.tables:
+            if names.is_mirrored(source):
+                yield TopicPlace(names.topic(source, table), CORE, source, table)
+            copies.append(TopicPlace(names.lake_topic(source, table), LAKE, source, table))
+    yield from copies
+
+
+def find_topic(platform: PlatformClients, sources: Sequence[BaseSource], topic: str, *, cluster: str | None = None) -> TopicPlace:
+    """The topic, wherever it is; `cluster` says where to look.
+
+    Raises:
+        KafkaError: no cluster has it; the declared ones whose names are near are in the text.
+    """
+    known = [*places_of_tables(sources)]
+    clusters = [cluster] if cluster else [CORE, LAKE]
+    found = [place for place in known if place.topic == topic and place.cluster in clusters]
+    found += [TopicPlace(topic, name) for name in clusters if name not in {place.cluster for place in found}]
+    for place in found:
+        if place.open(platform).existing([topic]):
+            return place
+    near = difflib.get_close_matches(topic, dict.fromkeys(place.topic for place in known), n=5, cutoff=0.5)
+    told = f"; near: {', '.join(near)}" if near else ""
+    raise KafkaError(f"topic {topic} is not on {' or '.join(clusters)}{told}; cdc get topics lists those of the tables")

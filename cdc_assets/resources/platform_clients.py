@@ -1,0 +1,136 @@
+"""Every outside system by a method, found through `settings`: what a Dagster resource and a command have in common.
+
+Clients are made on first use and kept per process, because an AdminClient or an HTTP pool costs more than the call it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cdc_assets import settings
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases import SourceDatabase, open_database
+from cdc_assets.resources.kafka import KafkaCluster
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.spark import SparkSessions
+
+
+class PlatformClients:
+    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka.login).
+
+    An address that is None is found through `settings`.
+    """
+
+    if TYPE_CHECKING:
+        core_bootstrap: str | None
+        lake_bootstrap: str | None
+        core_login: str | None
+        lake_login: str | None
+        core_connect_url: str | None
+        lake_connect_url: str | None
+        spark_remote: str | None
+        lake_root: str | None
+        _clients: dict[str, Any]
+        _making: Any
+
+    @property
+    def lake(self) -> str:
+        """Root of the Delta tables."""
+        return self.lake_root or settings.lake()
+
+    def core_kafka(self) -> KafkaCluster:
+        """The cluster that Debezium writes to."""
+        return self._kafka("core", self.core_bootstrap, self.core_login)
+
+    def lake_kafka(self) -> KafkaCluster:
+        """The cluster that bronze reads from."""
+        return self._kafka("lake", self.lake_bootstrap, self.lake_login)
+
+    def core_connect(self) -> ConnectClient:
+        """The Connect cluster that runs Debezium."""
+        return self._connect("CDC_CORE_CONNECT", self.core_connect_url)
+
+    def lake_connect(self) -> ConnectClient:
+        """The Connect cluster that runs MirrorMaker 2."""
+        return self._connect("CDC_LAKE_CONNECT", self.lake_connect_url)
+
+    def connect(self, cluster: str) -> ConnectClient:
+        """The Connect cluster called `core` or `lake`."""
+        return self.core_connect() if cluster == "core" else self.lake_connect()
+
+    def spark(self) -> SparkSessions:
+        """Sessions on the Spark Connect server."""
+        from cdc_assets.resources.spark import SparkSessions
+
+        remote = self.spark_remote or settings.address("CDC_SPARK_REMOTE")
+        token = settings.key(remote, "CDC_SPARK_TOKEN_FILE")
+        return SparkSessions(remote, token, is_foreign=not settings.is_of_stack(remote))
+
+    def database(self, source: Source) -> SourceDatabase:
+        """The source's database (SourceDatabase), opened for questions about its tables and its log."""
+        return open_database(source.database)
+
+    def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
+        """The source's database; None for a source of topics."""
+        found: SourceDatabase | None = self.database(source.asked) if source.asked else None
+        return found
+
+    def store(self, config: BackupStore) -> Any:
+        """The object store of a backup."""
+        from cdc_assets.resources.object_store import open_store
+
+        key = f"store {config!r}"
+        with self._making:
+            if key not in self._clients:
+                settings.export_stack_environment()
+                self._clients[key] = open_store(config)
+            return self._clients[key]
+
+    def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
+        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        path = settings.login(cluster) if login is None else login
+        return _of_process((place, path, _mtime(path)), lambda: KafkaCluster(place, login=path))
+
+    def _connect(self, name: str, given: str | None) -> ConnectClient:
+        url = given or settings.address(name)
+        login = settings.key(url.rstrip("/"), f"{name}_LOGIN_FILE")
+        return _of_process(("connect", url, login), lambda: ConnectClient(url, login=login))
+
+
+Client = TypeVar("Client")
+_OF_PROCESS: dict[tuple[object, ...], Any] = {}
+_MAKING = Lock()
+
+
+def _of_process(key: tuple[object, ...], make: Callable[[], Client]) -> Client:
+    """Not of the resource: Dagster makes that anew for each tick of a sensor, and an AdminClient is four threads that stay
+    until the garbage is collected. Thirty of them were alive at a time."""
+    with _MAKING:
+        if key not in _OF_PROCESS:
+            _OF_PROCESS[key] = make()
+        found: Client = _OF_PROCESS[key]
+        return found
+
+
+def _mtime(path: str) -> int | None:
+    """When the login's file was written (ns): a renewed password makes another client."""
+    try:
+        return Path(path).stat().st_mtime_ns if path else None
+    except OSError:
+        return None
+
+
+class CommandPlatform(PlatformClients):
+    """For a command that has no use for Dagster, whose import alone takes half a second: every address is the environment's."""
+
+    core_bootstrap = lake_bootstrap = core_login = lake_login = None
+    core_connect_url = lake_connect_url = spark_remote = lake_root = None
+
+    def __init__(self) -> None:
+        self._clients, self._making = {}, Lock()
