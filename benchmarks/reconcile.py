@@ -34,9 +34,9 @@ from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.small_chain import SmallChain
 from spark.delta.commits import Committed, Folded
 from spark.delta.session import connect
+from spark.dialects.hashing import SHARES
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
-from spark.reconcile.dialect import SHARES
 from spark.reconcile.job import Next, Task, digest, range_end, two_ranges
 from spark.reconcile.key_order import KeyRange
 from spark.specs import Column, SilverSpec

@@ -31,7 +31,7 @@ from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets_tests.support.live.live_source import NAME
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, mariadb_server
 from cdc_assets_tests.support.servers.own_server import own_server
-from spark.reconcile.dialect import SHARES
+from spark.dialects.hashing import SHARES
 from spark.reconcile.key_order import Bound, KeyRange
 from spark.reconcile.row_text import RowText
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc_assets.quantity import quantity
+from spark.errors import SparkJobError
 
 
 class CdcAssetsError(Exception):
     """Root of every error that this package raises on purpose."""
+
+
+ON_PURPOSE = (CdcAssetsError, SparkJobError)
+"""What ends a piece of work with one clear line, wherever it was raised."""
 
 
 class MissingAddressError(CdcAssetsError):

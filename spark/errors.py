@@ -103,6 +103,10 @@ class NotComparableError(SparkJobError):
     """A table cannot be compared with its source at this moment, or as it is declared."""
 
 
+class NotInSqlError(SparkJobError):
+    """A name or a value cannot be said in the SQL of a database, or to its driver."""
+
+
 class ForeignTableError(SchemaMismatchError):
     """Where a table of ours is to be, there is one that we have not written."""
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import PrivateAttr
-
 from cdc_assets import settings
 from cdc_assets.bench.server_threads import thread_times, work_since
 from cdc_assets.resources.platform import Platform
@@ -38,12 +36,13 @@ class Profile:
         self.steps[name] = {"calls": dict(sorted((self.calls - calls).items())), "gc": taken, "cpu": worked}
 
 
+@dataclass(eq=False)
 class BenchPlatform(Platform):
     """The stack's own services, with a lake of the bench's own (`lake_root`); counts calls where that is asked for."""
 
     counted: bool = False
 
-    _profile: Profile = PrivateAttr(default_factory=Profile)
+    _profile: Profile = field(default_factory=Profile, init=False)
 
     def begin_profile(self) -> Profile:
         """A new profile of all that is done from now on; without `counted` it holds no calls."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets.cli.lazy_group import LazyGroup
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import ON_PURPOSE
 
 _HELP = """Carries databases into a lake, and shows that nothing is lost on the way.
 
@@ -52,7 +52,7 @@ def main() -> None:
     try:
         # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
         app(prog_name="cdc")
-    except CdcAssetsError as error:
+    except ON_PURPOSE as error:
         if os.environ.get("CDC_DEBUG"):
             raise
         print(f"cdc: {error}", file=sys.stderr)

@@ -8,12 +8,12 @@ from cdc_assets import settings
 from cdc_assets.errors import DefinitionsError
 
 if TYPE_CHECKING:
-    from cdc_assets.code_location.news import RegistryNews
+    from cdc_assets.running_dagster.news import RegistryNews
 
 
 def dagster_news() -> RegistryNews | None:
     """None: no Dagster is known."""
-    from cdc_assets.code_location.news import RegistryNews, registry_news
+    from cdc_assets.running_dagster.news import RegistryNews, registry_news
 
     url = settings.lookup("CDC_DAGSTER_URL")
     if url is None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import typer
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import ON_PURPOSE
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def report_errors() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
         raise
-    except CdcAssetsError as error:
+    except ON_PURPOSE as error:
         if os.environ.get("CDC_DEBUG"):
             traceback.print_exc()
         print(f"cdc: {error}", file=sys.stderr)

@@ -63,9 +63,9 @@ def offboard(
 
 
 def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
+    from cdc_assets.defs.declared_chains import take_in_step
     from cdc_assets.onboarding import run
     from cdc_assets.resources.platform import Platform
-    from cdc_assets.running_dagster.take_in import take_in_step
 
     source, tables, route = asked.source, asked.tables, asked.route
     chosen_sources([source])

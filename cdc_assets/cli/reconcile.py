@@ -21,7 +21,7 @@ from cdc_assets import names, settings
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.reconcile_histories import print_history, prove_histories
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import ON_PURPOSE
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
@@ -115,7 +115,7 @@ def _compare_source(platform: Platform, source: BaseSource, tables: Sequence[Tab
     slices = dict.fromkeys(short, asked.share)
     try:
         return compare_rows(platform, source, tables, slices=slices, timeout=asked.timeout, method=asked.method)
-    except CdcAssetsError as error:
+    except ON_PURPOSE as error:
         return {names.table_name(table): not_compared(source, table, str(error)) for table in tables}
 
 
@@ -158,7 +158,7 @@ def _heal(platform: Platform, source: BaseSource, table: Table, result: TableRes
     told = f"{source.name}/{names.table_name(table)}"
     try:
         refolded, again = heal(platform, source, table, result)
-    except CdcAssetsError as error:
+    except ON_PURPOSE as error:
         print(f"{told}: not healed: {error}", file=sys.stderr)
         return 0
     print(f"{told}: {quantity(refolded, 'key')} folded again, {again} read again", file=sys.stderr)

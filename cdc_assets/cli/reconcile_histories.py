@@ -11,14 +11,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import ON_PURPOSE
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HISTORY, HistoryResult
 from cdc_assets.reconcile.slices import Share
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
-from spark.errors import SparkJobError
 
 
 def prove_histories(
@@ -41,7 +40,7 @@ def _heal_and_prove(
 ) -> HistoryResult:
     try:
         keys = histories.heal(platform, source, table)
-    except (CdcAssetsError, SparkJobError) as error:
+    except ON_PURPOSE as error:
         print(f"{result.table}: its history is not healed: {error}", file=sys.stderr)
         return replace(result, healed=0)
     print(f"{result.table}: {quantity(keys, 'key')} of its history folded again from bronze", file=sys.stderr)

@@ -16,7 +16,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 
 if TYPE_CHECKING:
-    from cdc_assets.code_location.news import RegistryNews
+    from cdc_assets.running_dagster.news import RegistryNews
 
 
 def reload(
@@ -28,9 +28,9 @@ def reload(
 
     Exit 1 when one is broken, and nothing has changed then.
     """
-    from cdc_assets.code_location.news import compare
-    from cdc_assets.code_location.own_definitions import news_of_definitions
-    from cdc_assets.running_dagster.expected import definitions_of
+    from cdc_assets.defs.declared_chains import definitions_of
+    from cdc_assets.running_dagster.news import compare
+    from cdc_assets.running_dagster.own_definitions import news_of_definitions
     from cdc_assets.running_dagster.webserver import Webserver
 
     url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()
@@ -61,12 +61,13 @@ def reload(
 
 def _take_in_all(url: str, sources: Sequence[BaseSource], news: RegistryNews, timeout: float) -> dict[str, Any]:
     """The registry, and what CDC_DEFINITIONS names; what Dagster has then."""
-    from cdc_assets.code_location.own_definitions import await_definitions, offer_definitions
-    from cdc_assets.running_dagster.take_in import take_in
+    from cdc_assets.defs.declared_chains import take_in_sources
+    from cdc_assets.defs.user_definitions import try_user_definitions
+    from cdc_assets.running_dagster.own_definitions import await_definitions, offer_definitions
 
     say = Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print
-    offer_definitions(url)
-    taken = take_in(url, sources, gone=news.gone, timeout=timeout, say=lambda text: say(text)).to_json()
+    offer_definitions(url, try_user_definitions)
+    taken = take_in_sources(url, sources, gone=news.gone, timeout=timeout, say=lambda text: say(text)).to_json()
     loaded = await_definitions(url, timeout=timeout)
     return {**taken, "definitions": {"named": loaded.named, "assets": list(loaded.assets)} if loaded and loaded.named else None}
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.status_spark import foreign_spark
-from cdc_assets.code_location.news import RegistryNews
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.resources.dagster_answers import DagsterAnswers
+from cdc_assets.running_dagster.news import RegistryNews
 from cdc_assets.volumetry.check_verdicts import CheckVerdict, check_verdicts
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from cdc_assets import settings
 from cdc_assets.errors import SparkRunError
 from cdc_assets.quantity import quantity
-from cdc_assets.resources.platform_clients import CommandPlatform
+from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.spark_needs import foreign_facts, lacks_of
 from cdc_assets.stack.components.spark_cluster import WORKERS
 from cdc_assets.stack.resident import resident_bytes
@@ -35,7 +35,7 @@ def foreign_spark() -> list[dict[str, Any]]:
     if not remote or settings.is_of_stack(remote):
         return []
     try:
-        facts = foreign_facts(CommandPlatform().spark())
+        facts = foreign_facts(Platform().spark())
     except SparkRunError as error:
         return [_row("spark (yours)", remote, str(error), health=UNHEALTHY)]
     lacks = list(lacks_of(facts))

@@ -116,19 +116,17 @@ def _sources_with(*, examples: bool) -> list[str]:
 def _check_user_definitions() -> None:
     """Before anything is started: a module that does not load, or does not fit, is told here."""
     if named := settings.user_definitions():
-        from cdc_assets.code_location.chains import build_code_location
-        from cdc_assets.code_location.user_definitions import merge_user_definitions
-        from cdc_assets.registry_files.loader import load_sources
+        from cdc_assets.defs.user_definitions import try_user_definitions
 
-        merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
+        try_user_definitions(named)
 
 
 def _take_in_news() -> None:
     """What was declared while the stack ran: Dagster has it afterwards."""
-    from cdc_assets.code_location.news import registry_news
-    from cdc_assets.code_location.own_definitions import await_definitions
+    from cdc_assets.defs.declared_chains import take_in_sources
     from cdc_assets.registry_files.loader import load_sources
-    from cdc_assets.running_dagster.take_in import take_in
+    from cdc_assets.running_dagster.news import registry_news
+    from cdc_assets.running_dagster.own_definitions import await_definitions
 
     url, folder = settings.address("CDC_DAGSTER_URL"), settings.sources_folder()
     sources = load_sources(folder)
@@ -137,7 +135,7 @@ def _take_in_news() -> None:
             console.print(f"Dagster takes in {told}, of {folder}", soft_wrap=True)
         if news.definitions:
             console.print(f"Dagster takes in your definitions: {news.definitions}", soft_wrap=True)
-        take_in(url, sources, gone=news.gone)
+        take_in_sources(url, sources, gone=news.gone)
         await_definitions(url, timeout=_DEFINITIONS_SECONDS)
 
 

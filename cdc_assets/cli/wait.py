@@ -41,13 +41,13 @@ def wait(
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
     history that is complete up to the source's position. Readers of several tables read these versions.
     """
-    from cdc_assets.resources.platform_clients import CommandPlatform
+    from cdc_assets.resources.platform import Platform
 
     chosen = choose(load_sources(settings.sources_folder()), sources)
     if news := dagster_news():
         # What Dagster does not know is never carried: said now, and not when the time is over.
         print(f"cdc: {news}", file=sys.stderr, flush=True)
-    platform, started = CommandPlatform(), time.monotonic()
+    platform, started = Platform(), time.monotonic()
     reasons = _Reasons()
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 

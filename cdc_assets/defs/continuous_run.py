@@ -22,6 +22,7 @@ from cdc_assets.continuous.lag import TableLag
 from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.continuous.streams import open_work
 from cdc_assets.defs.assets.continuous_reports import ContinuousReports, Event
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.recent_runs import UNDER_WAY
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
@@ -54,7 +55,7 @@ def build_continuous_job(source: BaseSource, declared_in: Path | None = None) ->
         out={},
         description="Bronze and silver in a loop; what it has committed is told twice a minute.",
     )
-    def continuous(context: dg.OpExecutionContext, platform: Platform) -> Iterator[dg.AssetMaterialization]:
+    def continuous(context: dg.OpExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetMaterialization]:
         yield from carry_until_over(context, platform, source, declared_in)
 
     @dg.job(

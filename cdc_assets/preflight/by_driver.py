@@ -81,7 +81,7 @@ def _ask_in_sql(rules: SqlRules, source: UnaskedSource, tables: list[TableId], u
     for name, query in rules.queries.items():
         if not rules.asked(name, answers):
             continue
-        placed = query.format(schemas=", ".join(server.statements.placeholder(i + 1) for i in range(len(schemas))))
+        placed = query.format(schemas=", ".join(server.dialect.placeholder(i + 1) for i in range(len(schemas))))
         try:
             with server.cursor() as cursor:
                 cursor.execute(placed, *([schemas] if placed != query else ()))

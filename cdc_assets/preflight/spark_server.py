@@ -11,13 +11,13 @@ from cdc_assets.quantity import quantity
 from cdc_assets.resources.spark_needs import MEND, foreign_facts, lacks_of
 
 if TYPE_CHECKING:
-    from cdc_assets.resources.platform_clients import PlatformClients
+    from cdc_assets.resources.platform import Platform
     from spark.delta.server_facts import SparkFacts
 
 SPARK = "spark"
 
 
-def inspect_spark(platform: PlatformClients) -> Report | None:
+def inspect_spark(platform: Platform) -> Report | None:
     """All findings; None where Spark is the stack's own, or there is none yet."""
     remote = settings.lookup("CDC_SPARK_REMOTE")
     if not remote or settings.is_of_stack(remote):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
@@ -37,7 +37,6 @@ from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from spark.delta.commits import Committed
-from spark.errors import SparkJobError
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Digest, KeyHashes
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 STATEMENT_TIMEOUT = 600.0
 # Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
-_STOPPED = (CdcAssetsError, SparkJobError)
 _AT_ONCE = 3
 
 
@@ -110,7 +108,7 @@ def _compare(
                 part = slices.get(names.table_name(table), WHOLE)
                 asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part, view)
                 works.append(_at_source(platform, source, asked, cut))
-            except _STOPPED as error:
+            except ON_PURPOSE as error:
                 results[names.table_name(table)] = not_compared(source, table, str(error))
         if not works:
             return results
@@ -122,7 +120,7 @@ def _compare(
             work.seconds["carry"] = round(carried, 3)
             try:
                 return _in_lake(work, cut, position)
-            except _STOPPED as error:
+            except ON_PURPOSE as error:
                 return not_compared(source, work.compared.table, str(error))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:

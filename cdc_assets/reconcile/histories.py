@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.errors import ON_PURPOSE, DatabaseError
 from cdc_assets.reconcile.history_result import EITHER, HISTORY, SILVER, HistoryDifference, HistoryResult
 from cdc_assets.reconcile.result import Veil
 from cdc_assets.reconcile.slices import WHOLE, Share, share_at
@@ -24,14 +24,12 @@ from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.delta.commits import Committed, Folded
-from spark.errors import SparkJobError
 
 if TYPE_CHECKING:
     from spark.reconcile.history_again import Again
     from spark.reconcile.history_proof import Damage, Proven
     from spark.specs import SilverSpec
 
-_STOPPED = (CdcAssetsError, SparkJobError)
 _POLL_SECONDS = 1.0
 
 
@@ -50,7 +48,7 @@ def prove(platform: Platform, source: BaseSource, table: Table, *, part: Share =
             _proven(platform, source, table, history, silver_version, part),
             seconds={"wait": round(waited, 3), "lake": round(time.monotonic() - started - waited, 3)},
         )
-    except _STOPPED as error:
+    except ON_PURPOSE as error:
         return HistoryResult(_name(source, table), NOT_COMPARED, str(error))
 
 

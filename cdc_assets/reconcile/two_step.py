@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.errors import ON_PURPOSE, DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import lake
 from cdc_assets.reconcile.drill_down import MAX_ROWS
@@ -35,7 +35,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import AnyRows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition
-from spark.errors import SparkJobError
+from spark.dialects.hashing import BUCKETS
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Suspect, Texts
@@ -103,7 +103,7 @@ def compare(
             part = (slices or {}).get(names.table_name(table), WHOLE)
             one = _Table(platform, source, table, asked.now, asked.carry, asked.catalogue[table.id], part, asked.view)
             found[names.table_name(table)] = one.compare(rounds)
-        except (CdcAssetsError, SparkJobError) as error:
+        except ON_PURPOSE as error:
             found[names.table_name(table)] = not_compared(source, table, str(error), method="two-step")
     return found
 
@@ -186,7 +186,6 @@ class _Table:
     def _first_look(self, text: RowText) -> _Look:
         """Step one: sums by bucket, and the keys of the buckets that differ."""
         from spark.reconcile import job
-        from spark.reconcile.dialect import BUCKETS
 
         theirs = self.now.digest(self.table.id, text, self.part)
         known = self.now.key_filter(self.table.id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets import names, settings
+from cdc_assets.defs.declared_chains import take_in_sources
 from cdc_assets.errors import DatabaseError, DefinitionsError, RemovalError
 from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import only_one
@@ -17,7 +18,6 @@ from cdc_assets.removal.registry_file import DeclaredIn, put_aside
 from cdc_assets.removal.trace import Trace
 from cdc_assets.removal.words import AT_SOURCE, PartsChosen
 from cdc_assets.resources.platform import Platform
-from cdc_assets.running_dagster.take_in import take_in
 
 Say = Callable[[str], None]
 
@@ -112,7 +112,7 @@ def _out_of_dagster(url: str, removal: Removal) -> list[str]:
     """Before topics and lake go: the source's sensor would ask for what is not there."""
     name = removal.source.name
     try:
-        take_in(url, [], gone=[name], say=removal.say)
+        take_in_sources(url, [], gone=[name], say=removal.say)
     except DefinitionsError as error:
         removal.say(f"Dagster shows {name} until it has reloaded: {error}")
         return []

@@ -1,21 +1,33 @@
-"""The one Dagster resource: every outside system by a method (`platform_clients`).
+"""Every outside system by a method, found through `settings`; Dagster has it as a resource (defs.platform_resource).
 
-Fields override what the environment says; a test passes a subclass that hands out fakes.
+Clients are made on first use and kept per process, because an AdminClient or an HTTP pool costs more than the call it serves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import dagster as dg
-from pydantic import PrivateAttr
+from cdc_assets import settings
+from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.resources.databases import SourceDatabase, open_database
+from cdc_assets.resources.kafka import KafkaCluster
 
-from cdc_assets.resources.platform_clients import PlatformClients
+if TYPE_CHECKING:
+    from cdc_assets.resources.spark import SparkSessions
 
 
-class Platform(dg.ConfigurableResource, PlatformClients):
-    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka.login)."""
+@dataclass(eq=False)
+class Platform:
+    """Connect, Kafka, Spark, databases and object stores, by address; a login is the path of a file (spark.kafka.login).
+
+    An address that is None is found through `settings`. A test passes a subclass that hands out fakes.
+    """
 
     core_bootstrap: str | None = None
     lake_bootstrap: str | None = None
@@ -26,6 +38,92 @@ class Platform(dg.ConfigurableResource, PlatformClients):
     spark_remote: str | None = None
     lake_root: str | None = None
 
-    _clients: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     # A source's checks run in threads, and boto3 makes one client at a time.
-    _making: Any = PrivateAttr(default_factory=Lock)
+    _making: Any = field(default_factory=Lock, init=False, repr=False)
+
+    @property
+    def lake(self) -> str:
+        """Root of the Delta tables."""
+        return self.lake_root or settings.lake()
+
+    def core_kafka(self) -> KafkaCluster:
+        """The cluster that Debezium writes to."""
+        return self._kafka("core", self.core_bootstrap, self.core_login)
+
+    def lake_kafka(self) -> KafkaCluster:
+        """The cluster that bronze reads from."""
+        return self._kafka("lake", self.lake_bootstrap, self.lake_login)
+
+    def core_connect(self) -> ConnectClient:
+        """The Connect cluster that runs Debezium."""
+        return self._connect("CDC_CORE_CONNECT", self.core_connect_url)
+
+    def lake_connect(self) -> ConnectClient:
+        """The Connect cluster that runs MirrorMaker 2."""
+        return self._connect("CDC_LAKE_CONNECT", self.lake_connect_url)
+
+    def connect(self, cluster: str) -> ConnectClient:
+        """The Connect cluster called `core` or `lake`."""
+        return self.core_connect() if cluster == "core" else self.lake_connect()
+
+    def spark(self) -> SparkSessions:
+        """Sessions on the Spark Connect server."""
+        from cdc_assets.resources.spark import SparkSessions
+
+        remote = self.spark_remote or settings.address("CDC_SPARK_REMOTE")
+        token = settings.key(remote, "CDC_SPARK_TOKEN_FILE")
+        return SparkSessions(remote, token, is_foreign=not settings.is_of_stack(remote))
+
+    def database(self, source: Source) -> SourceDatabase:
+        """The source's database (SourceDatabase), opened for questions about its tables and its log."""
+        return open_database(source.database)
+
+    def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
+        """The source's database; None for a source of topics."""
+        found: SourceDatabase | None = self.database(source.asked) if source.asked else None
+        return found
+
+    def store(self, config: BackupStore) -> Any:
+        """The object store of a backup."""
+        from cdc_assets.resources.object_store import open_store
+
+        key = f"store {config!r}"
+        with self._making:
+            if key not in self._clients:
+                settings.export_stack_environment()
+                self._clients[key] = open_store(config)
+            return self._clients[key]
+
+    def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
+        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        path = settings.login(cluster) if login is None else login
+        return _of_process((place, path, _mtime(path)), lambda: KafkaCluster(place, login=path))
+
+    def _connect(self, name: str, given: str | None) -> ConnectClient:
+        url = given or settings.address(name)
+        login = settings.key(url.rstrip("/"), f"{name}_LOGIN_FILE")
+        return _of_process(("connect", url, login), lambda: ConnectClient(url, login=login))
+
+
+Client = TypeVar("Client")
+_OF_PROCESS: dict[tuple[object, ...], Any] = {}
+_MAKING = Lock()
+
+
+def _of_process(key: tuple[object, ...], make: Callable[[], Client]) -> Client:
+    """Not of the resource: Dagster makes that anew for each tick of a sensor, and an AdminClient is four threads that stay
+    until the garbage is collected. Thirty of them were alive at a time."""
+    with _MAKING:
+        if key not in _OF_PROCESS:
+            _OF_PROCESS[key] = make()
+        found: Client = _OF_PROCESS[key]
+        return found
+
+
+def _mtime(path: str) -> int | None:
+    """When the login's file was written (ns): a renewed password makes another client."""
+    try:
+        return Path(path).stat().st_mtime_ns if path else None
+    except OSError:
+        return None

@@ -1,4 +1,4 @@
-"""What Dagster must have of a source: exactly what is built of its declaration."""
+"""What Dagster must have of a source: exactly what is built of its declaration (defs.declared_chains)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.digest import digest
 from cdc_assets.running_dagster.webserver import Key, Location
 
 
@@ -68,23 +66,3 @@ def union(locations: Iterable[Location]) -> Location:
         found.schedules |= other.schedules
         found.sensors |= other.sensors
     return found
-
-
-def definitions_of(sources: Iterable[BaseSource], gone: Iterable[str] = ()) -> Expected:
-    """Of these sources everything, of those called `gone` nothing."""
-    import dagster as dg
-
-    from cdc_assets.defs.chain import build_source_defs
-    from cdc_assets.resources.platform import Platform
-
-    declared = list(sources)
-    built = [build_source_defs(source) for source in declared]
-    graph = dg.Definitions.merge(*built, dg.Definitions(resources={"platform": Platform()})).resolve_asset_graph()
-    return Expected(
-        digests={**dict.fromkeys(gone, ""), **{source.name: digest(source) for source in declared}},
-        assets=frozenset(tuple(key.path) for key in graph.get_all_asset_keys()),
-        checks=frozenset((tuple(key.asset_key.path), key.name) for key in graph.asset_check_keys),
-        jobs=frozenset(str(job.name) for defs in built for job in defs.jobs or ()),
-        schedules=frozenset(str(schedule.name) for defs in built for schedule in defs.schedules or ()),
-        sensors=frozenset(str(sensor.name) for defs in built for sensor in defs.sensors or ()),
-    )

@@ -1,21 +1,19 @@
 """Takes what is declared into the running Dagster: asks for a reload, and believes only what the webserver then has.
 
-    take_in(url, sources, gone=("shop",))
-
-The one place that reloads: `cdc onboard`, `cdc offboard`, `cdc reload`, `cdc up` and whoever removes a source call it.
+The one place that reloads: `cdc onboard`, `cdc offboard`, `cdc reload`, `cdc up` and whoever removes a source come here by
+defs.declared_chains, which tells what is expected.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc_assets import settings
 from cdc_assets.errors import DefinitionsError
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.running_dagster.expected import Expected, definitions_of, union
+from cdc_assets.running_dagster.expected import Expected, union
 from cdc_assets.running_dagster.webserver import Location, Webserver
 
 Say = Callable[[str], None]
@@ -43,21 +41,14 @@ class TakenIn:
         return {**asdict(self), "locations": list(self.locations), "sensors": list(self.sensors)}
 
 
-def take_in(
-    url: str,
-    sources: Sequence[BaseSource],
-    *,
-    gone: Collection[str] = (),
-    timeout: float = 120.0,
-    say: Say = lambda _: None,
-) -> TakenIn:
-    """Reload, and wait until Dagster has every asset, check, job and sensor of `sources`, running, and nothing of `gone`.
+def take_in(url: str, expected: Expected, *, timeout: float, say: Say) -> TakenIn:
+    """Reload, and wait until Dagster has every asset, check, job and sensor that is expected, running, and none that is not.
 
     Raises:
         DefinitionsError: what is not there by then, and what to do; whatever was loaded before still is.
     """
     began = time.monotonic()
-    expected, webserver = definitions_of(sources, gone), Webserver(url, seconds=timeout)
+    webserver = Webserver(url, seconds=timeout)
     before = locations_of(webserver.locations(), expected)
     for location in before:
         say(f"Dagster at {webserver.url} reloads {location.name}")
@@ -70,15 +61,6 @@ def take_in(
         )
     counts = (len(expected.assets), len(expected.checks), len(expected.jobs), tuple(sorted(expected.sensors)))
     return TakenIn(tuple(sorted(found.name for found in before)), *counts, round(time.monotonic() - began, 2))
-
-
-def take_in_step(url: str, sources: Sequence[BaseSource], say: Say) -> dict[str, Any]:
-    """The same, as a step of an onboarding asks for it and notes it.
-
-    Raises:
-        DefinitionsError: as `take_in`.
-    """
-    return take_in(url, sources, say=say).to_json()
 
 
 def _await_definitions(

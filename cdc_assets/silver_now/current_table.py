@@ -15,7 +15,7 @@ from cdc_assets.errors import DatabaseError, LeftToSparkViewError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.current_spec import current_spec
 from spark.delta.commits import Committed
 from spark.delta.identifiers import double_quote, text_literal
@@ -32,7 +32,7 @@ class CurrentTable:
 
     source: BaseSource
     table: Table
-    platform: PlatformClients = field(default_factory=CommandPlatform)
+    platform: Platform = field(default_factory=Platform)
     where: Mapping[str, str] = field(default_factory=dict)
 
     def look(self) -> TableNow:
@@ -140,7 +140,7 @@ def _select(batches: pa.RecordBatchReader, wanted: Mapping[str, pa.Scalar], colu
             yield found.select(list(columns))
 
 
-def now(source: str | BaseSource, table: str, *, platform: PlatformClients | None = None) -> CurrentTable:
+def now(source: str | BaseSource, table: str, *, platform: Platform | None = None) -> CurrentTable:
     """The table of a source as it is whenever it is read; `table` as in the registry, or as the lake calls it.
 
     Raises:
@@ -149,7 +149,7 @@ def now(source: str | BaseSource, table: str, *, platform: PlatformClients | Non
     found = find_source(source)
     for each in found.tables:
         if table in (each.name, names.table_name(each)):
-            return CurrentTable(found, each, platform or CommandPlatform())
+            return CurrentTable(found, each, platform or Platform())
     raise DatabaseError(f"{found.name} has no table {table}; it has: {', '.join(each.name for each in found.tables)}")
 
 

@@ -11,13 +11,13 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.silver_now.current_table import CurrentTable, find_source, now
 from spark.delta.identifiers import double_quote
 
 
 def register(
-    connection: Any, source: str | BaseSource, tables: Sequence[str] = (), *, platform: PlatformClients | None = None
+    connection: Any, source: str | BaseSource, tables: Sequence[str] = (), *, platform: Platform | None = None
 ) -> list[str]:
     """Make a view of each of these tables of a source, or of all; their names. The connection's cursors do not have them.
 
@@ -34,7 +34,7 @@ def register(
 
 
 def current_tables(
-    source: str | BaseSource, tables: Sequence[str], platform: PlatformClients | None
+    source: str | BaseSource, tables: Sequence[str], platform: Platform | None
 ) -> Iterator[tuple[str, CurrentTable]]:
     """These tables of a source, or all of them, by the names of their views.
 

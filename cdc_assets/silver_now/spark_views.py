@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.errors import LeftToSparkViewError
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.silver_now.duckdb_views import current_tables
 from cdc_assets.tables.current_spec import current_spec
 
@@ -25,7 +25,7 @@ def register_in_spark(
     tables: Sequence[str] = (),
     *,
     everywhere: bool = False,
-    platform: PlatformClients | None = None,
+    platform: Platform | None = None,
 ) -> list[str]:
     """Make a view of each of these tables of a source, or of all; their names. `everywhere`: for all sessions of the same Spark
     application, in the database `global_temp`.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import BaseSource, Table
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import last_known_table, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import SilverSpec
 
 
-def current_spec(platform: PlatformClients, source: BaseSource, table: Table) -> SilverSpec:
+def current_spec(platform: Platform, source: BaseSource, table: Table) -> SilverSpec:
     """Its columns as the source's catalogue shows them now, or as silver knew them last where the source has dropped it.
 
     Raises:

@@ -12,7 +12,7 @@ from cdc_assets.registry.compatibility import is_portable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.source_catalogue import catalogue_of
@@ -27,7 +27,7 @@ def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTa
 
 
 def catalogue_or_last_known(
-    platform: PlatformClients, source: BaseSource, tables: Sequence[Table], say: Callable[[str], object]
+    platform: Platform, source: BaseSource, tables: Sequence[Table], say: Callable[[str], object]
 ) -> dict[TableId, CatalogueTable]:
     """The tables as the source has them now; one that it has no more as it was known last.
 

@@ -10,12 +10,12 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.dropped_tables import with_generations
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 
 _NOT_NULL = " not null"
 
 
-def catalogue_of(platform: PlatformClients, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
+def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
     """The tables that there are, with their columns."""
     if asked := source.asked:
         found = platform.database(asked).tables([table.id for table in tables])

@@ -17,7 +17,7 @@ from spark.delta.commits import Committed, CommittedTopic
 
 if TYPE_CHECKING:
     from cdc_assets.resources.kafka import TopicState as KafkaTopic
-    from cdc_assets.resources.platform_clients import PlatformClients
+    from cdc_assets.resources.platform import Platform
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.5, 2.0
 
@@ -32,7 +32,7 @@ class Behind:
 
 
 def wait_caught_up(
-    platform: PlatformClients,
+    platform: Platform,
     sources: tuple[BaseSource, ...],
     *,
     timeout: float,
@@ -74,18 +74,18 @@ def wait_caught_up(
         pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
 
 
-def _silent_tables(platform: PlatformClients, source: BaseSource) -> tuple[Unheard, ...]:
+def _silent_tables(platform: Platform, source: BaseSource) -> tuple[Unheard, ...]:
     database = platform.database_if_any(source)
     # A source of topics may have no core cluster at all.
     return () if database is None else rows_without_records(source, database, _topics(platform, source, source.tables))
 
 
-def _topics(platform: PlatformClients, source: BaseSource, tables: Iterable[Table]) -> dict[str, KafkaTopic]:
+def _topics(platform: Platform, source: BaseSource, tables: Iterable[Table]) -> dict[str, KafkaTopic]:
     return platform.core_kafka().states([names.topic(source, table) for table in tables])
 
 
 def _behind_source(
-    platform: PlatformClients, source: BaseSource, unheard: dict[str, tuple[Unheard, ...]], say: Callable[[str], None]
+    platform: Platform, source: BaseSource, unheard: dict[str, tuple[Unheard, ...]], say: Callable[[str], None]
 ) -> list[Behind]:
     """Tables with rows of which no record has come; one that has been heard of counts no more."""
     if not unheard[source.name]:
@@ -99,7 +99,7 @@ def _behind_source(
 
 
 def behind_position(
-    platform: PlatformClients,
+    platform: Platform,
     source: BaseSource,
     position: LogPosition,
     *,
@@ -119,7 +119,7 @@ def behind_position(
 
 
 def _layer_behind(
-    platform: PlatformClients,
+    platform: Platform,
     source: BaseSource,
     table: Table,
     position: LogPosition,

@@ -12,7 +12,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_rows
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
-from cdc_assets.resources.platform_clients import CommandPlatform, PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import mirror_offsets
 from cdc_assets.volumetry.lost_snapshot import LostSnapshot, read_lost_snapshots
 from spark.delta.commits import Committed, CommittedTopic
@@ -52,9 +52,9 @@ class SourceOffsets:
     lost: LostSnapshot
 
 
-def chain_status(platform: PlatformClients | None = None) -> list[TableChain]:
+def chain_status(platform: Platform | None = None) -> list[TableChain]:
     """Every table of the registry; a service that does not answer is the table's `error`."""
-    platform = platform or CommandPlatform()
+    platform = platform or Platform()
     sources = load_sources(settings.sources_folder())
     chains: list[TableChain] = []
     lost: dict[str, LostSnapshot] = {}
@@ -76,7 +76,7 @@ def _lost_snapshots(core: KafkaCluster, source: BaseSource, sources: Sequence[Ba
         return read_lost_snapshots(core, [source])
 
 
-def _of_source(platform: PlatformClients, source: BaseSource, lost: LostSnapshot) -> list[TableChain]:
+def _of_source(platform: Platform, source: BaseSource, lost: LostSnapshot) -> list[TableChain]:
     mirrored = names.is_mirrored(source)
     core = platform.core_kafka().states([names.topic(source, table) for table in source.tables]) if mirrored else {}
     lake = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
@@ -86,7 +86,7 @@ def _of_source(platform: PlatformClients, source: BaseSource, lost: LostSnapshot
     return [_of_table(platform, source, table, there) for table in source.tables]
 
 
-def _of_table(platform: PlatformClients, source: BaseSource, table: Table, there: SourceOffsets) -> TableChain:
+def _of_table(platform: Platform, source: BaseSource, table: Table, there: SourceOffsets) -> TableChain:
     topic, mirrored = names.topic(source, table), names.lake_topic(source, table)
     bronze = there.committed.topics.get(mirrored) if there.committed else None
     records = bronze.records if bronze else 0

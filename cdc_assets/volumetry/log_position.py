@@ -28,7 +28,7 @@ from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
 
 if TYPE_CHECKING:
-    from cdc_assets.resources.platform_clients import PlatformClients
+    from cdc_assets.resources.platform import Platform
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 1.0
 _LOOK_SECONDS = 5.0
@@ -65,7 +65,7 @@ class LogPosition:
     offsets: Offsets
 
 
-def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: float, say: Say = lambda _: None) -> LogPosition:
+def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float, say: Say = lambda _: None) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
     Without a database, the source is what its topics hold at the call. The core's Connect is asked how far a MariaDB's
@@ -84,7 +84,7 @@ def carry_to_lake(platform: PlatformClients, source: BaseSource, *, deadline: fl
     return LogPosition(marker, lsn, topics_to_lake(platform, source, until, say))
 
 
-def topics_to_lake(platform: PlatformClients, source: BaseSource, until: float, say: Say = lambda _: None) -> Offsets:
+def topics_to_lake(platform: Platform, source: BaseSource, until: float, say: Say = lambda _: None) -> Offsets:
     """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
 
     Raises:

@@ -19,6 +19,7 @@ from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.mirror import mirror_key
 from cdc_assets.defs.checks.volumetry import check_key
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.identity.memory import Memory, Opening
 from cdc_assets.mirroring import memory as mirrors
 from cdc_assets.onboarding.state import Journal
@@ -96,7 +97,7 @@ def materialize(source: BaseSource, *layers: str) -> dg.ExecuteInProcessResult:
     selection = dg.AssetSelection.assets(*keys).without_checks() | dg.AssetSelection.checks(*checks)
     chain = [asset for asset in (*(defs.assets or ()), *(defs.asset_checks or ())) if isinstance(asset, dg.AssetsDefinition)]
     with dg.DagsterInstance.ephemeral() as instance:
-        resources = {"platform": Platform()}
+        resources = {"platform": PlatformResource()}
         return dg.materialize(chain, selection=selection, instance=instance, resources=resources, raise_on_error=False)
 
 

@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.defs.assets.connector import build_connector_asset
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.references import SecretRef
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
@@ -159,7 +160,7 @@ def test_the_password_is_nowhere(cdc: Cdc) -> None:
     cdc.declare("public.clerk", heartbeat="7s")
     source = load_source(cdc.folder / "clerk.yaml")
     with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize([build_connector_asset(source)], instance=instance, resources={"platform": Platform()})
+        result = dg.materialize([build_connector_asset(source)], instance=instance, resources={"platform": PlatformResource()})
         assert result.success
         (shown,) = [made.metadata for made in result.asset_materializations_for_node("cdc_connector_clerk")]
         assert [row.data["state"] for row in shown["cdc/tasks"].records] == ["RUNNING"]

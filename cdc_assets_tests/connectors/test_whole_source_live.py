@@ -10,8 +10,8 @@ import pytest
 
 from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.cdc import Cdc
 
 LONG = 60.0
@@ -52,7 +52,7 @@ def test_a_source_is_judged_whole_before_anything_is_made(cdc: Cdc) -> None:
                 keys += [dg.AssetKey(names.asset_key(la, source, t)) for la in layers if la != "connector" for t in source.tables]
                 chain = [asset for asset in defs.assets or () if isinstance(asset, dg.AssetsDefinition)]
                 result = dg.materialize(
-                    chain, selection=keys, instance=instance, resources={"platform": Platform()}, raise_on_error=False
+                    chain, selection=keys, instance=instance, resources={"platform": PlatformResource()}, raise_on_error=False
                 )
                 assert not result.success
     assert made(cdc) == set()

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -43,7 +44,7 @@ def lake_kafka() -> FakeKafka:
 def platform(tmp_path: Path, lake_kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> Platform:
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
 
-    class FakePlatform(Platform):
+    class FakePlatform(PlatformResource):
         def lake_kafka(self) -> Any:
             return lake_kafka
 

@@ -102,7 +102,12 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
 
 
 def test_an_epoch_that_opens_ends_the_old_one_at_its_bound(
-    source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Source,
+    whole: Platform,
+    lake_kafka: FakeKafka,
+    spark: FakeSpark,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server was restored: what it sends behind the bound is not of the log before it. Every partition begins there."""
     monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.cli.status import judge
 from cdc_assets.cli.status_answers import Answers, ask_checks
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 
@@ -161,7 +161,7 @@ def test_status_and_wait_say_what_dagster_knows(
     (tmp_path / "sources" / "feeds.yaml").write_text(HEAD + PRICES + PLAIN + LATER)
     entry = (b"k", b"{}")
     kafka = FakeKafka({t: FakeTopic(f"id-{t}", {0: [entry] * 3}) for t in ("prices", "plain", "later")})
-    monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
+    monkeypatch.setattr(Platform, "lake_kafka", lambda self: kafka)
     append_bronze(tmp_path / "lake/bronze/feeds", "plain", "plain", "id-plain", 0, 3, version=0)
     write_silver(tmp_path / "lake/silver/feeds/plain", "plain", "plain", "id-plain", 3)
     told = CliRunner().invoke(app, ["wait", "feeds", "--timeout", "0.1"])

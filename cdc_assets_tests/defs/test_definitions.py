@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.names import LAYERS
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.resources.platform import Platform
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,7 +50,7 @@ ledger/shop/ledger_orders <- silver/shop/silver_orders [delta,ledger,spark]
 
 
 def definitions(source: Source) -> dg.Definitions:
-    return dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
+    return dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()}))
 
 
 def test_the_chain_is_as_drawn(source: Source) -> None:

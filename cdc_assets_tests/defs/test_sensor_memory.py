@@ -9,11 +9,11 @@ import dagster as dg
 import psutil
 import pytest
 
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources import platform_clients
+from cdc_assets.resources import platform
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
-from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 
 TABLES, WARM, TICKS = [f"kept{number:02}" for number in range(40)], 10, 40
@@ -39,8 +39,8 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TopicSource:
     """Forty tables, of which silver holds everything."""
     for name, value in {"CDC_LAKE_BOOTSTRAP": "127.0.0.1:9", "CDC_LAKE": str(tmp_path), "CDC_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(platform_clients, "KafkaCluster", UnreachedCluster)
-    monkeypatch.setattr(platform_clients, "_OF_PROCESS", {})
+    monkeypatch.setattr(platform, "KafkaCluster", UnreachedCluster)
+    monkeypatch.setattr(platform, "_OF_PROCESS", {})
     for version, table in enumerate(TABLES):
         append_bronze(tmp_path / "bronze/feeds", table, table, f"id-{table}", 0, 1, version=version)
         write_silver(tmp_path / f"silver/feeds/{table}", table, table, f"id-{table}", 1)
@@ -51,7 +51,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TopicSource:
 
 def test_a_sensor_that_is_asked_again_and_again_keeps_nothing(source: TopicSource) -> None:
     """Each tick had an AdminClient of its own, four threads that stayed until the garbage was collected: thirty at a time."""
-    sensor, platform = build_offsets_sensor(source), Platform()
+    sensor, platform = build_offsets_sensor(source), PlatformResource()
     before, most, grown = clients(), 0, 0
     with dg.DagsterInstance.ephemeral() as instance:
         for tick in range(WARM + TICKS):

@@ -8,10 +8,10 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.rows_schedule import build_rows_job
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.platform import Platform
 
 SOURCE: dict[str, Any] = {
     "source": "feeds",
@@ -45,7 +45,7 @@ CHAIN = {
 @pytest.mark.parametrize("cluster", ["core", "lake"])
 def test_the_chain_starts_at_the_topic(cluster: str) -> None:
     source = TopicSource.model_validate({**SOURCE, "cluster": cluster})
-    defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
+    defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()}))
     graph = defs.get_repository_def().asset_graph
     order = {layer: at for at, layer in enumerate(("topic", "mirror", "bronze", "silver", "backup", "ledger"))}
     lines = []
@@ -61,7 +61,7 @@ def test_rows_are_compared_on_a_rhythm_of_their_own_where_it_is_declared() -> No
     table = {"name": "readings", "topic": "t", "envelope": "json", "keys": ["sensor"], "columns": {"sensor": "text not null"}}
     declared = {"every": "6h", "on_difference": "warn"}
     source = TopicSource.model_validate({**SOURCE, "backup": None, "tables": [table], "reconciliation": declared})
-    defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": Platform()}))
+    defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()}))
     silver = dg.AssetKey(["silver", "feeds", "silver_readings"])
     graph = defs.get_repository_def().asset_graph
     assert dg.AssetCheckKey(silver, "reconciled") in graph.get(silver).check_keys

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.code_location.user_definitions import merge_user_definitions
+from cdc_assets.defs.user_definitions import merge_user_definitions
 from cdc_assets.errors import UserDefinitionsError
 
 ROOT = Path(__file__).parents[2]

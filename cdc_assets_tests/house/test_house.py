@@ -48,6 +48,17 @@ IRREGULAR = frozenset(
         "written",
     ]
 )
+TALK_TO_DAGSTER = {
+    "bench": "measures a tick and the runs of the stack's own instance",
+    "defs": "makes Dagster's objects",
+    "main_job": "runs jobs of the code location, and reads runs that failed",
+    "stack": "brings Dagster its storage, its code server and its webserver",
+}
+"""The only folders that import Dagster, and why."""
+MAKERS = re.compile(
+    r"\bdg\.(asset|multi_asset|asset_check|multi_asset_check|sensor|schedule|op|graph|job|resource|repository|define_asset_job"
+    r"|AssetSpec|AssetsDefinition|Definitions|ConfigurableResource|Component|Scaffolder|\w+Definition)\b(?!s)"
+)
 VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "succeed"}
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -153,6 +164,19 @@ def test_no_test_imports_another() -> None:
     another = re.compile(r"^\s*(?:from|import) (?:cdc_assets_tests|benchmarks)\.(?:\w+\.)*test_", re.MULTILINE)
     files = [file for folder in ("cdc_assets_tests", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))]
     assert [file.relative_to(ROOT).as_posix() for file in files if another.search(file.read_text(encoding="utf-8"))] == []
+
+
+def test_dagster_is_talked_to_by_name_and_its_objects_are_made_in_one_place() -> None:
+    talking, making = set(), []
+    for file, tree in trees().items():
+        imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        imported += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+        if any(name.partition(".")[0].startswith("dagster") for name in imported):
+            talking.add(file.split("/")[1] if file.startswith("cdc_assets/") else file)
+            if not file.startswith("cdc_assets/defs/"):
+                making += [f"{file}: {found}" for found in MAKERS.findall(ast.unparse(tree))]
+    assert talking == TALK_TO_DAGSTER.keys()
+    assert making == []
 
 
 def test_rows_are_kept_in_one_way() -> None:

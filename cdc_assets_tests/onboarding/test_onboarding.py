@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.cli.onboard import onboard
-from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.connectors.unchanged_value import settle, with_public_text
+from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.declared_source import find_source
@@ -216,7 +217,7 @@ def test_offboarded_by_the_job(depot: Ground) -> None:
     assert "depot_gone" in published(SOURCE)
     job = next(job for job in build_onboarding_jobs() if job.name == "offboard")
     config = {"ops": {"begin": {"config": {"source": SOURCE, "tables": ["public.depot_gone"]}}}}
-    done = job.execute_in_process(run_config=config, resources={"platform": Platform()})
+    done = job.execute_in_process(run_config=config, resources={"platform": PlatformResource()})
     (output,) = done.filter_events(lambda event: event.is_successful_output and event.node_name == "registry")
     assert output.step_output_data.metadata["cdc/removed"].value == "['public.depot_gone']"
     assert "depot_gone" not in depot.file.read_text()

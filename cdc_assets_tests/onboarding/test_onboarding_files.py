@@ -9,7 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
+from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.registry_file import add_tables, remove_tables
@@ -217,7 +218,7 @@ def test_a_run_of_the_job_shows_what_each_step_found(file: Path, monkeypatch: py
     monkeypatch.setitem(ROUTES, "offboard", steps)
     job = next(job for job in build_onboarding_jobs() if job.name == "offboard")
     config = {"ops": {"begin": {"config": {"source": "shop", "tables": ["public.orders"]}}}}
-    done = job.execute_in_process(run_config=config, resources={"platform": Platform()})
+    done = job.execute_in_process(run_config=config, resources={"platform": PlatformResource()})
     outputs = done.filter_events(lambda event: event.is_successful_output and event.node_name == "known")
     assert [event.step_output_data.metadata["cdc/found"].value for event in outputs] == ["known"]
     assert Journal.of("shop").running is None

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app, reconcile
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.history import NAME, build_history_checks, history_key
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
 from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
@@ -23,7 +24,6 @@ from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import version_that_folded
-from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.declared import declare_source
 from spark.delta.commits import CommittedTopic, Folded, silver_metadata
 
@@ -95,7 +95,9 @@ def test_the_check_is_on_silver_and_red_for_a_difference_only(
 ) -> None:
     play(monkeypatch, verdict)
     job = dg.define_asset_job("proof", selection=dg.AssetSelection.checks(history_key(shop, shop.table("a"))))
-    definitions = dg.Definitions(asset_checks=[build_history_checks(shop)], jobs=[job], resources={"platform": Platform()})
+    definitions = dg.Definitions(
+        asset_checks=[build_history_checks(shop)], jobs=[job], resources={"platform": PlatformResource()}
+    )
     with dg.DagsterInstance.ephemeral() as instance:
         run = definitions.resolve_job_def("proof").execute_in_process(instance=instance, raise_on_error=False)
     (result,) = run.get_asset_check_evaluations()
@@ -107,7 +109,7 @@ def test_the_check_is_on_silver_and_red_for_a_difference_only(
 
 
 def test_it_is_in_the_volumetry_of_its_source(shop: Source) -> None:
-    merged = dg.Definitions.merge(build_source_defs(shop), dg.Definitions(resources={"platform": Platform()}))
+    merged = dg.Definitions.merge(build_source_defs(shop), dg.Definitions(resources={"platform": PlatformResource()}))
     graph = merged.resolve_asset_graph()
     assert {key for key in graph.asset_check_keys if key.name == NAME} == {history_key(shop, shop.table("a"))}
     assert history_key(shop, shop.table("a")) in build_volumetry_job(shop).selection.resolve_checks(graph)

@@ -19,8 +19,10 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.mongodb import MongoDbReader
-from cdc_assets.resources.rows.sql import SqlReader, Statements
+from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets_tests.support.row_servers import EVERY, InSqlite, source_of
+from spark.dialects.dialect import Dialect
+from spark.errors import NotInSqlError
 from spark.specs import Column
 
 KEY = (Column("code", "text", False), Column("line", "integer", False))
@@ -34,18 +36,18 @@ def in_sqlite(condition: str) -> str:
     return re.sub(r"= N'", "= '", translated)
 
 
-@pytest.mark.parametrize("statements", EVERY, ids=lambda s: type(s).__name__)
-def test_a_condition_finds_its_keys_and_no_other(statements: Statements) -> None:
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda d: type(d).__name__)
+def test_a_condition_finds_its_keys_and_no_other(dialect: Dialect) -> None:
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE t (code TEXT, line INT)")
     rows = [(code, line) for code in ODD for line in (-1, 2)]
     database.executemany("INSERT INTO t VALUES (?, ?)", rows)
     wanted = [(code, 2) for code in ODD[::2]]
-    found = database.execute(f"SELECT * FROM t WHERE {in_sqlite(statements.condition(KEY, wanted))}").fetchall()
+    found = database.execute(f"SELECT * FROM t WHERE {in_sqlite(dialect.condition(KEY, wanted))}").fetchall()
     assert sorted(found) == sorted(wanted)
-    assert "12.50" in statements.condition(KEY[1:], [(Decimal("12.50"),)])
-    with pytest.raises(DatabaseError, match="a value of bytes cannot be asked for"):
-        statements.condition(KEY[1:], [(b"x",)])
+    assert "12.50" in dialect.condition(KEY[1:], [(Decimal("12.50"),)])
+    with pytest.raises(NotInSqlError, match="a value of bytes cannot be asked for"):
+        dialect.condition(KEY[1:], [(b"x",)])
 
 
 def test_a_document_is_asked_for_by_its_id() -> None:

@@ -10,6 +10,7 @@ import pytest
 from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.flow import has_flow_check, severity_of
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
 from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -66,7 +67,7 @@ def test_silver_has_the_declared_columns_and_the_positions_of_its_kind(
 
 def test_its_chain_has_a_connector_and_no_check_of_rows_unless_declared(tmp_path: Path) -> None:
     chain = build_source_defs(source_of(tmp_path, ORACLE))
-    graph = dg.Definitions.merge(chain, dg.Definitions(resources={"platform": Platform()})).resolve_asset_graph()
+    graph = dg.Definitions.merge(chain, dg.Definitions(resources={"platform": PlatformResource()})).resolve_asset_graph()
     checks = {key.name for key in graph.asset_check_keys}
     assert {"connector_running", "preflight", "record_parity"} <= checks
     assert "reconciled" not in checks
@@ -79,7 +80,7 @@ def test_its_chain_has_a_connector_and_no_check_of_rows_unless_declared(tmp_path
 def test_a_mysql_alone_is_asked_whether_its_changes_become_events(tmp_path: Path) -> None:
     source = source_of(tmp_path, MYSQL)
     graph = dg.Definitions.merge(
-        build_source_defs(source), dg.Definitions(resources={"platform": Platform()})
+        build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()})
     ).resolve_asset_graph()
     assert "events_flow" in {key.name for key in graph.asset_check_keys}
     assert not has_flow_check(source_of(tmp_path, ORACLE))

@@ -22,12 +22,14 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows import sql
-from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowForm
-from cdc_assets.resources.rows.sql import SqlReader, Statements
+from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets.resources.rows.texts import parse_key, writer
 from cdc_assets_tests.support.row_servers import EVERY, ROWS, SERVERS, InSqlite, source_of
+from spark.dialects.dialect import Dialect
+from spark.dialects.mysql import MySqlDialect
+from spark.errors import NotInSqlError
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
@@ -36,11 +38,11 @@ TYPES = {"code": "text", "line": "integer", "note": "text"}
 TEXT = RowText(SilverSpec("s", "t", "-", "-", tuple(Column(n, t, n == "note") for n, t in TYPES.items()), ("code", "line")))
 
 
-@pytest.mark.parametrize("statements", EVERY, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda d: type(d).__name__)
 @pytest.mark.parametrize("page", [1, 7, 60, 100])
-def test_pages_have_every_row_once(monkeypatch: pytest.MonkeyPatch, statements: Statements, page: int) -> None:
+def test_pages_have_every_row_once(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, page: int) -> None:
     monkeypatch.setattr(sql, "PAGE", page)
-    server = InSqlite(statements)
+    server = InSqlite(dialect)
     reader = SqlReader(server)
     pages = list(reader.pages(TABLE, TEXT.spec.columns, 2))
     assert sorted((row for rows in pages for row in rows), key=str) == sorted(ROWS, key=str)
@@ -57,16 +59,17 @@ def test_the_statements_of_each_kind() -> None:
     columns = (Column("a]`%", "integer", False), Column("b", "timestamp with time zone", False))
     mysql, server, oracle = EVERY
     assert (
-        mysql.page(TABLE, columns, 1, first=True) == "SELECT `a]``%%`, `b` FROM `shop`.`line item` ORDER BY `a]``%%` LIMIT 5000"
+        mysql.page(TABLE, columns, 1, rows=9, first=True)
+        == "SELECT `a]``%%`, `b` FROM `shop`.`line item` ORDER BY `a]``%%` LIMIT 9"
     )
-    with pytest.raises(DatabaseError, match="percent sign"):
-        server.page(TABLE, columns, 1, first=True)
+    with pytest.raises(NotInSqlError, match="percent sign"):
+        server.page(TABLE, columns, 1, rows=5000, first=True)
     assert server.rows_of(TABLE, columns[1:], 1, 2) == "SELECT [b] FROM [shop].[line item] WHERE ([b] = %s) OR ([b] = %s)"
-    assert oracle.page(TABLE, columns, 2, first=False) == (
+    assert oracle.page(TABLE, columns, 2, rows=5000, first=False) == (
         'SELECT "a]`%", SYS_EXTRACT_UTC("b") FROM "shop"."line item" WHERE ("a]`%" > :1) OR ("a]`%" = :2 AND "b" > :3) '
         'ORDER BY "a]`%", "b" FETCH FIRST 5000 ROWS ONLY'
     )
-    with pytest.raises(DatabaseError, match="double quote"):
+    with pytest.raises(NotInSqlError, match="double quote"):
         oracle.quote('x"y')
 
 
@@ -205,7 +208,7 @@ def test_a_nan_is_one_value() -> None:
 
 
 def test_mysql_writes_a_float_with_all_its_digits() -> None:
-    query = MySqlStatements().page(TABLE, [Column("id", "integer", False), Column("f", "real")], 1, first=True)
+    query = MySqlDialect().page(TABLE, [Column("id", "integer", False), Column("f", "real")], 1, rows=5000, first=True)
     assert query.startswith("SELECT `id`, `f` + 0e0 FROM `shop`.`line item` ORDER BY `id`")
 
 

@@ -135,10 +135,10 @@ async def subscribed(url: str, origin: str, headers: dict[str, str], protocol: s
 
 
 def test_nothing_that_the_stack_writes_is_readable_by_others(stack: RunningStack) -> None:
-    from cdc_assets.resources.platform_clients import CommandPlatform
+    from cdc_assets.resources.platform import Platform
 
     table = Path(stack.environment["CDC_LAKE"]) / "modes"
-    with CommandPlatform().spark().session() as session:
+    with Platform().spark().session() as session:
         session.sql(f"CREATE TABLE delta.`{table}` USING delta AS SELECT id FROM range(3)")
         session.sql(f"DELETE FROM delta.`{table}` WHERE id = 1")
     assert list(table.glob("*.parquet"))

@@ -11,14 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.rows.mysql import MySqlStatements
-from cdc_assets.resources.rows.oracle import OracleStatements
-from cdc_assets.resources.rows.sql import Connection, Statements
-from cdc_assets.resources.rows.sqlserver import SqlServerStatements
+from cdc_assets.resources.rows.sql import Connection
+from spark.dialects.dialect import Dialect
+from spark.dialects.mysql import MySqlDialect
+from spark.dialects.oracle import OracleDialect
+from spark.dialects.sqlserver import SqlServerDialect
 
 ROWS = [(f"c'{i % 7}", i // 7 - 3, None if i % 5 else f"%s {i}") for i in range(60)]
 
-EVERY = [MySqlStatements(), SqlServerStatements(), OracleStatements()]
+EVERY = [MySqlDialect(), SqlServerDialect(), OracleDialect()]
 
 SERVERS = {
     "mysql": {"host": "db"},
@@ -32,7 +33,7 @@ SERVERS = {
 class InSqlite(Connection):
     """A cursor that speaks one kind's SQL; `asked` are the statements as they came."""
 
-    statements: Statements
+    dialect: Dialect
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,6 @@ from cdc_assets.cli import app
 from cdc_assets.defs.sensors.kafka_offsets import read_news
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.platform_clients import PlatformClients
 from cdc_assets.volumetry.chain_status import chain_status
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
@@ -36,7 +35,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three records of each table in the topics, in bronze and in silver; the history has one."""
     declare(tmp_path, monkeypatch, YAML, "feeds")
     kafka = FakeKafka({t: FakeTopic(f"id-{t}", {0: [RECORD] * 3}) for t in ("prices", "plain")})
-    monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
+    monkeypatch.setattr(Platform, "lake_kafka", lambda self: kafka)
     root = tmp_path / "lake"
     for version, table in enumerate(("prices", "plain")):
         append_bronze(root / "bronze/feeds", table, table, f"id-{table}", 0, 3, version=version)
@@ -80,7 +79,7 @@ def test_a_history_that_is_behind_is_asked_for_without_new_records(lake: Path) -
 def test_a_table_read_again_is_behind_until_silver_has_the_epoch(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`cdc repair bronze --anew`: the new epoch has fewer records than silver had folded of the old one."""
     kafka = FakeKafka({"prices": FakeTopic("id-prices", {0: [RECORD] * 3}), "plain": FakeTopic("id-plain", {0: [RECORD] * 5})})
-    monkeypatch.setattr(PlatformClients, "lake_kafka", lambda self: kafka)
+    monkeypatch.setattr(Platform, "lake_kafka", lambda self: kafka)
     append_bronze(lake / "bronze/feeds", "plain", "plain", "id-plain", 3, 5, version=2, epoch=1)
     behind = CliRunner().invoke(app, ["wait", "feeds", "--timeout", "0.1"])
     assert behind.exit_code == 1, behind.output

@@ -25,7 +25,7 @@ from spark.silver.changes import slot
 from spark.specs import Column
 
 if TYPE_CHECKING:
-    from spark.reconcile.dialect import Dialect
+    from spark.dialects.hashing import HashingDialect
 
 Bound = tuple[int | str, ...]
 # A range's end is found in a sample of this many keys of it, so that a driver's memory does not grow with the table: 3 % off.
@@ -53,7 +53,7 @@ class KeyOrder:
 
     columns: tuple[Column, ...]
     places: tuple[int, ...]
-    dialect: Dialect
+    dialect: HashingDialect
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def about(keys: DataFrame, count: int) -> Bound | None:
     return tuple(first[wanted - 1]) if len(first) > wanted else None
 
 
-def key_order(columns: Sequence[Column], keys: Sequence[str], dialect: Dialect) -> KeyOrder | None:
+def key_order(columns: Sequence[Column], keys: Sequence[str], dialect: HashingDialect) -> KeyOrder | None:
     """Of a key without NULLs, of types that both sides order alike; else None."""
     at = {c.name: i for i, c in enumerate(columns)}
     found = tuple(columns[at[key]] for key in keys)

@@ -7,7 +7,7 @@ Each range is one of values, so that a key that stays lies in exactly one range 
 show what silver has not or has otherwise; the keys of the second, looked up at the source, what silver has too much.
 
 A key's column is asked for by its canonical text, so it must be of a type that reads that text as the same value
-(`Dialect.readable`): not binary strings, floats and bits, whose text is another.
+(`HashingDialect.readable`): not binary strings, floats and bits, whose text is another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark.reconcile.key_order import KeyRange
 from spark.specs import Column
 
 if TYPE_CHECKING:
-    from spark.reconcile.dialect import Dialect
+    from spark.dialects.hashing import HashingDialect
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class OwnOrder:
     """The order of the source's primary-key index; values are canonical texts without their length (Form.shown)."""
 
     columns: tuple[Column, ...]
-    dialect: Dialect
+    dialect: HashingDialect
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class OwnOrder:
         return [self.dialect.literal(column, str(value)) for column, value in zip(self.columns, values, strict=True)]
 
 
-def own_order(columns: Sequence[Column], keys: Sequence[str], dialect: Dialect) -> OwnOrder | None:
+def own_order(columns: Sequence[Column], keys: Sequence[str], dialect: HashingDialect) -> OwnOrder | None:
     """Of a key without NULLs whose columns can all be asked for by their texts; else None."""
     at = {c.name: c for c in columns}
     found = tuple(at[key] for key in keys)

@@ -1,4 +1,4 @@
-"""A row as one text and one number, the same in the source's SQL (`dialect`) and in Spark; rows are compared by the number.
+"""A row as one text and one number, the same in the source's SQL (spark.dialects) and in Spark; rows are compared by the number.
 
 text    each column's canonical form and `;`, in the order of the columns
 hash    the first 60 bits of md5(text): two different rows have the same one with probability 2^-60
@@ -20,8 +20,10 @@ from pyspark.sql import functions as sf
 
 from spark.canonical.column_forms import form
 from spark.canonical.form import Form, Incomparable
+from spark.dialects.hashing import BUCKETS, HashingDialect
+from spark.dialects.mariadb import MariaDbDialect
+from spark.dialects.postgresql import PostgreSqlDialect
 from spark.errors import NotComparableError
-from spark.reconcile.dialect import BUCKETS, DIALECTS, Dialect
 from spark.reconcile.key_order import Bound, KeyOrder, KeyRange, key_order
 from spark.reconcile.own_order import OwnOrder, TwoRanges, own_order
 from spark.silver.changes import slot
@@ -31,6 +33,7 @@ LOW_BITS = 30
 Share = tuple[int, int]
 Slice = Share | KeyRange
 WHOLE: Share = (0, 1)
+_DIALECTS: dict[str, HashingDialect] = {"postgresql": PostgreSqlDialect(), "mariadb": MariaDbDialect()}
 
 
 def slice_text(part: Slice | TwoRanges) -> str:
@@ -85,9 +88,9 @@ class RowText:
     # -- the database ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> HashingDialect:
         """The SQL dialect of the source's database."""
-        return DIALECTS[self.spec.columns[0].dialect]
+        return _DIALECTS[self.spec.columns[0].dialect]
 
     def text_sql(self, names: Sequence[str]) -> str:
         """The text of these columns."""

@@ -10,7 +10,7 @@ from cdc_assets.bench.peers.delta_rs import DeltaRs
 from cdc_assets.bench.peers.peer import Peer
 from cdc_assets.bench.peers.spark_peers import ForeachBatch, IcebergMerge, SparkDriver
 from cdc_assets.bench.stack import BenchStack
-from cdc_assets.resources.platform_clients import CommandPlatform
+from cdc_assets.resources.platform import Platform
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def start_peers(stack: BenchStack, folder: Path, say: Callable[[str], None], *, 
     """Two on a Spark of their own and one in this process, with tables below `folder`; `quick`: without foreachBatch, whose
     runs are the longest."""
     say("the peers' Spark starts; they write one table for each topic, this product bronze and silver")
-    kafka = CommandPlatform().lake_kafka()
+    kafka = Platform().lake_kafka()
     driver = SparkDriver(stack.home, folder / "peers", stack.spark)
     try:
         streams = () if quick else (ForeachBatch(kafka, driver),)

@@ -15,16 +15,16 @@ from cdc_assets.connectors.difference import difference_of
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.assets.connector_metadata import of_applied, of_difference, of_status
 from cdc_assets.defs.assets.specs import connector_spec
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.failover.epochs import apply_on_gap
 from cdc_assets.registry.models import CapturedSource
-from cdc_assets.resources.platform import Platform
 
 
 def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
     """One asset per source."""
 
     @dg.multi_asset(specs=[connector_spec(source)], name=names.op_name("connector", source), can_subset=False)
-    def connector(context: dg.AssetExecutionContext, platform: Platform) -> dg.MaterializeResult:
+    def connector(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
         connect, config = platform.core_connect(), capture_config(source)
         lines = difference_of(connect, source, config).lines()
         for line in lines:

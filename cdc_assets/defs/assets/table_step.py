@@ -8,6 +8,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
@@ -23,7 +24,7 @@ def table_step(layer: str, source: BaseSource, *, work: str | None = None) -> Ca
         specs = [table_spec(layer, source, table) for table in source.tables]
 
         @dg.multi_asset(specs=specs, name=names.op_name(work or layer, source), can_subset=True)
-        def step(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[dg.MaterializeResult]:
+        def step(context: dg.AssetExecutionContext, platform: PlatformResource) -> Iterator[dg.MaterializeResult]:
             selected = [table for table in source.tables if asset_key(layer, source, table) in context.selected_asset_keys]
             for table, metadata in materialize(context, platform, selected):
                 yield dg.MaterializeResult(asset_key=asset_key(layer, source, table), metadata=metadata)

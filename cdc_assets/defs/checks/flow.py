@@ -8,6 +8,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from cdc_assets.defs.checks.evidence import of_error
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CdcAssetsError, DatabaseError, MissingSecretError
 from cdc_assets.kinds import kind_of
 from cdc_assets.quantity import quantity
@@ -41,7 +42,7 @@ def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
         blocking=True,
         description="Every table that changes at the source is captured and has events. The source says itself what changes.",
     )
-    def events_flow(context: dg.AssetCheckExecutionContext, platform: Platform) -> dg.AssetCheckResult:
+    def events_flow(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> dg.AssetCheckResult:
         found = _measurement(context, platform, source)
         return check_result(key, *of_flow(found), severity=severity_of(source, found))
 

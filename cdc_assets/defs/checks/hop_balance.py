@@ -16,12 +16,12 @@ from cdc_assets import names
 from cdc_assets.defs.assets.ledger import markdown
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
 from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed
-from cdc_assets.resources.platform import Platform
 from spark.ledger.ledger_commits import Counted
 
 LATE = "late_events"
@@ -52,7 +52,7 @@ def build_ledger_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     specs = [dg.AssetCheckSpec(k.name, asset=k.asset_key, description=_DESCRIPTIONS[k.name], blocking=True) for k in keys]
 
     @dg.multi_asset_check(name=names.op_name("ledger_checks", source), specs=specs, can_subset=True)
-    def ledger_checks(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+    def ledger_checks(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
         found = places(platform.lake, source)
         for table in source.tables:
             wanted = [k for k in ledger_keys(source, table) if k in context.selected_asset_check_keys]

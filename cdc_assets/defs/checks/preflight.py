@@ -8,10 +8,10 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.preflight import Report, preflight
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import CapturedSource
-from cdc_assets.resources.platform import Platform
 
 NAME = "preflight"
 
@@ -29,7 +29,7 @@ def build_preflight_check(source: CapturedSource) -> dg.AssetChecksDefinition:
     )
 
     @dg.multi_asset_check(name=names.op_name("preflight", source), specs=[spec])
-    def check(platform: Platform) -> dg.AssetCheckResult:
+    def check(platform: PlatformResource) -> dg.AssetCheckResult:
         return preflight_result(source, preflight(platform, source))
 
     return check

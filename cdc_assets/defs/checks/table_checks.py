@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import dagster as dg
 
 from cdc_assets import names
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
@@ -23,7 +24,7 @@ def table_checks(
 
     def make(judge: Judge) -> dg.AssetChecksDefinition:
         @dg.multi_asset_check(name=names.op_name(work, source), specs=specs, can_subset=True)
-        def step(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+        def step(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
             wanted = context.selected_asset_check_keys
             yield from judge(context, platform, {key: table for key, table in checks.items() if key in wanted})
 

@@ -32,6 +32,7 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
 from cdc_assets.defs.checks.uncompared import standstill
 from cdc_assets.defs.keys import key_of_check
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import open_differences, slices
 from cdc_assets.reconcile.result import TableResult
@@ -92,7 +93,7 @@ def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) ->
     ]
 
     @dg.multi_asset_check(name=names.op_name(f"checks_{layer}", source), specs=specs, can_subset=True)
-    def volumetry(context: dg.AssetCheckExecutionContext, platform: Platform) -> Iterator[dg.AssetCheckResult]:
+    def volumetry(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
         wanted = context.selected_asset_check_keys
         tables = [table for table in source.tables if check_key(layer, source, table) in wanted]
         if layer == "connector":

@@ -16,6 +16,7 @@ from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decid
 from cdc_assets.connectors.first_snapshot import restart_connector
 from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.defs.checks.volumetry import check_key
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
 from cdc_assets.identity.look import refuse_other
 from cdc_assets.quantity import quantity
@@ -37,7 +38,7 @@ def build_restart_sensor(source: BaseSource) -> dg.SensorDefinition:
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Restarts failed connectors after n² + n minutes, {MAX_RESTARTS} times.",
     )
-    def restarts(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult:
+    def restarts(context: dg.SensorEvaluationContext, platform: PlatformResource) -> dg.SensorResult:
         return evaluate(source, platform, context.cursor, now=time.time(), say=context.log.warning)
 
     return restarts

@@ -17,6 +17,7 @@ from cdc_assets import names
 from cdc_assets.bronze.ranges import pending_ranges, width
 from cdc_assets.defs.continuous_run import end_long_runs, keeper_name
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.confirmations import confirmations
 from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
 from cdc_assets.defs.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
@@ -53,7 +54,7 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
         tags={SOURCE_TAG: source.name, DIGEST_TAG: loaded},
         description=f"Last stable offsets of {quantity(len(source.tables), 'mirrored topic')} against what the lake has.",
     )
-    def offsets(context: dg.SensorEvaluationContext, platform: Platform) -> dg.SensorResult | dg.SkipReason:
+    def offsets(context: dg.SensorEvaluationContext, platform: PlatformResource) -> dg.SensorResult | dg.SkipReason:
         return _look(context, platform, source, lambda: change_of(source.name, loaded, declared_in) if declared_in else "")
 
     return offsets

@@ -103,7 +103,7 @@ class MariaDbCut:
         """Rows, and the sum of their hashes, by bucket: one scan."""
         bucket, where = row_text.bucket_sql(), row_text.slice_sql(part)
         hash_ = f"IFNULL({row_text.hash_sql()}, {_UNWRITTEN})"
-        query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {_quote_table(table, row_text)} WHERE {where} GROUP BY b"
+        query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {row_text.dialect.quote(*table)} WHERE {where} GROUP BY b"
         found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}
         unwritten = sum(total // _UNWRITTEN for _, total in found.values())
         if unwritten:
@@ -114,7 +114,7 @@ class MariaDbCut:
         """Key text and hash of every row in some buckets of a slice."""
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
-            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_quote_table(table, row_text)} "
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {row_text.dialect.quote(*table)} "
             f"WHERE {row_text.slice_sql(part)} AND {row_text.bucket_sql()} IN ({listed})"
         )
         return Counter((key, int(hash_)) for key, hash_ in self._scan(table, query))
@@ -125,7 +125,7 @@ class MariaDbCut:
             return {}
         values = ", ".join(form.sql(row_text.dialect.quote(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
-        query = f"SELECT {key}, {values} FROM {_quote_table(table, row_text)} WHERE {key} IN ".replace("%", "%%")
+        query = f"SELECT {key}, {values} FROM {row_text.dialect.quote(*table)} WHERE {key} IN ".replace("%", "%%")
         found = self._scan(table, f"{query}({', '.join(['%s'] * len(keys))})", list(keys))
         return {row[0]: row_text.display([_as_text(value) for value in row[1:]]) for row in found}
 
@@ -138,14 +138,14 @@ class MariaDbCut:
         from spark.reconcile.key_order import KeyRange
 
         own = row_text.in_own_order
-        query = f"SELECT {row_text.key_values_sql()} FROM {_quote_table(table, row_text)} FORCE INDEX (PRIMARY) "
+        query = f"SELECT {row_text.key_values_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) "
         query += f"WHERE {own.sql(KeyRange(own.names, after))} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}"
         found = self._scan(table, query)
         return row_text.bind_values([_as_text(value) for value in found[0]]) if len(found) == 2 else None
 
     def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
         """Key text and hash of every row in a range."""
-        query = f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {_quote_table(table, row_text)} FORCE INDEX (PRIMARY) "
+        query = f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) "
         rows = self._scan(table, f"{query} WHERE {row_text.in_own_order.sql(keys)} LIMIT {MOST_ROWS + 1}")
         if unwritten := sum(hash_ is None for _, hash_ in rows):
             raise _too_long(table, unwritten)
@@ -155,7 +155,7 @@ class MariaDbCut:
         """Those of these keys (texts, with their columns' values) that have a row."""
         own, found = row_text.in_own_order, set[str]()
         asked = [(key, [str(v) for v in values]) for key, values in keys.items() if None not in values]
-        query = f"SELECT {row_text.key_sql()} FROM {_quote_table(table, row_text)} FORCE INDEX (PRIMARY) WHERE "
+        query = f"SELECT {row_text.key_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) WHERE "
         for start in range(0, len(asked), _LOOKED_UP):
             some = asked[start : start + _LOOKED_UP]
             try:
@@ -195,7 +195,3 @@ def _too_long(table: TableId, rows: int) -> DatabaseError:
 def _as_text(value: Any) -> str | None:
     """The driver gives texts of binary pieces as bytes."""
     return value.decode() if isinstance(value, bytes) else None if value is None else str(value)
-
-
-def _quote_table(table: TableId, row_text: RowText) -> str:
-    return f"{row_text.dialect.quote(table.schema)}.{row_text.dialect.quote(table.table)}"

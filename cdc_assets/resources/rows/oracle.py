@@ -5,46 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.oracle import Oracle
 from cdc_assets.resources.rows.driver_connection import DriverConnection
-from cdc_assets.resources.rows.sql import Statements
-
-if TYPE_CHECKING:
-    from spark.specs import Column
-
-
-class OracleStatements(Statements):
-    """Double quotes, `:1` and FETCH FIRST."""
-
-    def quote(self, name: str) -> str:
-        """Oracle's names hold no double quote."""
-        if '"' in name:
-            raise DatabaseError(f"{name}: Oracle has no names with a double quote")
-        return f'"{name}"'
-
-    def placeholder(self, number: int) -> str:
-        """Oracle's sign for a parameter, which are bound by number: `:1`."""
-        return f":{number}"
-
-    def limit(self, select: str, rows: int) -> str:
-        """The SELECT with a FETCH FIRST at its end."""
-        return f"{select} FETCH FIRST {rows} ROWS ONLY"
-
-    def value(self, column: Column) -> str:
-        """The thin driver drops the zone of a moment."""
-        name = self.quote(column.name)
-        return f"SYS_EXTRACT_UTC({name})" if column.source_type.endswith("with time zone") else name
+from spark.dialects.oracle import OracleDialect
 
 
 class OracleConnection(DriverConnection):
     """One database, or one pluggable database of it."""
 
     NAME, DRIVER = "Oracle", ("oracledb", "oracledb")
-    statements = OracleStatements()
+    dialect = OracleDialect()
     _database: Oracle
 
     @contextmanager

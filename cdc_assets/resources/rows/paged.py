@@ -18,6 +18,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.rows.texts import NOT_WRITTEN, Write, parse_key, writer
+from spark.dialects.hashing import BUCKETS
 
 if TYPE_CHECKING:
     from spark.reconcile.job import Digest, KeyHashes, Texts
@@ -129,8 +130,6 @@ class RowForm:
 
     def bucket(self, row: Values) -> int:
         """By the key, as the lake does it."""
-        from spark.reconcile.dialect import BUCKETS
-
         if self.row_text.numbers:
             return sum(abs(int(row[place])) % BUCKETS for place, _ in self._keys) % BUCKETS
         if self.row_text.uuid:

@@ -7,40 +7,16 @@ from typing import Any
 from uuid import UUID
 
 from cdc_assets import settings
-from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.sqlserver import SqlServer
 from cdc_assets.resources.rows.driver_connection import DriverConnection
-from cdc_assets.resources.rows.sql import Statements
-from spark.delta.identifiers import quote
-
-
-class SqlServerStatements(Statements):
-    """Brackets, `%s` and TOP."""
-
-    def quote(self, name: str) -> str:
-        """The driver takes `%` for a place of a value, but only in a statement with values."""
-        if "%" in name:
-            raise DatabaseError(f"{name}: a name with a percent sign cannot be asked for by python-tds")
-        return quote(name, sign="[")
-
-    def placeholder(self, number: int) -> str:
-        """python-tds's sign for a parameter, which are bound by order."""
-        return "%s"
-
-    def limit(self, select: str, rows: int) -> str:
-        """The SELECT with a TOP at its begin."""
-        return f"SELECT TOP ({rows}) {select.removeprefix('SELECT ')}"
-
-    def text_literal(self, text: str) -> str:
-        """The text as a literal in Unicode: `N'…'`."""
-        return "N" + super().text_literal(text)
+from spark.dialects.sqlserver import SqlServerDialect
 
 
 class SqlServerConnection(DriverConnection):
     """One database of a server."""
 
     NAME, DRIVER = "SQL Server", ("pytds", "python-tds")
-    statements = SqlServerStatements()
+    dialect = SqlServerDialect()
     _database: SqlServer
 
     def _connect(self, driver: Any, host: str, port: int) -> AbstractContextManager[Any]:

@@ -11,11 +11,11 @@ from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases import binlog_events
 from cdc_assets.resources.databases.binlog_activity import MariaDbActivity, MySqlActivity
-from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD, BinlogServer
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.mysql_server import mysql_server
+from spark.dialects.mysql import MySqlDialect
 from spark.specs import Column
 
 pytestmark = pytest.mark.service
@@ -105,7 +105,7 @@ def test_a_condition_on_keys_finds_them_whatever_a_backslash_means(server: Binlo
         cursor.executemany("INSERT INTO act.odd VALUES (%s, %s)", [(code, line) for code in codes for line in (-1, 2)])
     columns = (Column("code", "text", False), Column("line", "integer", False))
     wanted = [(code, 2) for code in codes[:-1]]
-    condition = MySqlStatements().condition(columns, wanted)
+    condition = MySqlDialect().condition(columns, wanted)
     for mode in ("", "NO_BACKSLASH_ESCAPES"):
         with server.connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"SET SESSION sql_mode = '{mode}'")

@@ -38,11 +38,11 @@ from cdc_assets import settings
 from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.resources.platform import Platform
+from cdc_assets.defs.platform_resource import PlatformResource
 (source,) = load_sources(settings.sources_folder())
 source = source.model_copy(update={"tables": source.tables[:-1]})
 while True:
-    dg.materialize([build_bronze_assets(source), build_silver_assets(source)], resources={"platform": Platform()})
+    dg.materialize([build_bronze_assets(source), build_silver_assets(source)], resources={"platform": PlatformResource()})
 """
 
 

@@ -14,7 +14,7 @@ from cdc_assets.cli import app
 from cdc_assets.cli.status_spark import foreign_spark
 from cdc_assets.errors import SparkRunError
 from cdc_assets.resources import spark as sessions
-from cdc_assets.resources.platform_clients import CommandPlatform
+from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.spark_needs import MEND, lacks_of
 from cdc_assets_tests.support.lake import jvm
 from cdc_assets_tests.support.lake.events import event
@@ -98,10 +98,10 @@ def test_a_foreign_server_is_refused_by_what_it_lacks(foreign: str, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(pyspark, "__version__", "3.5.1")
         with pytest.raises(SparkRunError, match=rf"it is Spark 4\.\S+, and the client 3\.5\.1; {MEND}"):
-            CommandPlatform().spark().run(lambda *_: None, None)
+            Platform().spark().run(lambda *_: None, None)
         (row, *_) = foreign_spark()
         assert (row["health"], row["address"]) == ("unhealthy", foreign)
-    assert CommandPlatform().spark().run(lambda session, _: session.range(3).count(), None) == 3
+    assert Platform().spark().run(lambda session, _: session.range(3).count(), None) == 3
 
 
 def test_status_and_preflight_have_rows_for_it(foreign: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from cdc_assets_tests.support.lake.capture import Connector, Database
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.quarantined import NARROW
+from spark.dialects.hashing import BUCKETS
 from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
-from spark.reconcile.dialect import BUCKETS
 from spark.reconcile.job import Task, key_hashes, suspects
 
 if TYPE_CHECKING:

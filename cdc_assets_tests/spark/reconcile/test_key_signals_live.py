@@ -12,9 +12,9 @@ from cdc_assets import names
 from cdc_assets.reconcile import key_signals
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.resources.databases.mariadb_capture import MariaDbSignals
-from cdc_assets.resources.rows.mysql import MySqlStatements
 from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from spark.dialects.mysql import MySqlDialect
 from spark.specs import Column
 
 pytestmark = pytest.mark.all
@@ -41,7 +41,7 @@ def test_every_key_that_was_asked_for_is_read_again_and_no_other(mariadb: LiveMa
     own.capture(["msig.t"])
     before = len(records(own))
     wanted = [row for row in rows if row[1] == 2]
-    reader = SqlReader(type("Server", (), {"statements": MySqlStatements()})())
+    reader = SqlReader(type("Server", (), {"dialect": MySqlDialect()})())
     sent = list(key_signals.signals(reader, "msig.t", KEY, wanted))
     assert len(sent) > 1
     source = own.source(["msig.t"])

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
-from spark.reconcile.dialect import BUCKETS, SHARES
+from spark.dialects.hashing import BUCKETS, SHARES
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec

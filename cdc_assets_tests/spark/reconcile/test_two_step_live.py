@@ -19,7 +19,6 @@ from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.standby import compare as two_steps
-from cdc_assets.resources.rows.oracle import OracleStatements
 from cdc_assets.resources.rows.paged import PagedRows, RowReader
 from cdc_assets.resources.rows.sql import Connection, SqlReader
 from cdc_assets.volumetry.log_position import carry_to_lake
@@ -27,6 +26,7 @@ from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from cdc_assets_tests.support.live.writers import at_work
+from spark.dialects.postgresql import PostgreSqlDialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,14 +78,13 @@ class Ground:
         return self.chain.source.tables[0].name
 
 
-class PostgresPages(OracleStatements, Connection):
-    """PostgreSQL takes Oracle's FETCH FIRST and quotes."""
+class PostgresPages(Connection):
+    """PostgreSQL, read as a server that is asked for nothing but pages."""
+
+    dialect = PostgreSqlDialect()
 
     def __init__(self, live: LiveSource) -> None:
-        self.live, self.statements = live, self
-
-    def placeholder(self, number: int) -> str:
-        return "%s"
+        self.live = live
 
     @contextmanager
     def cursor(self) -> Iterator[Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from cdc_assets import settings
-from cdc_assets.code_location.loaded_definitions import LoadedDefinitions, definitions_news, read_loaded
 from cdc_assets.errors import DefinitionsError
+from cdc_assets.running_dagster.loaded_definitions import LoadedDefinitions, definitions_news, read_loaded
 from cdc_assets.running_dagster.webserver import Webserver
 from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
@@ -21,21 +22,17 @@ def news_of_definitions(url: str) -> str:
     return definitions_news(home.loaded) if _is_embedded(home, url) else ""
 
 
-def offer_definitions(url: str) -> None:
-    """The next reload takes what CDC_DEFINITIONS names, where it is set, once that is known to load.
+def offer_definitions(url: str, check: Callable[[str], None]) -> None:
+    """The next reload takes what CDC_DEFINITIONS names, where it is set, once `check` has let it pass.
 
     Raises:
-        UserDefinitionsError: it does not; the stack keeps what it has.
+        UserDefinitionsError: by `check`; the stack keeps what it has.
     """
     home = Home(settings.home())
     if not _is_embedded(home, url) or not definitions_news(home.loaded):
         return
     if named := settings.user_definitions():
-        from cdc_assets.code_location.chains import build_code_location
-        from cdc_assets.code_location.user_definitions import merge_user_definitions
-        from cdc_assets.registry_files.loader import load_sources
-
-        merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
+        check(named)
     from cdc_assets.stack.added_sources import remember
 
     remember(home, ["CDC_DEFINITIONS"])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from cdc_assets.code_location.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.jobs import build_overall_jobs
+from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.resources.platform import Platform
 
 
 def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None = None) -> dg.Definitions:
@@ -20,7 +20,7 @@ def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None 
         *(build_source_defs(source, declared_in) for source in sources),
         dg.Definitions(
             jobs=[*build_overall_jobs(), *build_onboarding_jobs()],
-            resources={"platform": Platform()},
+            resources={"platform": PlatformResource()},
             executor=dg.in_process_executor,
         ),
     )

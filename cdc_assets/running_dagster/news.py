@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.code_location.own_definitions import news_of_definitions
 from cdc_assets.registry_files.digest import digest
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.running_dagster.own_definitions import news_of_definitions
 from cdc_assets.running_dagster.take_in import EMBEDDED
 from cdc_assets.running_dagster.webserver import Location, Webserver
 

@@ -18,9 +18,11 @@ from typing import NoReturn
 import dagster as dg
 
 from cdc_assets import settings
-from cdc_assets.code_location.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
+from cdc_assets.defs.code_location import build_code_location
 from cdc_assets.errors import UserDefinitionsError
 from cdc_assets.registry_files.loaded_copy import KEPT
+from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.running_dagster.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
 
 SENSOR = "user_definitions"
 _FROM_FILE = "cdc_user_definitions"
@@ -77,6 +79,15 @@ def merge_user_definitions(chains: dg.Definitions, named: str) -> dg.Definitions
     except Exception as error:
         raise UserDefinitionsError(named, error) from error
     return merged
+
+
+def try_user_definitions(named: str) -> None:
+    """Whether they load beside the chains of the registry as it is now; nothing is kept of it.
+
+    Raises:
+        UserDefinitionsError: they do not, and why.
+    """
+    merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
 
 
 def _load(named: str) -> ModuleType:

@@ -10,12 +10,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from cdc_assets.defs.declared_chains import take_in_step
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.route import ROUTES
 from cdc_assets.onboarding.state import Route, only_one
 from cdc_assets.onboarding.work import Step
-from cdc_assets.resources.platform import Platform
-from cdc_assets.running_dagster.take_in import take_in_step
 
 
 class Tables(dg.Config):
@@ -65,7 +65,7 @@ def _begin(name: str, route: Route) -> dg.OpDefinition:
 
 def _op(name: str, step: Step) -> dg.OpDefinition:
     @dg.op(name=f"{name}_{_node(step)}", description=step.what, out=dg.Out(str))
-    def one_step(context: dg.OpExecutionContext, platform: Platform, source: str) -> Iterator[Any]:
+    def one_step(context: dg.OpExecutionContext, platform: PlatformResource, source: str) -> Iterator[Any]:
         with only_one(source):
             facts = run.run_step(platform, source, step.name, lambda text: context.log.info("%s", text), take_in=take_in_step)
         shown = {f"cdc/{key}": value if isinstance(value, (int, float, str)) else str(value) for key, value in facts.items()}

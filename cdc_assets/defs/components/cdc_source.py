@@ -14,10 +14,10 @@ from functools import cache
 import dagster as dg
 from pydantic import Field
 
-from cdc_assets.components.scaffold import CdcSourceScaffolder
 from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.components.scaffold import CdcSourceScaffolder
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.platform import Platform
 
 
 @dg.scaffold_with(CdcSourceScaffolder)
@@ -41,6 +41,6 @@ class CdcSource(dg.Component, dg.Model, dg.Resolvable):
 
 
 @cache
-def _platform() -> Platform:
+def _platform() -> PlatformResource:
     """One for all components of a project: Dagster takes two resources of one name only where they are one object."""
-    return Platform()
+    return PlatformResource()

@@ -1,0 +1,18 @@
+"""The one Dagster resource: the outside systems (resources.platform), with their addresses as its config."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+import dagster as dg
+from pydantic import PrivateAttr
+
+from cdc_assets.resources.platform import Platform
+
+
+class PlatformResource(dg.ConfigurableResource, Platform):
+    """Called `platform` by whatever asks for it; a field overrides what the environment says."""
+
+    _clients: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _making: Any = PrivateAttr(default_factory=Lock)
