@@ -40,9 +40,9 @@ def peek(
     from cdc_assets.peek.decoded_record import Decoder
     from cdc_assets.peek.topic_place import find_topic
     from cdc_assets.peek.wanted_key import matches_key
-    from cdc_assets.resources.platform_clients import CommandPlatform
+    from cdc_assets.resources.platform import Platform
 
-    platform = CommandPlatform()
+    platform = Platform()
     sources = load_sources(settings.sources_folder())
     place = find_topic(platform, sources, topic, cluster=cluster.value if cluster else None)
     decoder = Decoder(place, platform.lake, show_sensitive=show_sensitive)

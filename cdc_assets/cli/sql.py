@@ -28,10 +28,10 @@ def sql(
     Read by DuckDB, without Spark. Nothing is written.
     """
     from cdc_assets.lake_sql.lake_tables import lake_tables
-    from cdc_assets.resources.platform_clients import CommandPlatform
+    from cdc_assets.resources.platform import Platform
 
     settings.export_stack_environment()
-    platform = CommandPlatform()
+    platform = Platform()
     tables = lake_tables(load_sources(settings.sources_folder()), platform.lake)
     if statement is None:
         _print_tables(tables, None if as_csv else output)

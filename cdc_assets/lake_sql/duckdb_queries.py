@@ -13,7 +13,7 @@ from cdc_assets.lake_sql.answer import Answer, answer, hidden_columns, refusal
 from cdc_assets.lake_sql.duckdb_scans import open_scan
 from cdc_assets.lake_sql.lake_tables import LAYERS, LakeTable, tables_in
 from cdc_assets.resources.hidden_values import HiddenValues
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from spark.delta.identifiers import double_quote, text_literal
 
 _CLOSED = (
@@ -48,7 +48,7 @@ def statements_of(text: str) -> list[str]:
 
 
 def query_by_duckdb(
-    statement: str, tables: Sequence[LakeTable], platform: PlatformClients, *, limit: int, show_sensitive: bool = False
+    statement: str, tables: Sequence[LakeTable], platform: Platform, *, limit: int, show_sensitive: bool = False
 ) -> Answer:
     """At most so many rows of one statement.
 
@@ -93,7 +93,7 @@ def _connect() -> Iterator[Any]:
         yield connection
 
 
-def _register(connection: Any, named: Sequence[LakeTable], platform: PlatformClients) -> list[Any]:
+def _register(connection: Any, named: Sequence[LakeTable], platform: Platform) -> list[Any]:
     """A view of each table; what is scanned has to be held by the caller.
 
     Raises:

@@ -15,7 +15,7 @@ from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import open_table
 from cdc_assets.resources.hidden_values import HiddenValues
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.silver_now.current_table import CurrentTable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class RowStream:
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema_of_hashes())
 
 
-def open_scan(found: LakeTable, platform: PlatformClients, values: HiddenValues) -> Any:
+def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any:
     """What DuckDB registers for the table.
 
     Raises:
@@ -75,7 +75,7 @@ def open_scan(found: LakeTable, platform: PlatformClients, values: HiddenValues)
     return open_dataset(table, found.path)
 
 
-def _scan_now(found: LakeTable, platform: PlatformClients, values: HiddenValues) -> RowStream:
+def _scan_now(found: LakeTable, platform: Platform, values: HiddenValues) -> RowStream:
     assert found.table is not None
     try:
         rows = CurrentTable(found.source, found.table, platform).look()

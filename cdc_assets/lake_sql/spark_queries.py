@@ -9,7 +9,7 @@ from cdc_assets.errors import LakeSqlError, SparkRunError
 from cdc_assets.lake_sql.answer import Answer, answer, hidden_columns, refusal
 from cdc_assets.lake_sql.lake_tables import LakeTable, code_and_texts, pattern_of, tables_in
 from cdc_assets.resources.hidden_values import HiddenValues
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.current_spec import current_spec
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def query_by_spark(
-    statement: str, tables: Sequence[LakeTable], platform: PlatformClients, *, limit: int, show_sensitive: bool = False
+    statement: str, tables: Sequence[LakeTable], platform: Platform, *, limit: int, show_sensitive: bool = False
 ) -> Answer:
     """At most so many rows of one question.
 

@@ -10,7 +10,7 @@ from cdc_assets import names
 from cdc_assets.errors import KafkaError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.resources.platform_clients import PlatformClients
+from cdc_assets.resources.platform import Platform
 
 CORE, LAKE = names.CORE_ALIAS, names.LAKE_ALIAS
 
@@ -24,7 +24,7 @@ class TopicPlace:
     source: BaseSource | None = None
     table: Table | None = None
 
-    def open(self, platform: PlatformClients) -> KafkaCluster:
+    def open(self, platform: Platform) -> KafkaCluster:
         """The client of its cluster."""
         return platform.core_kafka() if self.cluster == CORE else platform.lake_kafka()
 
@@ -40,7 +40,7 @@ def places_of_tables(sources: Iterable[BaseSource]) -> Iterator[TopicPlace]:
     yield from copies
 
 
-def find_topic(platform: PlatformClients, sources: Sequence[BaseSource], topic: str, *, cluster: str | None = None) -> TopicPlace:
+def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *, cluster: str | None = None) -> TopicPlace:
     """The topic, wherever it is; `cluster` says where to look.
 
     Raises:
