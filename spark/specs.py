@@ -62,6 +62,15 @@ def _build(cls: type[T], data: Mapping[str, Any]) -> T:
 
 
 @dataclass(frozen=True)
+class JsonSpec:
+    """What travels as one JSON object."""
+
+    def to_json(self) -> str:
+        """As a spec file holds it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+@dataclass(frozen=True)
 class TopicRange:
     """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
 
@@ -94,7 +103,7 @@ class TopicRange:
 
 
 @dataclass(frozen=True)
-class BronzeSpec:
+class BronzeSpec(JsonSpec):
     """One append of the records of several topics to one source's change log.
 
     `login` is the path of a client.properties, where the job and Spark run (spark.kafka.login).
@@ -112,10 +121,6 @@ class BronzeSpec:
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise SpecError(f"topics {twice} are given twice; give each topic once, with all its partitions")
-
-    def to_json(self) -> str:
-        """As a spec file holds it."""
-        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> BronzeSpec:
@@ -167,7 +172,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class SilverSpec:
+class SilverSpec(JsonSpec):
     """Fold what bronze has committed for one table into its current state (no keys: append).
 
     `folded_limit` is the highest bronze version to fold; without it, everything that bronze has committed.
@@ -250,10 +255,6 @@ class SilverSpec:
         """The declared name before of a column, or an empty one."""
         return next((old for old, new in self.renamed.items() if new == name), "")
 
-    def to_json(self) -> str:
-        """As a spec file holds it."""
-        return json.dumps(asdict(self), sort_keys=True)
-
     @classmethod
     def from_json(cls, text: str) -> SilverSpec:
         """Read back what to_json wrote; unknown keys are refused."""
@@ -267,7 +268,7 @@ class SilverSpec:
 
 
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(JsonSpec):
     """What a job did. `version` is the Delta version of its commit, None when nothing was new.
 
     `by_op` counts records by Debezium's op letter, `tombstone` and `unknown` (not parseable);
@@ -285,10 +286,6 @@ class JobResult:
     ranges: dict[str, dict[int, tuple[int, int]]]
     seconds: float
     detail: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        """As a spec file holds it."""
-        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> JobResult:

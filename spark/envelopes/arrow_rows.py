@@ -8,10 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark.errors import LeftToSparkError
+
 
 def keep_rows(table: pa.Table, mask: pa.ChunkedArray | pa.Array) -> pa.Table:
     """The rows whose mask is true; the table itself where that is all of them."""
     return table if pc.all(mask.fill_null(False), min_count=0).as_py() else table.filter(mask)
+
+
+def leave_any(told: pa.ChunkedArray | pa.Array, what: str) -> None:
+    """Where one of these is true, what is in hand is Spark's to look at.
+
+    Raises:
+        LeftToSparkError: it is; `what` says why.
+    """
+    if pc.any(told).as_py():
+        raise LeftToSparkError(what)
 
 
 def sort_rows(table: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from spark.specs import SilverSpec, TopicRange
+from spark.specs import JsonSpec, SilverSpec, TopicRange
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LedgerTable:
 
 
 @dataclass(frozen=True)
-class LedgerSpec:
+class LedgerSpec(JsonSpec):
     """One run of the ledger of one source.
 
     `allowed_lateness` (seconds) is how long after its end a window may still change without a warning; it is also how
@@ -53,10 +53,6 @@ class LedgerSpec:
     kafka_options: dict[str, str] = field(default_factory=dict)
     core_login: str = ""
     lake_login: str = ""
-
-    def to_json(self) -> str:
-        """As a spec file holds it."""
-        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> LedgerSpec:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.envelopes.arrow_json import parse_objects
-from spark.envelopes.arrow_rows import keep_rows, write_hexadecimal
+from spark.envelopes.arrow_rows import keep_rows, leave_any, write_hexadecimal
 from spark.errors import LeftToSparkError
 from spark.positions.layout import NUMBER_WIDTH, SNAPSHOT, STREAMED
 from spark.positions.mysql import FILE_WIDTH, ROW_WIDTH
@@ -41,7 +41,7 @@ def narrow(records: pa.Table, connector: str) -> pa.Table:
     parsed = parse_objects(records["value"].drop_null(), wanted)
     said = {name: parsed[name].combine_chunks() for name in wanted.names}
     source = dict(zip([f.name for f in said["source"].type], said["source"].flatten(), strict=True))
-    _refuse(pc.invert(pc.is_in(said["op"], value_set=pa.array(OPS))), "a record without an op that is known")
+    leave_any(pc.invert(pc.is_in(said["op"], value_set=pa.array(OPS))), "a record without an op that is known")
     keys = keep_rows(records, events)["key"].combine_chunks()
     columns = {"op": said["op"], **place(source, said["op"], keys)}
     columns["source_ts"] = pc.coalesce(source["ts_us"], pc.multiply(source["ts_ms"], 1000)).cast(pa.timestamp("us", "UTC"))
@@ -59,9 +59,9 @@ def _log_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> dic
     commit = _number(source["sequence"], r'^\["?(?P<n>\d+)')
     lsn = pc.coalesce(source["lsn"], _number(source["sequence"], r'"?(?P<n>\d+)"?\]$'), commit)
     is_row = pc.equal(op, "r")
-    _refuse(pc.and_(pc.is_null(commit), pc.invert(is_row)), "a change without the commit before it")
+    leave_any(pc.and_(pc.is_null(commit), pc.invert(is_row)), "a change without the commit before it")
     anchor = pc.coalesce(commit, lsn)
-    _refuse(pc.is_null(lsn), "a record without a place in the log")
+    leave_any(pc.is_null(lsn), "a record without a place in the log")
     hexadecimal = [_hexadecimal(values, NUMBER_WIDTH) for values in (anchor, lsn)]
     place = pc.binary_join_element_wise(hexadecimal[0], _kind(op), hexadecimal[1], ".")
     initial = pc.if_else(pc.and_(is_row, pc.is_null(commit)), lsn, None)
@@ -76,9 +76,9 @@ def _mysql_place(source: Mapping[str, pa.Array], op: pa.Array, keys: pa.Array) -
 def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> dict[str, pa.Array]:
     """As spark.positions.mysql: file, position, kind, row."""
     number = pc.struct_field(pc.extract_regex(source["file"], r"\.0*(?P<n>\d+)$"), "n")
-    _refuse(pc.greater(pc.utf8_length(number), FILE_WIDTH), "a file of more digits than positions have")
+    leave_any(pc.greater(pc.utf8_length(number), FILE_WIDTH), "a file of more digits than positions have")
     row = pc.coalesce(source["row"], pa.scalar(0, LONG))
-    _refuse(pc.greater_equal(row, 16**ROW_WIDTH), "a row of more digits than positions have")
+    leave_any(pc.greater_equal(row, 16**ROW_WIDTH), "a row of more digits than positions have")
     parts = (
         pc.utf8_lpad(number, FILE_WIDTH, "0"),
         _hexadecimal(source["pos"], NUMBER_WIDTH),
@@ -86,7 +86,7 @@ def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> 
         _hexadecimal(row, ROW_WIDTH),
     )
     place = pc.binary_join_element_wise(*parts, ".")
-    _refuse(pc.is_null(place), "a record without a place in the binlog")
+    leave_any(pc.is_null(place), "a record without a place in the binlog")
     return {"place": place, "initial": pa.nulls(len(op), LONG), "tx_id": source["gtid"]}
 
 
@@ -95,17 +95,12 @@ def _number(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _hexadecimal(numbers: pa.Array, width: int) -> pa.Array:
-    _refuse(pc.less(numbers, 0), "a negative place")
+    leave_any(pc.less(numbers, 0), "a negative place")
     return write_hexadecimal(numbers, width)
 
 
 def _kind(op: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(op, "r"), SNAPSHOT, STREAMED)
-
-
-def _refuse(told: pa.Array, what: str) -> None:
-    if pc.any(told).as_py():
-        raise LeftToSparkError(what)
 
 
 Place = Callable[[Mapping[str, pa.Array], pa.Array, pa.Array], dict[str, pa.Array]]

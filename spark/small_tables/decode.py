@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.envelopes.arrow_json import parse_objects
-from spark.envelopes.arrow_rows import keep_rows
+from spark.envelopes.arrow_rows import keep_rows, leave_any
 from spark.errors import LeftToSparkError, NotExactError
 from spark.positions.source_kinds import connector
 from spark.silver.unavailable import forms, null_may_mean_unchanged
@@ -66,8 +66,8 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     """
     told = pc.and_(pc.is_valid(records["value"]), pc.invert(pc.equal(records["op"], "m").fill_null(False)))
     events = keep_rows(records, told).combine_chunks()
-    _refuse(pc.invert(pc.is_in(events["op"], value_set=pa.array(OPS))), "a record that is no c, u, d or r")
-    _refuse(pc.is_null(events["position"]), "a record without a position")
+    leave_any(pc.invert(pc.is_in(events["op"], value_set=pa.array(OPS))), "a record that is no c, u, d or r")
+    leave_any(pc.is_null(events["position"]), "a record without a position")
     keyed = [field for field in fields if field.column.name in spec.keys]
     try:
         after, key = _parse(events["value"], fields, "after"), _parse(events["key"], keyed)
@@ -76,11 +76,6 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
         raise LeftToSparkError(f"a record whose values do not fit as they come: {str(error)[:200]}") from error
     meta = {own: events[bronze].combine_chunks() for own, bronze in META.items()}
     return pa.table({**columns, **meta})
-
-
-def _refuse(told: pa.ChunkedArray, what: str) -> None:
-    if pc.any(told).as_py():
-        raise LeftToSparkError(what)
 
 
 def _parse(texts: pa.ChunkedArray, fields: Sequence[Field], within: str = "") -> dict[str, pa.Array]:
@@ -98,7 +93,7 @@ def _columns(
     events: pa.Table, spec: SilverSpec, fields: Sequence[Field], after: Mapping[str, pa.Array], key: Mapping[str, pa.Array]
 ) -> dict[str, pa.Array]:
     deleted = pc.equal(events["op"], "d").combine_chunks()
-    _refuse(pc.and_(after[_NO_ROW], pc.invert(deleted)), "an event without an after-image")
+    leave_any(pc.and_(after[_NO_ROW], pc.invert(deleted)), "an event without an after-image")
     markers = _markers(events, spec)
     updated = pc.equal(events["op"], "u").combine_chunks()
     columns = {}
@@ -106,7 +101,7 @@ def _columns(
         leaf, column = after[field.name], field.column
         if column.name in spec.keys:
             leaf = pc.coalesce(key[field.name], leaf)
-            _refuse(pc.is_null(leaf), f"an event without a value for the key's column {column.name!r}")
+            leave_any(pc.is_null(leaf), f"an event without a value for the key's column {column.name!r}")
         else:
             _refuse_unclear(leaf, column, spec, deleted=deleted, updated=updated)
             _refuse_marked(leaf, column, markers)
@@ -118,9 +113,9 @@ def _refuse_unclear(leaf: pa.Array, column: Column, spec: SilverSpec, *, deleted
     """A NULL that may mean something else: a value that was not sent, or one that is older than its column."""
     empty = pc.is_null(leaf)
     if missing_leaf(column) is not None:
-        _refuse(pc.and_(empty, pc.invert(deleted)), f"an event that may be older than column {column.name!r}")
+        leave_any(pc.and_(empty, pc.invert(deleted)), f"an event that may be older than column {column.name!r}")
     if connector(spec.connector).null_may_mean_unchanged and null_may_mean_unchanged(column):
-        _refuse(pc.and_(empty, updated), f"a NULL in column {column.name!r} that may mean an unchanged value")
+        leave_any(pc.and_(empty, updated), f"a NULL in column {column.name!r} that may mean an unchanged value")
 
 
 def _markers(events: pa.Table, spec: SilverSpec) -> frozenset[str]:
@@ -135,7 +130,7 @@ def _refuse_marked(leaf: pa.Array, column: Column, markers: frozenset[str]) -> N
     values = leaf.values if pa.types.is_list(leaf.type) else leaf
     if pa.types.is_string(values.type):
         known = sorted({form.strip('[]"') for marker in markers for form in forms(marker)} | set(chain(*map(forms, markers))))
-        _refuse(pc.is_in(values, value_set=pa.array(known)), f"an unchanged value of column {column.name!r}")
+        leave_any(pc.is_in(values, value_set=pa.array(known)), f"an unchanged value of column {column.name!r}")
     elif pa.types.is_list(leaf.type):
         numbers = {tuple(marker.encode()) for marker in markers}
         if any(each is not None and tuple(each) in numbers for each in leaf.to_pylist()):

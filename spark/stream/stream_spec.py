@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from spark.errors import SpecError
-from spark.specs import BronzeSpec, SilverSpec
+from spark.specs import BronzeSpec, JsonSpec, SilverSpec
 
 
 @dataclass(frozen=True)
-class StreamSpec:
+class StreamSpec(JsonSpec):
     """A source's topics, each range empty and at a partition's first offset where bronze has nothing of it, and the tables that
     are folded from them.
 
@@ -27,10 +27,6 @@ class StreamSpec:
     def __post_init__(self) -> None:
         if self.max_offsets < 1:
             raise SpecError(f"max_offsets {self.max_offsets}: an append reads at least one")
-
-    def to_json(self) -> str:
-        """As a spec file holds it."""
-        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> StreamSpec:
