@@ -63,6 +63,14 @@ class LakeSqlError(CdcAssetsError):
     """A statement of `cdc sql` is no question, names a table that there is not, or is refused by the engine."""
 
 
+class AlertsError(CdcAssetsError):
+    """The channels of CDC_ALERTS cannot be read, or one does not take a message."""
+
+
+class MetricsError(CdcAssetsError):
+    """The figures cannot be served."""
+
+
 class ConnectError(CdcAssetsError):
     """Kafka Connect refused, failed, or did not answer within the deadline."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -16,27 +16,37 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.render.connector import name_warnings
 from cdc_assets.render.deployment import Deployment, load_deployment
+from cdc_assets.render.grafana_files import grafana_files
+from cdc_assets.render.prometheus_files import prometheus_files
 from cdc_assets.render.rendered_files import apply, changes
 from cdc_assets.render.spark_files import spark_files
 from cdc_assets.render.tree import TARGETS, Target, connectors_to_render, render
 
-_SPARK = "spark"
+_OF_REGISTRY: dict[str, Callable[[Sequence[BaseSource]], dict[str, str]]] = {
+    "spark": lambda _: spark_files(),
+    "prometheus": prometheus_files,
+    "grafana": grafana_files,
+}
+"""Targets that need no deployment file."""
 
 
 def render_verb(
-    target: Annotated[str, typer.Option(help="strimzi, connect, argocd or spark")],
+    target: Annotated[str, typer.Option(help="strimzi, connect, argocd, spark, prometheus or grafana")],
     out: Annotated[Path, typer.Option(help="The folder that is committed; files go to <out>/<target>/.")],
     deployment: Annotated[
-        Path, typer.Option(help="Namespaces, clusters, addresses (docs/how-to/gitops.md); not for spark.")
+        Path, typer.Option(help="Namespaces, clusters, addresses (docs/how-to/gitops.md); of the first three.")
     ] = Path("deployment.yaml"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and show any difference.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the difference.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Write manifests from the registry, the same ones each time; nothing secret is in them."""
-    if target not in (*TARGETS, _SPARK):
-        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join((*TARGETS, _SPARK))}")
-    files = spark_files() if target == _SPARK else _manifests(cast(Target, target), deployment)
+    if target not in (known := (*TARGETS, *_OF_REGISTRY)):
+        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(known)}")
+    if target in _OF_REGISTRY:
+        files = _OF_REGISTRY[target](load_sources(settings.sources_folder()))
+    else:
+        files = _manifests(cast(Target, target), deployment)
     found = changes(out, target, files)
     if not (check or dry_run):
         apply(out, found)

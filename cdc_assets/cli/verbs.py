@@ -53,6 +53,8 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "peek": Verb("peek:peek", "Print records of a topic, decoded; -f follows it."),
     },
     "Is it right?": {
+        "alerts": Verb("alerts:alerts", "List who is told what went red; --test tells them."),
+        "metrics": Verb("metrics:metrics", "Serve lags, rows, events and checks to Prometheus."),
         "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),
         "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source."),
         "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link."),

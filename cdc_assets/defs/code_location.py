@@ -11,6 +11,7 @@ from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.jobs import build_overall_jobs
 from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.defs.sensors.alerts import build_alert_sensors
 from cdc_assets.registry.models import BaseSource
 
 
@@ -20,6 +21,7 @@ def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None 
         *(build_source_defs(source, declared_in) for source in sources),
         dg.Definitions(
             jobs=[*build_overall_jobs(), *build_onboarding_jobs()],
+            sensors=build_alert_sensors(),
             resources={"platform": PlatformResource()},
             executor=dg.in_process_executor,
         ),
