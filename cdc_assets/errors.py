@@ -28,6 +28,10 @@ class MissingAddressError(CdcAssetsError):
         self.name = name
 
 
+class LakeAddressError(CdcAssetsError):
+    """CDC_LAKE names no place that a lake can lie in."""
+
+
 class MissingSecretError(CdcAssetsError):
     """A secret that the registry refers to cannot be found."""
 

@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from cdc_assets.errors import MissingAddressError, MissingSecretError
+from cdc_assets.errors import LakeAddressError, MissingAddressError, MissingSecretError
 from cdc_assets.references import EnvRef, SecretRef
+from spark.errors import LakePlaceError
+from spark.lake.place import store_place
 
 _WHAT = {
     "CDC_CORE_BOOTSTRAP": "the core Kafka cluster (host:port)",
@@ -94,8 +96,30 @@ def is_file_name(named: str) -> bool:
 
 
 def lake() -> str:
-    """The root of the Delta tables."""
-    return lookup("CDC_LAKE") or str(home() / "lake")
+    """The root of the Delta tables. Of one in an object store this process has the stack's address and keys from then on.
+
+    Raises:
+        LakeAddressError: no lake can lie there.
+    """
+    root = check_lake(lookup("CDC_LAKE") or str(home() / "lake"))
+    if "://" in root and _GIVEN.get() is None:
+        _export_s3()
+    return root
+
+
+def check_lake(root: str) -> str:
+    """The root as paths below it begin.
+
+    Raises:
+        LakeAddressError: no lake can lie there.
+    """
+    if "://" not in root:
+        return root
+    try:
+        store_place(root.rstrip("/"))
+    except LakePlaceError as error:
+        raise LakeAddressError(f"{error} (docs/how-to/object-store-lake.md)") from error
+    return root.rstrip("/")
 
 
 def lookup(name: str) -> str | None:
@@ -172,15 +196,16 @@ def is_of_stack(place: str) -> bool:
 
 
 def export_stack_environment() -> None:
-    """Put what the stack says into this process's environment, where it is not set: for vendor SDKs.
-
-    The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it.
-    """
-    embedded_s3 = "AWS_ENDPOINT_URL_S3" not in os.environ
+    """Put what the stack says into this process's environment, where it is not set: for vendor SDKs."""
+    _export_s3()
     for name, value in _stack_environment().items():
-        if embedded_s3 and name.startswith("AWS_"):
-            os.environ[name] = value
         os.environ.setdefault(name, value)
+
+
+def _export_s3() -> None:
+    """The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it."""
+    if "AWS_ENDPOINT_URL_S3" not in os.environ:
+        os.environ.update((name, value) for name, value in _stack_environment().items() if name.startswith("AWS_"))
 
 
 def _stack_environment() -> dict[str, str]:

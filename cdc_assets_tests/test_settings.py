@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets import settings
 from cdc_assets.durable_file import replace_json
-from cdc_assets.errors import MissingAddressError, MissingSecretError
+from cdc_assets.errors import LakeAddressError, MissingAddressError, MissingSecretError
 from cdc_assets.references import EnvRef, SecretRef
 
 
@@ -85,3 +85,28 @@ def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
         os.umask(before)
     made = [home / "cache", *(home / "cache").rglob("*")]
     assert [path.stat().st_mode & 0o077 for path in made] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    "root", ["gs://bucket/lake", "s3://bucket/lake", "abfss://c@a.dfs.core.windows.net/x", "hdfs://n/x", "s3a://"]
+)
+def test_a_lake_that_would_half_work_is_refused(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_LAKE", root)
+    with pytest.raises(LakeAddressError, match=r"CDC_LAKE: .*object-store-lake\.md"):
+        settings.lake()
+
+
+def test_a_lake_in_s3_is_reached_with_the_stacks_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "embedded", "CDC_DAGSTER_URL": "http://d"}
+    (home / "stack.json").write_text(json.dumps({"environment": environment}))
+    for name in environment:
+        monkeypatch.setenv(name, "x")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("CDC_LAKE", str(home))
+    assert settings.lake() == str(home)
+    assert "AWS_ACCESS_KEY_ID" not in os.environ
+    monkeypatch.setenv("CDC_LAKE", "s3a://bucket/lake/")
+    assert settings.lake() == "s3a://bucket/lake"
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "embedded"
+    # An address of the stack may change: only the store's are pinned.
+    assert "CDC_DAGSTER_URL" not in os.environ

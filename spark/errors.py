@@ -21,6 +21,26 @@ class SchemaRegistryError(SparkJobError):
     """A schema registry does not answer, or has no schema that can be read here."""
 
 
+class LakePlaceError(SparkJobError):
+    """No lake can lie where CDC_LAKE says."""
+
+
+class LakeStoreError(SparkJobError):
+    """The lake's object store does not answer, or refuses."""
+
+
+class LeaseHeldError(SparkJobError):
+    """Somebody else writes a table in an object store, and goes on doing so."""
+
+
+class LeaseLostError(SparkJobError):
+    """Another writer took a table in an object store while this one wrote it."""
+
+
+class CommitUncertainError(SparkJobError):
+    """The store has not said whether a commit is made, and may still make it."""
+
+
 class CommitMetadataError(SparkJobError):
     """The metadata of a Delta commit cannot be read, or contradicts another commit."""
 

@@ -17,6 +17,7 @@ from cdc_assets.errors import BackupError
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import of_epoch
 from spark.delta.commits import Committed
+from spark.delta.delta_rs import open_delta
 
 # Offsets per window of the first pass: batches end where a window ends.
 _WINDOW = 500
@@ -105,9 +106,7 @@ class BronzeSlice:
 
 def open_bronze(path: str, version: int, topic: str, *, since: int | None = None) -> BronzeSlice:
     """The slice of a topic at a version, of epoch 0."""
-    from deltalake import DeltaTable
-
-    return BronzeSlice(open_dataset(DeltaTable(path, version=version), path), topic, since=since)
+    return BronzeSlice(open_dataset(open_delta(path, version=version), path), topic, since=since)
 
 
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:

@@ -24,8 +24,12 @@ def preflight(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what holds, too.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Check source databases, and a Spark of yours, before and during capture. Exit 1 when something needed is lacking."""
+    """Check source databases, a lake in an object store, and a Spark of yours, before and during capture.
+
+    Exit 1 when something needed is lacking.
+    """
     from cdc_assets import preflight as looking
+    from cdc_assets.preflight.lake_store import inspect_lake
     from cdc_assets.preflight.spark_server import inspect_spark
     from cdc_assets.resources.platform import Platform
 
@@ -44,10 +48,10 @@ def preflight(
         reports.append(report)
         if not is_data(output):
             _print(report, verbose=verbose, safe_alone=fix and dry_run)
-    if not sources and (of_spark := inspect_spark(platform)):
-        reports.append(of_spark)
+    for of_platform in () if sources else filter(None, (inspect_lake(platform.lake), inspect_spark(platform))):
+        reports.append(of_platform)
         if not is_data(output):
-            _print(of_spark, verbose=verbose, safe_alone=fix and dry_run)
+            _print(of_platform, verbose=verbose, safe_alone=fix and dry_run)
     if is_data(output):
         print_document([report.to_json() for report in reports], output)
     if any(report.failures for report in reports):

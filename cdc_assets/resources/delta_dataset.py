@@ -11,14 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from spark.lake.place import is_object
+from spark.lake.store_options import arrow_filesystem
+
 
 def open_dataset(table: Any, path: str) -> Any:
-    """The dataset of an opened Delta table that lies at `path`, at its version.
-
-    Of a table in an object store delta-rs's file system reads: it has the store's login.
-    """
-    import pyarrow.fs as fs
-
-    if "://" in path:
-        return table.to_pyarrow_dataset()
-    return table.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(str(Path(path).absolute()), fs.LocalFileSystem()))
+    """The dataset of an opened Delta table that lies at `path`, at its version."""
+    place = path if is_object(path) else str(Path(path).absolute())
+    return table.to_pyarrow_dataset(filesystem=arrow_filesystem(place))

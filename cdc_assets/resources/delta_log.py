@@ -15,8 +15,10 @@ from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.read_logs import unless_changed
 from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
+from spark.delta.delta_rs import is_delta, open_delta
 from spark.delta.identifiers import double_quote
 from spark.errors import HistoryTooShortError
+from spark.lake.place import is_object
 from spark.ledger.ledger_commits import Counted, fold_ledger
 
 _PAGE = 50
@@ -71,10 +73,9 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
-    from deltalake import DeltaTable
 
     counts: Counter[tuple[str, int]] = Counter()
-    dataset = open_dataset(DeltaTable(path, version=version), path)
+    dataset = open_dataset(open_delta(path, version=version), path)
     wanted = None
     for topic, epoch in epochs.items():
         position = ds.field("position")
@@ -155,13 +156,9 @@ def _rows(table: Any) -> int:
 
 def open_table(path: str) -> Any:
     """The Delta table; None when there is none yet."""
-    from deltalake import DeltaTable
-
-    if "://" not in path and not (Path(path) / "_delta_log").is_dir():
+    if not is_object(path) and not (Path(path) / "_delta_log").is_dir():
         return None
-    if not DeltaTable.is_deltatable(path):
-        return None
-    return DeltaTable(path)
+    return open_delta(path) if is_delta(path) else None
 
 
 def _more_and_more(table: Any) -> Iterator[list[tuple[int, str | None]]]:

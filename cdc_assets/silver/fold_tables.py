@@ -65,10 +65,10 @@ def fold_small(
     say: Callable[[str], None],
 ) -> dict[TableId, JobResult]:
     """What tasks have folded. A table that somebody else works, or that has failed, is left to its own job."""
-    from spark.delta.lease import is_local
+    from spark.lake.place import is_reached
     from spark.small_tables import job as small_tables
 
-    if not is_local(platform.lake):
+    if not is_reached(platform.lake):
         return {}
     with ExitStack() as locks:
         specs = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from cdc_assets import settings
@@ -10,6 +11,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.stack.home import Home, read_json
+from spark.lake.place import STORES, store_place
 
 _ALWAYS = "debezium-postgres"
 REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS")
@@ -27,10 +29,27 @@ def plugins() -> tuple[str, ...]:
 
 
 def buckets() -> Mapping[str, tuple[str, ...]]:
-    """Per kind of store, the buckets of the sources' backups that are at the provider's default endpoint, which is ours here."""
+    """Per kind of store, the buckets of the lake and of the sources' backups that are at the provider's default endpoint, which
+    is ours here."""
     stores = [source.backup.store for source in _sources() if source.backup]
-    ours = sorted({(store.kind, store.bucket) for store in stores if not store.endpoint})
+    found = {(store.kind, store.bucket) for store in stores if not store.endpoint}
+    root = settings.check_lake(os.environ.get("CDC_LAKE", ""))
+    if "://" in root:
+        place = store_place(root)
+        found.add((STORES[place.scheme], place.bucket))
+    ours = sorted(found)
     return {kind: tuple(bucket for k, bucket in ours if k == kind) for kind, _ in ours}
+
+
+def lake_root(home: Home) -> str:
+    """The root of the Delta tables: as this start names it, else a folder of the stack."""
+    return settings.check_lake(os.environ.get("CDC_LAKE") or str(home.lake))
+
+
+def lake_sets() -> tuple[str, ...]:
+    """The sets of jars with which Spark reaches the lake's store; none for a local lake."""
+    root = settings.check_lake(os.environ.get("CDC_LAKE", ""))
+    return (f"spark-{STORES[store_place(root).scheme]}",) if "://" in root else ()
 
 
 def places_to_remember(home: Home) -> dict[str, str]:

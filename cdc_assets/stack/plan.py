@@ -20,7 +20,7 @@ from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_cluster import WORKERS, SparkMaster, SparkWorker
 from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.declared_needs import buckets, needing_drivers, plugins
+from cdc_assets.stack.declared_needs import buckets, lake_sets, needing_drivers, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 from cdc_assets.stack.ports import assign
@@ -80,7 +80,7 @@ def components(site: Site) -> list[Component]:
 
 def jar_sets() -> tuple[str, ...]:
     """The sets that the components of this stack read."""
-    return ("kafka", *plugins(), "spark", "s3proxy")
+    return ("kafka", *plugins(), "spark", *lake_sets(), "s3proxy")
 
 
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc_assets.stack import orphans, plan
-from cdc_assets.stack.declared_needs import places_to_remember
+from cdc_assets.stack.declared_needs import lake_root, places_to_remember
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import Home, write_json
 from cdc_assets.stack.lifecycle import Watched
@@ -104,7 +104,7 @@ class Supervisor:
 
     def _write_addresses(self) -> None:
         home = self.site.home
-        environment = {"CDC_HOME": str(home.root), "CDC_LAKE": os.environ.get("CDC_LAKE") or str(home.lake)}
+        environment = {"CDC_HOME": str(home.root), "CDC_LAKE": lake_root(home)}
         environment["CDC_CONNECT_SECRETS"] = str(home.secrets)
         environment |= places_to_remember(home)
         if "CDC_POSTGRES_HOST" in self.site.external and os.environ.get("CDC_POSTGRES_PORT"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.stack import plan
 from cdc_assets.stack.errors import DownloadError, StackError
 from cdc_assets.stack.jars import pyspark_jars
 from cdc_assets.stack.jars.download import download, missing
@@ -32,7 +33,17 @@ def test_the_committed_lock_holds_every_declared_coordinate() -> None:
         assert len(artifacts) == len(set(artifacts)), "one version of each artifact"
     plugin = {jar.gav.split(":")[1] for jar in lock.sets["debezium-postgres"]}
     assert not plugin & {"connect-api", "kafka-clients", "slf4j-api"}
-    assert not any("hadoop-aws" in jar.gav for jars in lock.sets.values() for jar in jars)
+    with_s3 = {name for name, jars in lock.sets.items() if any("hadoop-aws" in jar.gav for jar in jars)}
+    assert with_s3 == {"spark-s3"}
+
+
+def test_the_jars_of_a_store_are_fetched_only_for_a_lake_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CDC_LAKE", raising=False)
+    assert "spark-s3" not in plan.jar_sets()
+    monkeypatch.setenv("CDC_LAKE", "/data/lake")
+    assert "spark-s3" not in plan.jar_sets()
+    monkeypatch.setenv("CDC_LAKE", "s3a://lake/of/ours")
+    assert "spark-s3" in plan.jar_sets()
 
 
 def test_a_lock_reads_back_as_written_and_as_toml(tmp_path: Path) -> None:

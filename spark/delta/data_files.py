@@ -10,12 +10,13 @@ import time
 import uuid
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from spark.lake.folder import LakeFolder
 
 AddFile = dict[str, Any]
 """The fields of an `add`: path, partitionValues, size, modificationTime (ms), dataChange, stats."""
@@ -24,15 +25,15 @@ _LONGEST_BOUND = 64
 _LAST_CHARACTER = "\U0010ffff"
 
 
-def write_file(folder: Path, rows: pa.Table, bounded: Sequence[str] | None = None) -> AddFile:
+def write_file(folder: LakeFolder, rows: pa.Table, bounded: Sequence[str] | None = None) -> AddFile:
     """The rows as one file; no commit names it yet. `bounded` are the columns whose bounds are told (None: all that have some):
     those of which the table's other files tell them, its property delta.dataSkippingStatsColumns."""
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-    pq.write_table(rows, folder / name, compression="zstd", store_schema=False)
+    pq.write_table(rows, name, compression="zstd", store_schema=False, filesystem=folder.filesystem)
     return {
         "path": name,
         "partitionValues": {},
-        "size": (folder / name).stat().st_size,
+        "size": folder.size(name),
         "modificationTime": int(time.time() * 1000),
         "dataChange": True,
         "stats": json.dumps(_statistics(rows, rows.column_names if bounded is None else bounded)),

@@ -1,4 +1,4 @@
-"""Deletion vectors of a Delta table on a local disk, written: which rows of a file are gone. delta-rs reads them.
+"""Deletion vectors of a Delta table, written: which rows of a file are gone. delta-rs reads them.
 
 A vector is a set of row numbers as a 64-bit Roaring bitmap, a commit's vectors are one file, and an `add` names its own by a
 descriptor. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vectors and
@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 
+from spark.lake.folder import LakeFolder
+
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 """The table feature, and the property by which writers may make vectors."""
 Descriptor = dict[str, Any]
@@ -29,7 +31,7 @@ _Z85 = bytes.maketrans(
 )
 
 
-def write_vectors(folder: Path, gone: Mapping[str, np.ndarray]) -> dict[str, Descriptor]:
+def write_vectors(folder: LakeFolder, gone: Mapping[str, np.ndarray]) -> dict[str, Descriptor]:
     """By file, the descriptor of the vector that says which rows (numbers from 0, ascending) are gone."""
     name, descriptors, content = uuid.uuid4(), {}, [_VERSION]
     place = base64.b85encode(name.bytes).translate(_Z85).decode()
@@ -40,7 +42,7 @@ def write_vectors(folder: Path, gone: Mapping[str, np.ndarray]) -> dict[str, Des
         common = {"storageType": "u", "pathOrInlineDv": place, "offset": offset}
         descriptors[file] = {**common, "sizeInBytes": len(data), "cardinality": len(rows)}
         offset += len(data) + 8
-    (folder / f"deletion_vector_{name}.bin").write_bytes(b"".join(content))
+    folder.put(f"deletion_vector_{name}.bin", b"".join(content))
     return descriptors
 
 

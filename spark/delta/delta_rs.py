@@ -7,9 +7,32 @@ from typing import Any
 
 from spark.delta.local_log import newest_commits
 from spark.errors import CommitLeftOutError, LeftToSparkError
+from spark.lake.store_options import delta_options
 
 Counts = dict[str, int]
 """Rows of a merge by what became of them: `inserted`, `updated`, `deleted`."""
+_CHECKPOINT_EVERY = 100
+
+
+def open_delta(path: str, *, version: int | None = None) -> Any:
+    """The Delta table at the path, wherever the lake lies."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(path, version=version, storage_options=delta_options(path))
+
+
+def is_delta(path: str) -> bool:
+    """Whether there is a Delta table at the path."""
+    from deltalake import DeltaTable
+
+    return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
+
+
+def checkpoint(table: Any, version: int) -> None:
+    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due."""
+    if version % _CHECKPOINT_EVERY == 0:
+        table.update_incremental()
+        table.create_checkpoint()
 
 
 def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:

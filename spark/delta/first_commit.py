@@ -11,13 +11,13 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from spark.delta.data_files import AddFile, write_file
 from spark.delta.put_commit import put_commit
+from spark.lake.folder import open_folder
 
 _PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
 _NO_ZONE = {
@@ -36,7 +36,7 @@ def create_table(
     Raises:
         LeftToSparkError: somebody else has made one meanwhile.
     """
-    files = [write_file(Path(path), rows, bounded)] if rows.num_rows else []
+    files = [write_file(open_folder(path), rows, bounded)] if rows.num_rows else []
     create_table_of_files(path, rows.schema, files, properties, user_metadata)
 
 

@@ -1,13 +1,13 @@
-"""Whose turn it is to write a table on a local disk: Spark's, or a task's that writes through delta-rs.
+"""Whose turn it is to write a table: Spark's, or a task's.
 
 Delta's store for local files guards a commit within its own JVM only (delta-io/delta#1830): Spark, that is just writing, may
-put its commit over one of delta-rs. So both take the kernel's lock on a file in the table's folder, which ends with its process.
+put its commit over one of a task. So both take the kernel's lock on a file in the table's folder, which ends with its process.
 
 What the lock cannot tell: a client of Spark is killed, and its statement goes on in the server, which gives it up after half a
 minute (spark.delta.session, detachedTimeout). So Spark's writer leaves a mark in the file for as long as it writes, and a task
 does not write while a mark is there that is not older than TWO_MINUTES. Then Spark does, as it can beside itself.
 
-A table in an object store has no such file: there only Spark writes.
+A table in an object store has a lease instead (spark.lake.object_lease).
 """
 
 from __future__ import annotations
@@ -19,23 +19,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark.errors import LeftToSparkError
+from spark.errors import LeaseHeldError, LeftToSparkError
+from spark.lake import object_lease
+from spark.lake.place import is_local, is_object
 
 NAME = "_cdc_writer"
 """The file in the table's folder; Delta's VACUUM leaves names alone that begin with an underscore."""
 TWO_MINUTES = 120.0
-_POLL_SECONDS = 0.02
+_POLL_SECONDS, _SPARK_WAITS = 0.02, 900.0
 _MARK = b"spark\n"
-
-
-def is_local(path: str) -> bool:
-    """Whether the table lies where files can be locked."""
-    return ":" not in path and path.startswith("/")
 
 
 @contextmanager
 def lend_to_spark(path: str) -> Iterator[None]:
-    """For as long as a client of Spark writes the table. The mark stays where that ends by an error: the server may go on."""
+    """For as long as a client of Spark writes the table. The mark stays where that ends by an error: the server may go on.
+
+    Raises:
+        LeaseHeldError: in an object store, somebody else writes it for a quarter of an hour.
+    """
+    if is_object(path):
+        with object_lease.hold(path, object_lease.SPARK, seconds=_SPARK_WAITS):
+            yield
+        return
     if not is_local(path):
         yield
         return
@@ -54,9 +59,33 @@ def lend_to_task(path: str, *, seconds: float = 10.0) -> Iterator[None]:
     Raises:
         LeftToSparkError: somebody else writes it for longer than `seconds`, or a writer of Spark was cut off just now.
     """
+    if is_object(path):
+        with _lend_object(path, seconds):
+            yield
+        return
     with _hold_lock(path, seconds=seconds) as file:
         if _mark_age(file) is not None:
             raise LeftToSparkError("a writer of Spark was cut off here, and may still be at work")
+        yield
+
+
+@contextmanager
+def lend_object_to_spark(path: str) -> Iterator[None]:
+    """As lend_to_spark, of a table that only Spark writes: beside itself it can, on a local disk."""
+    if is_object(path):
+        with object_lease.hold(path, object_lease.SPARK, seconds=_SPARK_WAITS):
+            yield
+        return
+    yield
+
+
+@contextmanager
+def _lend_object(path: str, seconds: float) -> Iterator[None]:
+    try:
+        lease = object_lease.take(path, object_lease.TASK, seconds=seconds)
+    except LeaseHeldError as error:
+        raise LeftToSparkError(str(error)) from error
+    with object_lease.keep(lease):
         yield
 
 

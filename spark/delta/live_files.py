@@ -1,4 +1,4 @@
-"""The files of a Delta table at its newest version, with their deletion vectors, from the log of a table on a local disk.
+"""The files of a Delta table at its newest version, with their deletion vectors, from the table's log.
 
 delta-rs (1.6.6) tells files without their deletion vectors' places, and a commit that replaces a vector has to name it.
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#action-reconciliation
@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from spark.delta.data_files import AddFile
+from spark.delta.local_log import LOG, commit_names, last_checkpoint
 from spark.errors import LeftToSparkError
+from spark.lake.folder import LakeFolder, open_folder
 
 _OF_CHECKPOINT = ("add", "metaData", "protocol")
 _OF_ADD = frozenset({"path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector"})
@@ -59,20 +60,19 @@ def read_live_table(path: str) -> LiveTable:
     Raises:
         LeftToSparkError: the log has a form that is not read here.
     """
-    log = Path(path, "_delta_log")
-    table = LiveTable()
-    try:
-        told = json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        told = None
+    folder, table = open_folder(path), LiveTable()
+    told = last_checkpoint(folder)
     if told is not None:
         if told.get("parts") or told.get("v2Checkpoint"):
             raise LeftToSparkError("the table's checkpoint is in parts")
-        for action in _of_checkpoint(log / f"{told['version']:020}.checkpoint.parquet"):
+        for action in _of_checkpoint(folder, f"{LOG}/{told['version']:020}.checkpoint.parquet"):
             table.apply(action)
         table.version = told["version"]
-    while (commit := log / f"{table.version + 1:020}.json").exists():
-        for line in commit.read_text(encoding="utf-8").splitlines():
+    names = commit_names(folder, after=f"{table.version:020}.json" if told is not None else "")
+    for name, commit in zip(names, folder.map(lambda each: list(folder.lines(f"{LOG}/{each}")), names), strict=True):
+        if name != f"{table.version + 1:020}.json":
+            break
+        for line in commit:
             table.apply(json.loads(line))
         table.version += 1
     if not table.protocol or not table.metadata:
@@ -80,11 +80,11 @@ def read_live_table(path: str) -> LiveTable:
     return table
 
 
-def _of_checkpoint(file: Path) -> Iterator[dict[str, Any]]:
+def _of_checkpoint(folder: LakeFolder, name: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     try:
-        found = pq.ParquetFile(file)
+        found = pq.ParquetFile(name, filesystem=folder.filesystem)
         rows = found.read(columns=[name for name in _OF_CHECKPOINT if name in found.schema_arrow.names])
     except OSError as error:
         raise LeftToSparkError(f"the table's checkpoint is not to be read here: {error}") from error

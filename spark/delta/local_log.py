@@ -1,4 +1,4 @@
-"""The newest commits of a Delta table, from the log's own files where they are on this machine.
+"""The newest commits of a Delta table, from the log's own files, wherever the lake lies.
 
 DESCRIBE HISTORY starts a Spark job each time (0.1 to 0.3 s), and a small cycle asks five times. A commit is one file, whose
 `commitInfo` holds all that DESCRIBE HISTORY tells but its time. Files appear whole: Delta renames them into place.
@@ -7,36 +7,65 @@ DESCRIBE HISTORY starts a Spark job each time (0.1 to 0.3 s), and a small cycle 
 from __future__ import annotations
 
 import json
-import os
 import re
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
-_COMMIT = re.compile(r"\d{20}\.json")
+from spark.lake.folder import LakeFolder, open_folder
+from spark.lake.place import is_local, is_reached
+
+LOG = "_delta_log"
+COMMIT = re.compile(r"\d{20}\.json")
 _INFO = '{"commitInfo":'
 FIELDS = frozenset({"version", "operation", "operationParameters", "operationMetrics", "userMetadata"})
 """What is told here; a time is Delta's to say, since a copied file has another."""
 
 
 def newest_commits(path: str, limit: int | None) -> list[dict[str, Any]] | None:
-    """By FIELDS, newest first; None where the log is not here, so that only Spark can tell."""
-    if ":" in path:
+    """By FIELDS, newest first; None where the log is not here, so that only Spark can tell.
+
+    Raises:
+        LakeStoreError: the lake's object store does not answer.
+    """
+    if not is_reached(path):
         return None
-    log = Path(path, "_delta_log")
+    folder = open_folder(path)
     try:
-        names = sorted((name for name in os.listdir(log) if _COMMIT.fullmatch(name)), reverse=True)  # noqa: PTH208 (twice as fast)
-        found = [_commit(log / name) for name in (names[:limit] if limit else names)]
+        names = commit_names(folder, after=_long_before(folder, limit))[::-1]
+        found = folder.map(lambda name: _commit(folder, name), names[:limit] if limit else names)
     except OSError:
         # Not here, not ours to read, or cleaned up meanwhile.
         return None
     return found or None
 
 
-def _commit(file: Path) -> dict[str, Any]:
+def commit_names(folder: LakeFolder, *, after: str = "") -> list[str]:
+    """The files of a table's commits, oldest first."""
+    return [name for name in folder.names(LOG, after=after) if COMMIT.fullmatch(name)]
+
+
+def last_checkpoint(folder: LakeFolder) -> dict[str, Any] | None:
+    """What the log tells of its newest checkpoint: `version`, and its form; None where there is none."""
+    try:
+        told: dict[str, Any] = json.loads(folder.read(f"{LOG}/_last_checkpoint"))
+    except FileNotFoundError:
+        return None
+    return told
+
+
+def _long_before(folder: LakeFolder, limit: int | None) -> str:
+    """A name from which on there are `limit` commits: a store lists a thousand at a time, and the newest last."""
+    if limit is None or is_local(folder.path):
+        return ""
+    told = last_checkpoint(folder)
+    return f"{told['version'] - limit:020}" if told is not None and told["version"] > limit else ""
+
+
+def _commit(folder: LakeFolder, name: str) -> dict[str, Any]:
     info: dict[str, Any] = {}
-    with file.open(encoding="utf-8") as lines:
+    with closing(folder.lines(f"{LOG}/{name}")) as lines:
         for line in lines:
             if line.startswith(_INFO):
                 info = json.loads(line)["commitInfo"]
                 break
-    return {name: info.get(name) for name in FIELDS} | {"version": int(file.stem)}
+    return {field: info.get(field) for field in FIELDS} | {"version": int(name.partition(".")[0])}

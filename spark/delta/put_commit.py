@@ -1,4 +1,4 @@
-"""A commit of a Delta table on a local disk, written by us: whole or not at all.
+"""A commit of a Delta table, written by us: whole or not at all.
 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
 """
@@ -6,28 +6,39 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
 from __future__ import annotations
 
 import json
-import os
-import uuid
+import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from spark.errors import LeftToSparkError
+from spark.errors import CommitUncertainError, LakeStoreError, LeftToSparkError
+from spark.lake.folder import LakeFolder, open_folder
+from spark.lake.object_lease import refuse_lost
+
+_TRIES, _SECONDS = 3, 0.5
 
 
 def put_commit(path: str, version: int, actions: Sequence[dict[str, Any]]) -> None:
-    """The actions as this version: a link is refused where the name is taken.
+    """The actions as this version, which nobody else has made. One of them has to be ours alone, as a commitInfo with an
+    operation id is: an object store may answer late or not at all, and then the log tells whose commit is there.
 
     Raises:
         LeftToSparkError: somebody else has committed it meanwhile.
+        CommitUncertainError: the store does not say.
     """
-    log = Path(path, "_delta_log")
-    log.mkdir(exist_ok=True)
-    draft = log / f".{uuid.uuid4().hex}.tmp"
-    draft.write_text("".join(json.dumps(action) + "\n" for action in actions), encoding="utf-8")
-    try:
-        os.link(draft, log / f"{version:020}.json")
-    except FileExistsError as error:
-        raise LeftToSparkError(f"somebody else has committed version {version} of the table meanwhile") from error
-    finally:
-        draft.unlink()
+    folder, name = open_folder(path), f"_delta_log/{version:020}.json"
+    content = "".join(json.dumps(action) + "\n" for action in actions).encode()
+    refuse_lost(path)
+    if not _is_put(folder, name, content):
+        raise LeftToSparkError(f"somebody else has committed version {version} of the table meanwhile")
+
+
+def _is_put(folder: LakeFolder, name: str, content: bytes) -> bool:
+    """Whether the file is there with this content. The same put again is refused by one that came through, and is safe."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return folder.put_if_absent(name, content) or folder.read(name) == content
+        except (LakeStoreError, FileNotFoundError) as error:
+            if not left:
+                raise CommitUncertainError(f"{folder.path}: nobody says whether {name} is written: {error}") from error
+            time.sleep(_SECONDS)
+    raise AssertionError("unreachable")

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark.delta.data_files import AddFile
+from spark.lake.folder import LakeFolder
 
 POSITION = "_cdc_position"
 _THREADS = 2
@@ -33,20 +33,21 @@ class FileMatches:
         return FileMatches(self.file, self.rows[kept], self.changes[kept])
 
 
-def file_of(folder: Path, file: AddFile) -> Path:
-    """Where the file is: a log has paths as URLs have them."""
-    return folder / unquote(file["path"])
+def read_columns(folder: LakeFolder, file: AddFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """A file's rows; a log has paths as URLs have them. `columns`: all where None."""
+    names = None if columns is None else list(columns)
+    return pq.read_table(unquote(file["path"]), columns=names, partitioning=None, filesystem=folder.filesystem)
 
 
 def find_matches(
-    folder: Path, files: Sequence[AddFile], masks: Mapping[str, np.ndarray], changes: pa.Table, keys: Sequence[str]
+    folder: LakeFolder, files: Sequence[AddFile], masks: Mapping[str, np.ndarray], changes: pa.Table, keys: Sequence[str]
 ) -> list[FileMatches]:
     """Of each file with a match, its matches among the rows that are there; `masks` as read_masks."""
     likely = [file for file in files if _may_hold(file, changes, keys)]
     wanted = changes.select(list(keys))
 
     def look(file: AddFile) -> FileMatches:
-        held = pq.read_table(file_of(folder, file), columns=list(keys), partitioning=None)
+        held = read_columns(folder, file, keys)
         rows, numbers = _match(held, wanted, keys)
         there = rows_there(held.num_rows, masks.get(unquote(file["path"])))
         return FileMatches(file, rows, numbers).select(there[rows])
@@ -63,11 +64,13 @@ def rows_there(count: int, mask: np.ndarray | None) -> np.ndarray:
     return there
 
 
-def keep_newer(folder: Path, matches: Sequence[FileMatches], positions: pa.ChunkedArray) -> tuple[list[FileMatches], np.ndarray]:
+def keep_newer(
+    folder: LakeFolder, matches: Sequence[FileMatches], positions: pa.ChunkedArray
+) -> tuple[list[FileMatches], np.ndarray]:
     """The matches whose change is newer than the row, and the numbers of the changes that are not newer than theirs."""
     kept, late = [], [np.empty(0, np.int64)]
     for match in matches:
-        held = pq.read_table(file_of(folder, match.file), columns=[POSITION], partitioning=None)[POSITION]
+        held = read_columns(folder, match.file, [POSITION])[POSITION]
         newer = pc.greater(positions.take(pa.array(match.changes)), held.take(pa.array(match.rows))).to_numpy()
         kept.append(match.select(newer))
         late.append(match.changes[~newer])

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,11 +20,12 @@ import pyarrow.parquet as pq
 
 from spark.delta.data_files import AddFile, write_file
 from spark.delta.deletion_vectors import read_masks, write_vectors
-from spark.delta.delta_rs import Counts, find_version
+from spark.delta.delta_rs import Counts, checkpoint, find_version
 from spark.delta.live_files import LiveTable, read_live_table
 from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
-from spark.large_tables.matches import POSITION, FileMatches, file_of, find_matches, keep_newer, rows_there
+from spark.lake.folder import LakeFolder, open_folder
+from spark.large_tables.matches import POSITION, FileMatches, find_matches, keep_newer, read_columns, rows_there
 from spark.large_tables.protocol import upgrade
 from spark.silver.table import columns_with_bounds
 from spark.specs import SilverSpec
@@ -34,15 +34,18 @@ _SMALL_BYTES, _MADE_ONE_BYTES = 4 << 20, 16 << 20
 """A file below the first is made one with the new rows, as long as all such files are below the second."""
 _REWRITTEN_BYTES = 256 << 20
 """A larger file is not written anew in a task, however much of it is gone."""
-_CHECKPOINT_EVERY = 100
 
 
 @dataclass(frozen=True)
 class LargeTableChanges:
-    """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table."""
+    """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table.
+
+    Without `vectors` the table gets none: each file with a match is written anew.
+    """
 
     rows: pa.Table
     newer: bool
+    vectors: bool = True
 
 
 def merge_changes(
@@ -53,7 +56,7 @@ def merge_changes(
     Raises:
         LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
     """
-    folder, live = Path(spec.path), read_live_table(spec.path)
+    folder, live = open_folder(spec.path), read_live_table(spec.path)
     if live.version != table.version():
         raise LeftToSparkError("somebody else has committed to the table meanwhile")
     masks = read_masks(table)
@@ -68,32 +71,35 @@ def merge_changes(
     removed = int(deletes[matched].sum())
     updated = len(matched) - removed
     counts = {"inserted": int(written.sum()) - updated, "updated": updated, "deleted": removed}
-    actions = _actions(spec, live, masks, matches, rows.filter(pa.array(written)))
-    put_commit(spec.path, live.version + 1, [_commit_info(metadata, counts), *upgrade(live), *actions])
-    if (live.version + 1) % _CHECKPOINT_EVERY == 0:
-        table.update_incremental()
-        table.create_checkpoint()
+    told = replace(changes, rows=rows.filter(pa.array(written)))
+    actions = [*(upgrade(live) if changes.vectors else ()), *_actions(spec, live, masks, matches, told)]
+    put_commit(spec.path, live.version + 1, [_commit_info(metadata, counts), *actions])
+    checkpoint(table, live.version + 1)
     return find_version(spec.path, operation_id), counts
 
 
 def _actions(
-    spec: SilverSpec, live: LiveTable, masks: Mapping[str, np.ndarray], matches: Sequence[FileMatches], new: pa.Table
+    spec: SilverSpec,
+    live: LiveTable,
+    masks: Mapping[str, np.ndarray],
+    matches: Sequence[FileMatches],
+    changes: LargeTableChanges,
 ) -> list[dict[str, Any]]:
     """The adds and removes: every file with a match changes, and small ones where there are new rows."""
-    folder, bounded = Path(spec.path), columns_with_bounds(spec)
+    folder, bounded, new = open_folder(spec.path), columns_with_bounds(spec), changes.rows
     gone = {match.file["path"]: match.rows for match in matches}
     small = _small_files(live) if new.num_rows else frozenset()
     kept, added, removed, marked = [new], list[AddFile](), list[AddFile](), dict[str, np.ndarray]()
     for path, file in live.files.items():
         if path not in gone and path not in small:
             continue
-        there = rows_there(pq.read_metadata(file_of(folder, file)).num_rows, masks.get(unquote(path)))
+        there = rows_there(_count_rows(folder, file), masks.get(unquote(path)))
         there[gone.get(path, [])] = False
         dead = len(there) - int(there.sum())
         removed.append(file)
         if path in small:
             kept.append(_read_rows(folder, file, there, new.schema))
-        elif there.any() and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
+        elif there.any() and changes.vectors and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
             marked[path] = there
         elif there.any():
             added.append(write_file(folder, _read_rows(folder, file, there, new.schema), bounded))
@@ -115,9 +121,13 @@ def _small_files(live: LiveTable) -> frozenset[str]:
     return frozenset(found)
 
 
-def _read_rows(folder: Path, file: AddFile, there: np.ndarray, schema: pa.Schema) -> pa.Table:
+def _count_rows(folder: LakeFolder, file: AddFile) -> int:
+    return int(pq.read_metadata(unquote(file["path"]), filesystem=folder.filesystem).num_rows)
+
+
+def _read_rows(folder: LakeFolder, file: AddFile, there: np.ndarray, schema: pa.Schema) -> pa.Table:
     """The rows that are there, with the table's columns: one that the file does not have yet is NULL."""
-    held = pq.read_table(file_of(folder, file), partitioning=None)
+    held = read_columns(folder, file)
     held = held if there.all() else held.filter(pa.array(there))
     columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
     return pa.table(columns, schema=schema)

@@ -24,6 +24,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta import plans
 from spark.delta.conflicts import run_again
+from spark.delta.lease import lend_object_to_spark
 from spark.delta.log import commit_of, fold_history
 from spark.kafka.offset_ranges import refusals_named
 from spark.ledger import appends, counts, panes, unsettled
@@ -57,7 +58,10 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
     version: int | None = None
     kept: dict[str, str] = {}
     while True:
-        with refusals_named((spec.lake_bootstrap, spec.lake_login), (spec.core_bootstrap, spec.core_login)):
+        with (
+            lend_object_to_spark(spec.path),
+            refusals_named((spec.lake_bootstrap, spec.lake_login), (spec.core_bootstrap, spec.core_login)),
+        ):
             done, found = run_again(partial(_step, session, spec))
         version = done if done is not None else version
         for name in panes.COUNTS:

@@ -19,6 +19,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, table_at
+from spark.delta.lease import lend_object_to_spark
 from spark.delta.log import commit_of, silver_folded
 from spark.schema.evolution import align_columns
 from spark.silver import merge, multiset, quarantine
@@ -63,7 +64,8 @@ class Redriven:
 
 def redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
     """Fold the chosen records in their place; those that still cannot be folded stay, with today's reason."""
-    return run_again(lambda: _redrive(session, spec, choice))
+    with lend_object_to_spark(spec.path):
+        return run_again(lambda: _redrive(session, spec, choice))
 
 
 def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from spark.bronze import job as bronze_job
 from spark.delta.failures import SPARK_FAILURES, error_text, is_closed_session
-from spark.delta.lease import is_local
 from spark.delta.server_facts import small_work_lack
+from spark.lake.place import is_reached
 from spark.small_batches.narrow import CONNECTORS
 from spark.small_batches.parts import BatchPart
 from spark.small_tables.rules import ENVELOPE
@@ -35,10 +35,10 @@ def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
 
 
 def is_small(spec: BronzeSpec) -> bool:
-    """Whether a task may append it: few offsets, of records that it reads, to a lake on a local disk."""
+    """Whether a task may append it: few offsets, of records that it reads, to a lake that it reaches."""
     offsets = sum(end - start for topic in spec.topics for start, end in topic.ranges.values())
     read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics)
-    return read and 0 < offsets <= MOST_OFFSETS and is_local(spec.path) and not spec.kafka_options
+    return read and 0 < offsets <= MOST_OFFSETS and is_reached(spec.path) and not spec.kafka_options
 
 
 @dataclass(frozen=True)

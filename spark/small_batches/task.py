@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,10 +22,11 @@ from spark.bronze import job as bronze_job
 from spark.delta.commits import Committed, fold, surviving
 from spark.delta.data_files import write_file
 from spark.delta.lease import lend_to_task
-from spark.delta.local_log import newest_commits
+from spark.delta.local_log import LOG, newest_commits
 from spark.envelopes.arrow_rows import sort_rows, write_hexadecimal
 from spark.errors import HistoryTooShortError, LeftToSparkError
 from spark.kafka.offset_ranges import remaining
+from spark.lake.folder import open_folder
 from spark.positions.layout import EPOCH_WIDTH, NUMBER_WIDTH
 from spark.small_batches import commit, groups, narrow, reading
 from spark.small_batches.parts import BatchPart, divide
@@ -90,10 +90,11 @@ def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> JobResult:
 
 
 def discard_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> None:
-    """Remove files that no commit names."""
+    """Remove files that no commit names, or was tried with."""
+    folder = open_folder(spec.path)
     for part in parts:
         if part.file is not None:
-            Path(spec.path, part.file["path"]).unlink(missing_ok=True)
+            folder.delete(part.file["path"])
 
 
 def look(spec: BronzeSpec) -> BatchWork:
@@ -110,7 +111,7 @@ def _look_at_log(path: str) -> Committed:
     for newest in _LOOKS:
         commits = newest_commits(path, newest)
         if not commits:
-            if Path(path, "_delta_log").exists():
+            if open_folder(path).has_files(LOG):
                 raise LeftToSparkError("bronze has a log that is not read here")
             return fold([])
         try:
@@ -129,8 +130,9 @@ def _write(spec: BronzeSpec, work: BatchWork, todo: Sequence[TopicRange]) -> Bat
         return BatchPart(work.committed.version)
     found = groups.count_groups(records)
     rows = sort_rows(records.select(commit.SCHEMA.names).cast(commit.SCHEMA), _ORDER)
-    Path(spec.path).mkdir(parents=True, exist_ok=True)
-    return BatchPart(work.committed.version, write_file(Path(spec.path), rows), found)
+    folder = open_folder(spec.path)
+    folder.make()
+    return BatchPart(work.committed.version, write_file(folder, rows), found)
 
 
 def _commit(spec: BronzeSpec, work: BatchWork, parts: Sequence[BatchPart], started: float) -> JobResult:

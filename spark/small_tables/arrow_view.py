@@ -13,17 +13,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.delta.commits import Committed, Folded, fold_silver, surviving
+from spark.delta.delta_rs import is_delta, open_delta
 from spark.delta.identifiers import double_quote
-from spark.delta.lease import is_local
-from spark.delta.local_log import newest_commits
+from spark.delta.local_log import LOG, newest_commits
 from spark.errors import LeftToSparkError
+from spark.lake.folder import open_folder
+from spark.lake.place import is_reached
 from spark.schema.evolution import at_birth
 from spark.silver import job as silver_job
 from spark.silver import table as silver_table
@@ -61,13 +62,11 @@ def open_silver(path: str) -> SilverVersion:
     Raises:
         LeftToSparkError: it is not to be read here.
     """
-    from deltalake import DeltaTable
-
-    if not is_local(path):
-        raise LeftToSparkError("the lake is not on a local disk")
-    if not Path(path, "_delta_log").is_dir() or not DeltaTable.is_deltatable(path):
+    if not is_reached(path):
+        raise LeftToSparkError("the lake is not reached without Spark")
+    if not open_folder(path).has_files(LOG) or not is_delta(path):
         return SilverVersion(None, None)
-    table = DeltaTable(path)
+    table = open_delta(path)
     version = table.version()
     for look in _LOOKS:
         commits = [commit for commit in newest_commits(path, look) or () if commit["version"] <= version]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from spark.delta.cluster import cluster_of
 from spark.delta.commits import Committed, CommittedTopic, fold
 from spark.delta.failures import SPARK_FAILURES, error_text, is_closed_session
-from spark.delta.lease import is_local
 from spark.delta.log import fold_history
 from spark.delta.server_facts import small_work_lack
+from spark.lake.place import is_reached
 from spark.small_tables.rules import reason_against
 from spark.specs import JobResult, SilverSpec
 
@@ -51,8 +51,8 @@ def run(session: SparkSession, spec: SmallTablesSpec) -> list[SmallTableOutcome]
     """Bring the tables up to what bronze has committed, as far as tasks can."""
     if not spec.tables:
         return []
-    if not all(is_local(table.path) and is_local(table.bronze_path) for table in spec.tables):
-        return [SmallTableOutcome(table, None, "the lake is not on a local disk") for table in spec.tables]
+    if not all(is_reached(table.path) and is_reached(table.bronze_path) for table in spec.tables):
+        return [SmallTableOutcome(table, None, "tasks do not reach the lake") for table in spec.tables]
     if lack := small_work_lack(session):
         return [SmallTableOutcome(table, None, f"Spark's executors cannot do it in Python: {lack}") for table in spec.tables]
     committed = fold_history(session, spec.tables[0].bronze_path, fold, up_to=spec.folded_limit)

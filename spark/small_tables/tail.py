@@ -8,9 +8,8 @@ left to Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ import pyarrow.dataset as ds
 
 from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, quantity
+from spark.lake.folder import open_folder
 
 _SCHEMA = pa.schema(
     [
@@ -37,7 +37,7 @@ class BronzeTail:
     """The records of `tables` in the versions above `after`, up to and with `version`."""
 
     def __init__(self, path: str, tables: Sequence[str], *, after: int, version: int) -> None:
-        self._path, self._tables, self._after, self._version = Path(path), tables, after, version
+        self._folder, self._tables, self._after, self._version = open_folder(path), tables, after, version
 
     def of_table(self, table: str) -> pa.Table:
         """The table's records, in COLUMNS.
@@ -51,24 +51,21 @@ class BronzeTail:
     def _records(self) -> pa.Table:
         if self._version - self._after > MOST_VERSIONS:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
-        files = [file for v in range(self._after + 1, self._version + 1) for file in self._files_of(v)]
+        names = [f"_delta_log/{version:020}.json" for version in range(self._after + 1, self._version + 1)]
+        files = [file for found in self._folder.map(self._files_of, names) for file in found]
         if not files:
             return _SCHEMA.empty_table()
         try:
-            found = ds.dataset([str(self._path / file) for file in files], format="parquet")
+            found = ds.dataset(files, format="parquet", filesystem=self._folder.filesystem)
             return found.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(self._tables)))
         except (OSError, pa.ArrowInvalid) as error:
             raise LeftToSparkError(f"a file of bronze is not to be read here: {error}") from error
 
-    def _files_of(self, version: int) -> Iterator[str]:
-        file = self._path / "_delta_log" / f"{version:020}.json"
+    def _files_of(self, commit: str) -> list[str]:
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
+            actions: list[dict[str, Any]] = [json.loads(line) for line in self._folder.lines(commit)]
         except OSError as error:
-            raise LeftToSparkError(f"bronze's log has no version {version} here: {error}") from error
-        for line in lines:
-            action: dict[str, Any] = json.loads(line)
-            if "remove" in action and action["remove"].get("dataChange", True):
-                raise LeftToSparkError(f"rows were taken out of bronze by version {version}")
-            if "add" in action and action["add"].get("dataChange", True):
-                yield unquote(action["add"]["path"])
+            raise LeftToSparkError(f"bronze's log has no {commit} here: {error}") from error
+        if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
+            raise LeftToSparkError(f"rows were taken out of bronze by {commit}")
+        return [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 
 from spark.delta.commits import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
 from spark.delta.deletion_vectors import PROPERTY as PROPERTY_OF_VECTORS
+from spark.delta.delta_rs import open_delta
 from spark.delta.lease import lend_to_task
 from spark.delta.local_log import newest_commits
 from spark.delta.log import Commit
 from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, SparkJobError, quantity
+from spark.lake.place import is_local
 from spark.large_tables import vector_merge
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnLedger
@@ -157,9 +159,7 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
     if before is None:
         silver_table.check_names(spec)
         return None, at_birth(spec)
-    from deltalake import DeltaTable
-
-    delta = DeltaTable(spec.path)
+    delta = open_delta(spec.path)
     size, large = sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()), _is_large(delta)
     if large and spec.portable:
         raise LeftToSparkError("the table is large, and is to have no deletion vectors")
@@ -255,9 +255,10 @@ def _commit(work: SilverRun, delta: Any, changes: pa.Table, fields: list[Field])
         rows = rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
         birth.create_table(spec, rows, metadata)
         version, counts = 0, {"inserted": rows.num_rows}
-    elif _is_large(delta):
+    elif (large := _is_large(delta)) or not is_local(spec.path):
+        # In an object store by ourselves in any case: delta-rs puts a commit that was not answered again, as the next version.
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
-        found = vector_merge.LargeTableChanges(rows, newer)
+        found = vector_merge.LargeTableChanges(rows, newer, vectors=large)
         version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)
     else:
         version, counts = merge.merge_changes(delta, spec, rows, metadata, work.operation_id)

@@ -220,7 +220,7 @@ class SparkWorker(_Daemon):
         # What the executors get too: their Java, where they find our Python package, and the names of object stores.
         own = {"JAVA_HOME": str(java_home(self.run)), "SPARK_LOCAL_DIRS": str(self.run / "tmp"), "PYSPARK_PYTHON": sys.executable}
         own["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        return {**super().environment(), **store_variables(), **own}
+        return {**super().environment(), **store_variables(self.site), **own}
 
     @override
     def probe(self) -> None:

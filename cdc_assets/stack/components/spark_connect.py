@@ -21,7 +21,7 @@ from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.spark_cluster import MASTER, WORKERS, driver_conf, master_url
-from cdc_assets.stack.components.spark_java import OPENS, store_variables
+from cdc_assets.stack.components.spark_java import OPENS, lake_conf, spark_jars, store_variables
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.identity import wrap
@@ -102,7 +102,7 @@ class SparkConnect(Component):
         ]
         java = java_command(
             "org.apache.spark.deploy.SparkSubmit",
-            class_path=[*self.site.jars("spark"), f"{jars}/*"],
+            class_path=[*spark_jars(self.site), f"{jars}/*"],
             heap_mb=_HEAP_MB,
             options=options,
             arguments_file=self.run / "java.args",
@@ -134,12 +134,13 @@ class SparkConnect(Component):
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
             "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
+            **lake_conf(self.site, self.run / "tmp"),
             **self._of_executors(),
         }
 
     def _of_executors(self) -> dict[str, str]:
         if self.site.is_standalone:
-            return {"spark.executor.extraClassPath": ":".join(map(str, self.site.jars("spark")))}
+            return {"spark.executor.extraClassPath": ":".join(map(str, spark_jars(self.site)))}
         # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
         return {"spark.network.timeout": "1200s"}
 
@@ -148,7 +149,7 @@ class SparkConnect(Component):
         own = {TOKEN_VARIABLE: self._token, "SPARK_LOCAL_IP": HOST, "SPARK_SCALA_VERSION": "2.13"}
         # Tasks that run Python run ours, and find the package `spark` (spark.small_tables).
         own |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        return {**super().environment(), **store_variables(), **own}
+        return {**super().environment(), **store_variables(self.site), **own}
 
     @override
     def probe(self) -> None:

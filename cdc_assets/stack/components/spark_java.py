@@ -1,8 +1,16 @@
-"""What every Java process of Spark is started with here: the packages that it opens, and variables that its tasks need."""
+"""What every Java process of Spark is started with here: the packages that it opens, its jars, and what its tasks need of the
+lake's store."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cdc_assets.stack.components.s3 import S3Endpoint
+from cdc_assets.stack.declared_needs import lake_root, lake_sets
+from cdc_assets.stack.site import Site
+from spark.lake.store_options import spark_conf, spark_variables
 
 # What Spark's own launcher opens for it on Java 17 and newer (JavaModuleOptions).
 OPENS = (
@@ -23,6 +31,23 @@ OPENS = (
 )
 
 
-def store_variables() -> dict[str, str]:
-    """Names of object stores, for a lake on s3a:// or gs://."""
-    return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
+def store_variables(site: Site) -> dict[str, str]:
+    """The address and keys of object stores: those of the embedded endpoint, where a lake in a store lies there."""
+    found = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_"))}
+    root = lake_root(site.home)
+    return {**found, **_of_endpoint(site), **spark_variables(root)} if "://" in root else found
+
+
+def lake_conf(site: Site, scratch: Path) -> dict[str, str]:
+    """Settings for a lake in an object store, whose files are buffered in `scratch`; of a local one there are none."""
+    found = spark_conf(lake_root(site.home), store_variables(site))
+    return {**found, "spark.hadoop.fs.s3a.buffer.dir": str(scratch)} if found else found
+
+
+def spark_jars(site: Site) -> list[Path]:
+    """The jars beside those of the pyspark wheel, with those of the lake's store."""
+    return [jar for name in ("spark", *lake_sets()) for jar in site.jars(name)]
+
+
+def _of_endpoint(site: Site) -> Mapping[str, str]:
+    return S3Endpoint(site).addresses if "AWS_ENDPOINT_URL_S3" not in site.external else {}

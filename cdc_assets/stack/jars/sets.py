@@ -36,6 +36,7 @@ TEST_PLUGINS = {
     "mongodb": JarSet(("io.debezium:debezium-connector-mongodb:3.6.1.Final",), without=_WORKERS_OWN),
 }
 
+AWS = "2.57.8"
 _UNUSED_OF_AWS = (
     *("apache5-client", "arns", "auth:", "aws-query-protocol", "aws-xml-protocol", "crt-core", "http-auth", "json-utils"),
     *("netty-nio-client", "profiles", "protocol-core", "regions", "retries", "sts", "third-party-jackson-core"),
@@ -90,6 +91,21 @@ SETS: dict[str, JarSet] = {
             "org.apache.commons:commons-pool2:2.12.0",
         ),
         transitive=False,
+    ),
+    # For a lake on s3a:// alone. Modules of AWS's client in place of its bundle, which has all services: 558 MB.
+    "spark-s3": JarSet(
+        (
+            # Of the Hadoop in the pyspark wheel: another release calls methods that it lacks.
+            "org.apache.hadoop:hadoop-aws:3.4.1",
+            *(f"software.amazon.awssdk:{name}:{AWS}" for name in ("s3", "s3-transfer-manager", "sts", "apache-client")),
+            f"software.amazon.awssdk:netty-nio-client:{AWS}",
+        ),
+        without=(
+            "software.amazon.awssdk:bundle:",
+            "software.amazon.awssdk:apache5-client:",
+            # The pyspark wheel has them.
+            *("io.netty:", "org.slf4j:", "commons-codec:", "commons-logging:", "org.apache.httpcomponents:"),
+        ),
     ),
     # For `cdc bench --peers` alone, which fetches it when it is asked for.
     "iceberg": JarSet((f"org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:{ICEBERG}",), transitive=False),

@@ -70,9 +70,3 @@ def test_spark_after_spark_leaves_nothing(tmp_path: Path) -> None:
             pass
     with lease.lend_to_task(str(tmp_path)):
         pass
-
-
-def test_an_object_store_has_no_file_to_lock() -> None:
-    with lease.lend_to_spark("s3a://lake/silver/t"):
-        pass
-    assert not lease.is_local("s3a://lake/silver/t")

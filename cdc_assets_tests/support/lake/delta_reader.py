@@ -6,14 +6,16 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
+
+from spark.delta.delta_rs import open_delta
 
 Rows = Counter[tuple[str | None, ...]]
 
 
 def read(path: str, condition: str = "true") -> list[dict[str, Any]]:
     """A Delta table's rows, whatever features it has."""
-    builder = QueryBuilder().register("t", DeltaTable(path))
+    builder = QueryBuilder().register("t", open_delta(path))
     return list(pa.table(builder.execute(f"SELECT * FROM t WHERE {condition}").read_all()).to_pylist())
 
 

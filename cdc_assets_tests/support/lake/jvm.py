@@ -35,10 +35,14 @@ def locked_jars(name: str) -> list[Path]:
     return [cache_folder() / jar.path for jar in jars]
 
 
-def spark_class_path() -> list[str]:
+def spark_class_path(*more: str) -> list[str]:
+    """The jars of Spark, and of `more` sets."""
     import pyspark
 
-    return [*map(str, locked_jars("spark")), str(Path(pyspark.__file__).parent / "jars" / "*")]
+    return [
+        *(str(jar) for name in ("spark", *more) for jar in locked_jars(name)),
+        str(Path(pyspark.__file__).parent / "jars" / "*"),
+    ]
 
 
 def free_port() -> int:
@@ -71,12 +75,17 @@ def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[b
 
 @contextmanager
 def spark_connect(
-    folder: Path, *, optimize: bool = False, master: str = "local[2]", conf: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    *,
+    optimize: bool = False,
+    master: str = "local[2]",
+    conf: Mapping[str, str] = MappingProxyType({}),
+    jars: Sequence[str] = (),
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: as the product starts it.
 
     Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
-    The executors of a `master` elsewhere find the jars where they are here.
+    The executors of a `master` elsewhere find the jars where they are here. `jars` are more sets of them.
     """
     from spark.delta.plans import INTERPRETED
     from spark.delta.session import server_conf
@@ -92,12 +101,12 @@ def spark_connect(
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **({} if optimize else INTERPRETED),
-        "spark.executor.extraClassPath": ":".join(spark_class_path()),
+        "spark.executor.extraClassPath": ":".join(spark_class_path(*jars)),
         **conf,
     }
     command = java_command(
         "org.apache.spark.deploy.SparkSubmit",
-        class_path=spark_class_path(),
+        class_path=spark_class_path(*jars),
         heap_mb=1200,
         optimize=optimize,
         # Small data, many plans: compiling them well costs more than running them.

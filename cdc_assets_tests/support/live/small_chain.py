@@ -79,11 +79,11 @@ class Copier:
 
 @dataclass
 class SmallChain:
-    """One source's tables, captured; `live` is a LiveSource or a LiveMariaDb."""
+    """One source's tables, captured; `live` is a LiveSource or a LiveMariaDb, `root` the lake's."""
 
     live: Any
     remote: str
-    root: Path
+    root: Path | str
     source: Source
     session: Any
     copier: Copier | None = None
@@ -178,7 +178,7 @@ class SmallChain:
 
 @contextmanager
 def small_chain(
-    live: LiveSource | LiveMariaDb, remote: str, session: Any, root: Path, tables: Sequence[Any]
+    live: LiveSource | LiveMariaDb, remote: str, session: Any, root: Path | str, tables: Sequence[Any]
 ) -> Iterator[SmallChain]:
     """The tables are there and filled; they are captured, and silver is up to date."""
     live.capture(tables)

@@ -1,0 +1,91 @@
+"""The examples with their lake in the stack's S3 endpoint: the chain, its checks and its comparison, and nothing on the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.e2e.source_rows import source_rows
+from cdc_assets_tests.support.lake.delta_reader import read
+
+pytestmark = [pytest.mark.e2e, pytest.mark.all]
+LAKE = "s3a://cdc-lake/of/tests"
+
+
+class ObjectLakehouse(Lakehouse):
+    """Its lake is in the S3 endpoint that it starts itself."""
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return super().environment(CDC_LAKE=LAKE, **more)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectLakehouse]:
+    home, sources = Path(tempfile.mkdtemp(prefix="cdc-objects-")), tmp_path_factory.mktemp("sources")
+    for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
+        shutil.copy(example, sources)
+    world = sources / "world.yaml"
+    world.write_text(world.read_text().replace("{name: public.country,", "{name: public.country, history: scd2,"))
+    (sources.parent / "gold.py").write_text("")
+    made = ObjectLakehouse(home, sources, cast(Any, None))
+    try:
+        made.up_output = made.cdc("up", timeout=1500).stdout
+        yield made
+    finally:
+        made.cdc("down", "--wipe", "--yes", timeout=180, check=False)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def test_up_fills_the_lake(house: ObjectLakehouse) -> None:
+    assert "failed" not in house.up_output
+    assert house.addresses["CDC_LAKE"] == LAKE
+    assert not [folder for folder in house.home.rglob("_delta_log") if "s3" not in folder.relative_to(house.home).parts]
+
+
+def test_changes_arrive_and_compare_equal(house: ObjectLakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    with house.connect("world") as world:
+        world.execute("UPDATE country SET population = population + 1 WHERE iso < 'F'")
+        world.execute("DELETE FROM city WHERE id % 50 = 0")
+        waited = json.loads(house.cdc("wait", "--timeout", "600", "-o", "json", timeout=700).stdout)["sources"]
+        expected = {table: source_rows(world, table) for table in ("country", "city")}
+    for name, value in house.addresses.items():
+        if name.startswith("AWS_"):
+            monkeypatch.setenv(name, value)
+    for table, (columns, rows) in expected.items():
+        assert waited["world"]["tables"][table]["version"] > 0
+        found = read(f"{LAKE}/silver/world/{table}")
+        assert Counter(_plain(row[name] for name in columns) for row in found) == rows, table
+    told = house.cdc("reconcile", timeout=1500)
+    assert told.returncode == 0
+
+
+def test_a_look_reads_the_lake_there(house: ObjectLakehouse) -> None:
+    assert house.cdc("ledger", "world", timeout=300).returncode == 0
+    tables = json.loads(house.cdc("status", "-o", "json", check=False).stdout)["tables"]
+    assert {row["silver_rows"] > 0 for row in tables if "world" in json.dumps(row)} == {True}
+    assert house.cdc("now", "world", "country", timeout=300).stdout
+    assert house.cdc("preflight", timeout=300).returncode == 0
+
+
+def test_no_secret_is_on_a_command_line(house: ObjectLakehouse) -> None:
+    secret = house.addresses["AWS_SECRET_ACCESS_KEY"]
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+            try:
+                line = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            assert secret.encode() not in line
+
+
+def _plain(values: Any) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)

@@ -1,0 +1,74 @@
+"""`cdc preflight` of a lake in the stack's S3 endpoint, and of one that forgets the condition of a put."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.preflight.lake_store import PROBES, inspect_lake
+from cdc_assets_tests.backup.endpoints import Endpoint, running
+from spark.lake.folder import open_folder
+from spark.lake.s3_folder import S3Folder
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with running("s3", tmp_path_factory.mktemp("s3")) as found:
+        yield found
+
+
+@pytest.fixture
+def root(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in endpoint.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3a://cdc-backup/{uuid.uuid4().hex}"
+
+
+def found(root: str) -> dict[str, str]:
+    report = inspect_lake(root)
+    assert report is not None
+    return {finding.check: finding.level for finding in report.findings}
+
+
+def test_a_lake_on_a_disk_is_not_asked(tmp_path: Path) -> None:
+    assert inspect_lake(str(tmp_path)) is None
+
+
+def test_all_holds_and_nothing_is_left(root: str) -> None:
+    assert found(root) == {"clock": "ok", "rights": "ok", "conditional_put": "ok"}
+    assert not open_folder(root).has_files(PROBES)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "another", "SignatureDoesNotMatch"),
+        ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9", "Could not connect"),
+    ],
+)
+def test_what_the_store_refuses(root: str, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str) -> None:
+    monkeypatch.setenv(variable, value)
+    report = inspect_lake(root)
+    assert report is not None
+    [failure] = report.failures
+    assert said in failure.message
+
+
+def test_a_bucket_that_is_not_there(root: str) -> None:
+    report = inspect_lake("s3a://no-such-bucket/lake")
+    assert report is not None
+    assert "NoSuchBucket" in report.failures[0].message
+
+
+def test_a_store_that_overwrites_is_refused(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that does not know the condition of a put."""
+    put = S3Folder._put
+    monkeypatch.setattr(S3Folder, "_put", lambda self, name, content, **_: put(self, name, content))
+    report = inspect_lake(root)
+    assert report is not None
+    [failure] = report.failures
+    assert failure.check == "conditional_put"
+    assert "it took 2 files, and holds 'two': commits would be lost" in failure.message

@@ -1,0 +1,140 @@
+"""The lease of a table in an object store: one holder at a time, numbers that only grow, and what a dead holder leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from spark.delta import lease as delta_lease
+from spark.delta.put_commit import put_commit
+from spark.errors import CommitUncertainError, LeaseHeldError, LeaseLostError, LeftToSparkError
+from spark.lake import object_lease
+from spark.lake.folder import open_folder
+from spark.lake.object_lease import FOLDER, SPARK, TASK, hold, take
+
+KILLED = """
+import os, sys
+from spark.lake.object_lease import hold
+with hold(sys.argv[1], sys.argv[2], seconds=0):
+    print("held", flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_one_writes_at_a_time(s3_lake: str) -> None:
+    path, inside, most = f"{s3_lake}/t", 0, 0
+    turn = threading.Lock()
+
+    def write(number: int) -> None:
+        nonlocal inside, most
+        with hold(path, (SPARK, TASK)[number % 2], seconds=60):
+            with turn:
+                inside += 1
+                most = max(most, inside)
+            time.sleep(0.05)
+            with turn:
+                inside -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(8)))
+    assert most == 1
+    # A claim and its end for each, and older ones are gone.
+    [last] = open_folder(path).names(FOLDER)
+    assert int(last.partition(".")[0]) >= 16
+
+
+def test_who_comes_second_is_told_who_writes(s3_lake: str) -> None:
+    path = f"{s3_lake}/t"
+    with hold(path, SPARK, seconds=0):
+        with pytest.raises(LeaseHeldError, match="is being written by spark of process"):
+            take(path, SPARK, seconds=0.3)
+        with pytest.raises(LeftToSparkError, match="is being written by spark"), delta_lease.lend_to_task(path, seconds=0):
+            pass
+    with delta_lease.lend_to_task(path, seconds=0):
+        pass
+
+
+@pytest.mark.parametrize("kind", [SPARK, TASK])
+def test_what_a_killed_writer_leaves_ends_by_itself(s3_lake: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{s3_lake}/t"
+    killed = subprocess.run([sys.executable, "-c", KILLED, path, kind], capture_output=True, text=True, check=False, timeout=60)
+    assert (killed.stdout, killed.returncode) == ("held\n", -9)
+    with pytest.raises(LeaseHeldError):
+        take(path, TASK, seconds=0.3)
+    monkeypatch.setattr(object_lease, "TWO_MINUTES", 1.0)
+    with hold(path, TASK, seconds=10):
+        pass
+
+
+def test_it_is_renewed_for_as_long_as_it_is_held(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_lease, "RENEW_SECONDS", 0.2)
+    monkeypatch.setattr(object_lease, "TWO_MINUTES", 2.0)
+    path = f"{s3_lake}/t"
+    with hold(path, SPARK, seconds=0), pytest.raises(LeaseHeldError):
+        take(path, TASK, seconds=4)
+
+
+def test_a_writer_that_slept_too_long_commits_nothing(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{s3_lake}/t"
+    monkeypatch.setattr(object_lease, "TWO_MINUTES", 1.0)
+    with hold(path, TASK, seconds=0):
+        time.sleep(2.5)
+        other = take(path, TASK, seconds=10)
+        with pytest.raises(LeaseLostError, match="another writer took the table"):
+            put_commit(path, 0, [{"commitInfo": {}}])
+    assert open_folder(path).names("_delta_log") == []
+    other.refuse_lost()
+
+
+def test_spark_says_that_it_was_overtaken(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{s3_lake}/t"
+    monkeypatch.setattr(object_lease, "TWO_MINUTES", 1.0)
+    with pytest.raises(LeaseLostError, match="cdc reconcile"), hold(path, SPARK, seconds=0):
+        _sleep_and_be_overtaken(path)
+
+
+def _sleep_and_be_overtaken(path: str) -> None:
+    time.sleep(2.5)
+    take(path, TASK, seconds=10)
+
+
+def test_an_old_look_at_the_row_takes_nothing(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a look and a put others took it and gave it back, and its old objects are gone."""
+    path = f"{s3_lake}/t"
+    with hold(path, TASK, seconds=0):
+        pass
+    looks = [object_lease._newest(open_folder(path))]  # type: ignore[arg-type] # it is S3's
+    for _ in range(3):
+        with hold(path, TASK, seconds=0):
+            pass
+    real = object_lease._newest
+    monkeypatch.setattr(object_lease, "_newest", lambda folder: looks.pop() if looks else real(folder))
+    assert take(path, TASK, seconds=10).number > 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "is_given_back"),
+    [
+        (SPARK, ValueError("the server may go on"), False),
+        (SPARK, LeftToSparkError("said by us"), True),
+        (TASK, ValueError("in our own process"), True),
+        (TASK, CommitUncertainError("nobody says"), False),
+    ],
+)
+def test_an_error_leaves_the_claim_where_a_write_may_still_come(
+    s3_lake: str, kind: str, error: Exception, *, is_given_back: bool
+) -> None:
+    path = f"{s3_lake}/t"
+    with pytest.raises(type(error)), hold(path, kind, seconds=0):
+        raise error
+    if is_given_back:
+        with hold(path, TASK, seconds=0):
+            pass
+    else:
+        with pytest.raises(LeaseHeldError):
+            take(path, TASK, seconds=0.3)

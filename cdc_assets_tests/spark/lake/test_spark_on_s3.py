@@ -1,0 +1,142 @@
+"""A live PostgreSQL into a lake in the stack's S3 endpoint: tasks and Spark write in turns, and reconcile finds nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_assets.resources.delta_log import bronze_committed, silver_rows
+from cdc_assets_tests.support.lake.jvm import spark_connect
+from cdc_assets_tests.support.live.live_source import LiveSource
+from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from spark.delta.local_log import newest_commits
+from spark.delta.session import connect
+from spark.lake.folder import open_folder
+from spark.lake.object_lease import FOLDER
+from spark.lake.store_options import spark_conf, spark_variables
+from spark.silver import job as silver_job
+from spark.small_tables.job import SmallTablesSpec
+from spark.small_tables.job import run as fold_in_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+TABLES = [{"name": "public.coin", "history": "scd2"}, "public.toss"]
+DDL = """
+CREATE TABLE coin (id int PRIMARY KEY, face text, worth numeric(12,2), minted date);
+CREATE TABLE toss (coin int, up boolean);
+ALTER TABLE coin REPLICA IDENTITY FULL;
+INSERT INTO coin SELECT i, 'face ' || i, i / 7.0, '2026-01-01'::date + i FROM generate_series(1, 400) i;
+INSERT INTO toss SELECT i, i % 3 = 0 FROM generate_series(1, 90) i;
+"""
+ROOT = f"s3a://cdc-backup/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="module")
+def remote_s3(s3_variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**s3_variables, **spark_variables(ROOT)}.items():
+            patch.setenv(name, value)
+        with spark_connect(tmp_path_factory.mktemp("s3-spark"), conf=spark_conf(ROOT), jars=["spark-s3"]) as (address, _):
+            yield address
+
+
+@pytest.fixture(scope="module")
+def session_s3(remote_s3: str) -> Iterator[SparkSession]:
+    session = connect(remote_s3)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def chain(live: LiveSource, remote_s3: str, session_s3: SparkSession) -> Iterator[SmallChain]:
+    own = replace(live, name="objects")
+    with own.connection() as connection:
+        connection.execute(DDL)
+    with small_chain(own, remote_s3, session_s3, ROOT, TABLES) as made:
+        yield made
+
+
+def change(chain: SmallChain, *statements: str) -> None:
+    with chain.live.connection() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def who_wrote(path: str) -> list[str]:
+    """Of each commit, oldest first: whether Spark made it, or a task."""
+    from spark.delta.delta_rs import open_delta
+
+    return ["task" if e.get("engineInfo") == "cdc_assets" else "spark" for e in reversed(open_delta(path).history())]
+
+
+def only_equal(chain: SmallChain) -> None:
+    results = chain.compare()
+    assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
+
+
+def test_the_first_load_is_equal(chain: SmallChain) -> None:
+    only_equal(chain)
+    committed = bronze_committed(f"{ROOT}/bronze/objects")
+    assert committed is not None
+    assert sum(topic.records for topic in committed.topics.values()) == 490
+    assert silver_rows(chain.silver("coin")) == 400
+
+
+def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
+    from cdc_assets.tables.fold_specs import silver_spec
+    from cdc_assets.tables.source_catalogue import catalogue_of
+
+    coin = chain.source.table("coin")
+    found = catalogue_of(chain.platform, chain.source, [coin])
+    spec = silver_spec(ROOT, chain.source, coin, found[coin.id])
+    for turn in range(4):
+        change(
+            chain,
+            f"UPDATE coin SET worth = worth + 1 WHERE id % 4 = {turn}",
+            f"DELETE FROM coin WHERE id = {turn + 1}",
+            f"INSERT INTO coin VALUES ({1000 + turn}, 'new', 1, '2026-02-03')",
+        )
+        chain.advance(fold=False)
+        if turn % 2:
+            silver_job.run(chain.session, spec)
+        else:
+            [outcome] = fold_in_tasks(chain.session, SmallTablesSpec((spec,)))
+            assert outcome.left == ""
+    assert who_wrote(spec.path)[-4:] == ["task", "spark", "task", "spark"]
+    assert "spark" not in who_wrote(spec.bronze_path)
+    only_equal(chain)
+    # Given back by each: the newest of the row is an end.
+    for path in (spec.path, spec.bronze_path):
+        folder = open_folder(path)
+        assert b'"holder": ""' in folder.read(f"{FOLDER}/{folder.names(FOLDER)[-1]}")
+
+
+def test_a_history_is_proven(chain: SmallChain) -> None:
+    from cdc_assets.tables.fold_specs import history_spec, silver_spec
+    from cdc_assets.tables.source_catalogue import catalogue_of
+    from spark.history import job as history_job
+
+    coin = chain.source.table("coin")
+    found = catalogue_of(chain.platform, chain.source, [coin])
+    spec = silver_spec(ROOT, chain.source, coin, found[coin.id])
+    for number in range(2):
+        change(chain, f"UPDATE coin SET face = 'f{number}' WHERE id < 50")
+        chain.advance()
+        history_job.run(chain.session, history_spec(ROOT, chain.source, coin, spec))
+    passed, told, counted = chain.history_told("coin")
+    assert passed, told
+    assert counted[0] > counted[1] > 0
+
+
+def test_secrets_are_in_no_commit_and_no_setting(chain: SmallChain, s3_variables: dict[str, str]) -> None:
+    secret = s3_variables["AWS_SECRET_ACCESS_KEY"]
+    for path in (chain.silver("coin"), f"{ROOT}/bronze/objects"):
+        assert secret not in str(newest_commits(path, None))
+    assert secret not in str(chain.session.sql("SET").collect())
+    assert secret not in str(spark_conf(ROOT))

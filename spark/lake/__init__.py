@@ -1,0 +1,7 @@
+"""Where the lake's files are, and how they are read and written without Spark: a local disk, or a bucket of an object store.
+
+place          what a path names
+store_options  how the store is reached: for delta-rs, PyArrow and Spark, by the environment alone
+folder         a table's folder: read, list, put, put if absent, delete
+object_lease   whose turn it is to write a table in an object store
+"""

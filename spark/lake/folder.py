@@ -1,0 +1,152 @@
+"""A table's folder, wherever the lake lies: its files are read, listed, written, made where there is none, and removed.
+
+Names are relative to the folder, with slashes. What a local disk does stays plain file IO.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from spark.lake.place import is_local
+from spark.lake.store_options import arrow_filesystem
+
+Answer = TypeVar("Answer")
+
+
+class LakeFolder(ABC):
+    """The folder at `path`. A file that is not there is FileNotFoundError; a store that does not answer LakeStoreError."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The file's bytes."""
+
+    @abstractmethod
+    def lines(self, name: str) -> Generator[str, None, None]:
+        """The lines of a text."""
+
+    @abstractmethod
+    def names(self, below: str, *, after: str = "") -> list[str]:
+        """Names of the files right below the folder `below`, in their order, those up to `after` left out; none: no folder."""
+
+    @abstractmethod
+    def has_files(self, below: str) -> bool:
+        """Whether there is any file below the folder `below`."""
+
+    @abstractmethod
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file, whether there is one or not."""
+
+    @abstractmethod
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """Write a file unless there is one; False where there is. Of two writers one loses.
+
+        A store's client repeats what was not answered: False may then mean that this call has written it.
+        """
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a file; one that is gone is no error."""
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make the folder where there are folders."""
+
+    def map(self, look: Callable[[str], Answer], names: Iterable[str]) -> list[Answer]:
+        """What `look` says of each, in their order."""
+        return [look(name) for name in names]
+
+    @cached_property
+    def filesystem(self) -> Any:
+        """PyArrow's, whose root is this folder."""
+        return arrow_filesystem(self.path)
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return int(self.filesystem.get_file_info(name).size)
+
+
+def open_folder(path: str) -> LakeFolder:
+    """The folder at the path; nothing is looked at.
+
+    Raises:
+        LakePlaceError: no lake can lie there.
+    """
+    if is_local(path):
+        return LocalFolder(path)
+    from spark.lake.s3_folder import S3Folder
+
+    return S3Folder(path)
+
+
+class LocalFolder(LakeFolder):
+    """On this machine's disk."""
+
+    @override
+    def read(self, name: str) -> bytes:
+        return self._file(name).read_bytes()
+
+    @override
+    def lines(self, name: str) -> Generator[str, None, None]:
+        with self._file(name).open(encoding="utf-8") as found:
+            yield from found
+
+    @override
+    def names(self, below: str, *, after: str = "") -> list[str]:
+        try:
+            found: Sequence[str] = os.listdir(self._file(below))  # noqa: PTH208 (twice as fast)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if name > after)
+
+    @override
+    def has_files(self, below: str) -> bool:
+        try:
+            with os.scandir(self._file(below)) as found:
+                return any(True for _ in found)
+        except FileNotFoundError:
+            return False
+
+    @override
+    def put(self, name: str, content: bytes) -> None:
+        self._file(name).write_bytes(content)
+
+    @override
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """A link is refused where the name is taken: the file is there whole, or not at all."""
+        file = self._file(name)
+        file.parent.mkdir(exist_ok=True)
+        draft = file.with_name(f".{uuid.uuid4().hex}.tmp")
+        draft.write_bytes(content)
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    @override
+    def delete(self, name: str) -> None:
+        self._file(name).unlink(missing_ok=True)
+
+    @override
+    def make(self) -> None:
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+
+    @override
+    def size(self, name: str) -> int:
+        return self._file(name).stat().st_size
+
+    def _file(self, name: str) -> Path:
+        return Path(self.path, name)

@@ -1,0 +1,201 @@
+"""Whose turn it is to write a table in an object store: a row of objects, each made only where there is none.
+
+Delta's store for S3 puts a commit unconditionally (S3SingleDriverLogStore): Spark may put its commit over one of a task. So
+both hold the table's lease while they write. An object `_cdc_writer/N.json` is a claim or its end, and N the fencing number:
+
+    take     the newest is an end, or a claim that nobody has renewed for TWO_MINUTES ─▶ put N + 1
+    renew    put N + 1, each half minute
+    give     put N + 1 as an end
+
+Whoever finds a higher number than its own has lost the table. How old a claim is, the store's own clock says.
+
+A writer of Spark that ends by an error of Spark leaves its claim: the server may go on for half a minute
+(spark.delta.session, detachedTimeout).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from spark.errors import CommitUncertainError, LakeStoreError, LeaseHeldError, LeaseLostError, SparkJobError
+from spark.lake.s3_folder import S3Folder
+
+SPARK, TASK = "spark", "task"
+FOLDER = "_cdc_writer"
+"""In the table's folder; Delta's VACUUM leaves names alone that begin with an underscore."""
+TWO_MINUTES, RENEW_SECONDS = 120.0, 30.0
+_POLL_SECONDS = 0.25
+_HELD: dict[str, TableLease] = {}
+
+
+class _Claim(NamedTuple):
+    """The newest object of the row; `holder` is empty where it is an end."""
+
+    number: int
+    token: str
+    holder: str
+    seconds: float
+
+
+class TableLease:
+    """The lease of one table, taken by this process; `kind` is `spark` or `task`."""
+
+    def __init__(self, folder: S3Folder, kind: str, number: int) -> None:
+        self.folder, self.kind, self.number = folder, kind, number
+        self.token = uuid.uuid4().hex
+        self._turn, self._ended = threading.Lock(), threading.Event()
+        self.lost = False
+
+    def refuse_lost(self) -> None:
+        """Ask the store whether it is still ours.
+
+        Raises:
+            LeaseLostError: somebody else has taken it.
+        """
+        with self._turn:
+            self.lost = self.lost or bool(self.folder.names(FOLDER, after=_name(self.number)))
+        if self.lost:
+            raise LeaseLostError(f"{self.folder.path}: another writer took the table while this one wrote it; run it again")
+
+    def put_next(self, holder: str) -> bool:
+        """The next object of the row; False where somebody else has made it."""
+        with self._turn:
+            if self.lost or not _put(self.folder, self.number + 1, self.token, holder):
+                self.lost = True
+                return False
+            self.number += 1
+            return True
+
+    def renew(self) -> None:
+        """Renew it until it is given back or lost, or the store has not answered for too long."""
+        renewed = time.monotonic()
+        while not self._ended.wait(RENEW_SECONDS):
+            try:
+                if not self.put_next(_holder(self.kind)):
+                    return
+                renewed = time.monotonic()
+            except LakeStoreError:
+                if time.monotonic() - renewed > TWO_MINUTES:
+                    self.lost = True
+                    return
+
+    def stop_renewing(self) -> None:
+        """What is not renewed ends by itself."""
+        self._ended.set()
+
+
+@contextmanager
+def hold(path: str, kind: str, *, seconds: float) -> Iterator[None]:
+    """For as long as `kind` writes the table.
+
+    Raises:
+        LeaseHeldError: somebody else writes it for longer than `seconds`.
+        LeaseLostError: it was taken over while Spark wrote.
+    """
+    with keep(take(path, kind, seconds=seconds)):
+        yield
+
+
+@contextmanager
+def keep(lease: TableLease) -> Iterator[None]:
+    """Renew it meanwhile, and give it back, unless an error says that a write may still be on its way.
+
+    Raises:
+        LeaseLostError: it was taken over while Spark wrote.
+    """
+    path = lease.folder.path
+    threading.Thread(target=lease.renew, name="cdc-lease", daemon=True).start()
+    _HELD[path] = lease
+    is_settled = False
+    try:
+        yield
+        is_settled = True
+    except Exception as error:
+        is_settled = not isinstance(error, CommitUncertainError) and (lease.kind == TASK or isinstance(error, SparkJobError))
+        raise
+    finally:
+        _HELD.pop(path, None)
+        lease.stop_renewing()
+        if is_settled:
+            _give_back(lease)
+
+
+def take(path: str, kind: str, *, seconds: float) -> TableLease:
+    """The lease, as soon as it is free.
+
+    Raises:
+        LeaseHeldError: it is held for longer than `seconds`.
+    """
+    folder, until = S3Folder(path), time.monotonic() + seconds
+    while True:
+        newest = _newest(folder)
+        if not newest.holder or newest.seconds > TWO_MINUTES:
+            lease = TableLease(folder, kind, newest.number)
+            # Of two that saw the same row one is refused; one that saw an old row finds a higher number than its own.
+            if lease.put_next(_holder(kind)) and not folder.names(FOLDER, after=_name(lease.number)):
+                return lease
+        elif time.monotonic() > until:
+            raise LeaseHeldError(f"{path} is being written by {newest.holder}, for {newest.seconds:.0f} s by its last word")
+        time.sleep(_POLL_SECONDS)
+
+
+def refuse_lost(path: str) -> None:
+    """Before a commit: whether the table is still this process's to write, where it holds its lease.
+
+    Raises:
+        LeaseLostError: it is not.
+    """
+    if path in _HELD:
+        _HELD[path].refuse_lost()
+
+
+def _give_back(lease: TableLease) -> None:
+    if not lease.put_next("") and lease.kind == SPARK:
+        raise LeaseLostError(
+            f"{lease.folder.path}: another writer took the table while Spark wrote it, which may have lost a commit; "
+            "run ./cdc reconcile"
+        )
+    names = lease.folder.names(FOLDER)
+    lease.folder.map(lambda name: lease.folder.delete(f"{FOLDER}/{name}"), [n for n in names if n < _name(lease.number)])
+
+
+def _newest(folder: S3Folder) -> _Claim:
+    while True:
+        names = folder.names(FOLDER)
+        if not names:
+            return _Claim(0, "", "", 0.0)
+        try:
+            found = folder.read_aged(f"{FOLDER}/{names[-1]}")
+        except FileNotFoundError:
+            # Given back meanwhile, which removes what is older.
+            continue
+        told = json.loads(found.content)
+        return _Claim(int(names[-1].partition(".")[0]), told["token"], told["holder"], found.seconds)
+
+
+def _put(folder: S3Folder, number: int, token: str, holder: str) -> bool:
+    """Whether it is ours: where the answer to the write was lost, what is there tells."""
+    name = f"{FOLDER}/{_name(number)}"
+    content = json.dumps({"token": token, "holder": holder}).encode()
+    if folder.put_if_absent(name, content):
+        return True
+    try:
+        return folder.read(name) == content
+    except FileNotFoundError:
+        return False
+
+
+def _name(number: int) -> str:
+    return f"{number:020}.json"
+
+
+def _holder(kind: str) -> str:
+    return f"{kind} of process {os.getpid()} on {socket.gethostname()}"

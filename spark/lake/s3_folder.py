@@ -1,0 +1,163 @@
+"""A table's folder in an S3 bucket, by boto3; PyArrow reads and writes its Parquet files.
+
+Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from typing_extensions import override
+
+from spark.errors import LakeStoreError
+from spark.lake.folder import LakeFolder
+from spark.lake.place import store_place
+from spark.lake.store_options import s3_client
+
+Answer = TypeVar("Answer")
+_ABSENT = frozenset({"NoSuchKey", "404"})
+_TAKEN = frozenset({"PreconditionFailed", "412"})
+_BUSY = "ConditionalRequestConflict"
+_BUSY_TRIES, _BUSY_SECONDS, _AT_ONCE = 5, 0.2, 8
+_OF_CLIENT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE")
+_OF_LOGIN = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_CLIENTS: dict[tuple[str | None, ...], Any] = {}
+
+
+class AgedObject(NamedTuple):
+    """What an object holds, and for how many seconds, both by the store's own clock."""
+
+    content: bytes
+    seconds: float
+
+
+class S3Folder(LakeFolder):
+    """A prefix in a bucket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._place = store_place(path)
+
+    @override
+    def read(self, name: str) -> bytes:
+        return self.read_aged(name).content
+
+    def read_aged(self, name: str) -> AgedObject:
+        """The object, and how long ago it was written."""
+
+        def ask() -> AgedObject:
+            found = self._client.get_object(Bucket=self._place.bucket, Key=self._key(name))
+            age = _time_told(found) - found["LastModified"].timestamp()
+            return AgedObject(bytes(found["Body"].read()), max(0.0, age))
+
+        return self._answer(f"read {name}", ask)
+
+    def store_time(self) -> float:
+        """The store's own clock, in seconds since 1970."""
+        asked = {"Bucket": self._place.bucket, "Prefix": self._key(""), "MaxKeys": 1}
+        found = self._answer("list", lambda: self._client.list_objects_v2(**asked))
+        return _time_told(found)
+
+    @override
+    def lines(self, name: str) -> Generator[str, None, None]:
+        yield from self.read(name).decode().splitlines()
+
+    @override
+    def names(self, below: str, *, after: str = "") -> list[str]:
+        folder = f"{self._key(below)}/"
+        asked: dict[str, Any] = {"Bucket": self._place.bucket, "Prefix": folder, "Delimiter": "/"}
+        asked |= {"StartAfter": folder + after} if after else {}
+        found: list[str] = []
+        while True:
+            page = self._answer(f"list {below}", lambda: self._client.list_objects_v2(**asked))
+            found += [item["Key"][len(folder) :] for item in page.get("Contents", ())]
+            if not page.get("IsTruncated"):
+                return sorted(name for name in found if name > after)
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+
+    @override
+    def has_files(self, below: str) -> bool:
+        asked = {"Bucket": self._place.bucket, "Prefix": f"{self._key(below)}/", "MaxKeys": 1}
+        return bool(self._answer(f"list {below}", lambda: self._client.list_objects_v2(**asked)).get("Contents"))
+
+    @override
+    def put(self, name: str, content: bytes) -> None:
+        self._put(name, content)
+
+    @override
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        for left in reversed(range(_BUSY_TRIES)):
+            try:
+                self._put(name, content, IfNoneMatch="*")
+                return True
+            except LakeStoreError as error:
+                if _code(error) in _TAKEN:
+                    return False
+                # Another write of the same key is on its way.
+                if _code(error) != _BUSY or not left:
+                    raise
+                time.sleep(_BUSY_SECONDS)
+        raise AssertionError("unreachable")
+
+    @override
+    def delete(self, name: str) -> None:
+        self._answer(f"delete {name}", lambda: self._client.delete_object(Bucket=self._place.bucket, Key=self._key(name)))
+
+    @override
+    def make(self) -> None:
+        """A bucket has no folders."""
+
+    @override
+    def map(self, look: Callable[[str], Answer], names: Iterable[str]) -> list[Answer]:
+        """Several at a time: each waits for the store."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(look, names))
+
+    @cached_property
+    def _client(self) -> Any:
+        return _shared_client()
+
+    def _put(self, name: str, content: bytes, **condition: str) -> None:
+        asked = {"Bucket": self._place.bucket, "Key": self._key(name), "Body": content, **condition}
+        self._answer(f"write {name}", lambda: self._client.put_object(**asked))
+
+    def _key(self, name: str) -> str:
+        return f"{self._place.prefix}/{name}" if self._place.prefix else name
+
+    def _answer(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return ask()
+        except ClientError as error:
+            detail = error.response.get("Error", {})
+            if detail.get("Code") in _ABSENT:
+                raise FileNotFoundError(f"{self.path}: {what}: there is none") from error
+            raise LakeStoreError(f"{self.path}: {what}: {detail.get('Code')}: {detail.get('Message', '')}") from error
+        except BotoCoreError as error:
+            raise LakeStoreError(f"{self.path}: {what}: {error}; set AWS_… (docs/how-to/object-store-lake.md)") from error
+
+
+def _code(error: LakeStoreError) -> str:
+    # Of a connection that was closed it is None.
+    response = getattr(error.__cause__, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))
+
+
+def _time_told(answer: Mapping[str, Any]) -> float:
+    told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return parsedate_to_datetime(told).timestamp() if told else time.time()
+
+
+def _shared_client() -> Any:
+    """One per process and login: to make one costs as much as twenty requests."""
+    key = (*(os.environ.get(name) for name in (*_OF_CLIENT, *_OF_LOGIN)), str(os.getpid()))
+    if key not in _CLIENTS:
+        _CLIENTS[key] = s3_client()
+    return _CLIENTS[key]
