@@ -44,7 +44,7 @@ def _rights(folder: S3Folder) -> list[Finding]:
     try:
         folder.put(name, b"first")
         is_listed = name.partition("/")[2] in folder.names(PROBES)
-        rights = _told(
+        rights = _judge(
             "rights", "write, read, list", "does not show what it took", holds=is_listed and folder.read(name) == b"first"
         )
         return [rights, _conditional(folder, name)]
@@ -58,10 +58,10 @@ def _conditional(folder: S3Folder, name: str) -> Finding:
     kept = folder.read(f"{name}-once")
     folder.delete(f"{name}-once")
     why = f"of two files of one name it took {quantity(sum(won), 'file')}, and holds {kept.decode()!r}: commits would be lost"
-    return _told("conditional_put", "If-None-Match", why, holds=(won, kept) == ([True, False], b"one"))
+    return _judge("conditional_put", "If-None-Match", why, holds=(won, kept) == ([True, False], b"one"))
 
 
-def _told(check: str, subject: str, why: str, *, holds: bool) -> Finding:
+def _judge(check: str, subject: str, why: str, *, holds: bool) -> Finding:
     if holds:
         return Finding(check, "ok", subject, "holds")
     return Finding(check, "fail", subject, why, f"another store, or another release of it: {_MEND}")

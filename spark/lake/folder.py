@@ -29,7 +29,7 @@ class LakeFolder(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """The file's bytes."""
+        """The bytes of a file."""
 
     @abstractmethod
     def lines(self, name: str) -> Generator[str, None, None]:

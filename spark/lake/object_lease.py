@@ -198,4 +198,4 @@ def _name(number: int) -> str:
 
 
 def _holder(kind: str) -> str:
-    return f"{kind} of process {os.getpid()} on {socket.gethostname()}"
+    return f"{kind} ({socket.gethostname()}, process {os.getpid()})"

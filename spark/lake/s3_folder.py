@@ -121,7 +121,7 @@ class S3Folder(LakeFolder):
 
     @cached_property
     def _client(self) -> Any:
-        return _shared_client()
+        return _client_of_process()
 
     def _put(self, name: str, content: bytes, **condition: str) -> None:
         asked = {"Bucket": self._place.bucket, "Key": self._key(name), "Body": content, **condition}
@@ -155,7 +155,7 @@ def _time_told(answer: Mapping[str, Any]) -> float:
     return parsedate_to_datetime(told).timestamp() if told else time.time()
 
 
-def _shared_client() -> Any:
+def _client_of_process() -> Any:
     """One per process and login: to make one costs as much as twenty requests."""
     key = (*(os.environ.get(name) for name in (*_OF_CLIENT, *_OF_LOGIN)), str(os.getpid()))
     if key not in _CLIENTS:
