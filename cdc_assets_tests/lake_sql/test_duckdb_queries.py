@@ -22,6 +22,7 @@ from cdc_assets_tests.support.lake.delta_shop import write, write_shop
 from spark.delta.deletion_vectors import write_vectors
 from spark.delta.live_files import read_live_table
 from spark.delta.put_commit import put_commit
+from spark.lake.folder import open_folder
 from spark.large_tables.protocol import upgrade
 
 
@@ -109,7 +110,7 @@ def test_deletion_vectors_are_heeded(lake: Path) -> None:
     write(path, pa.table({"id": [2, 3, 4], "note": ["b", "c", "d"]}))
     live = read_live_table(str(path))
     name = next(name for name, file in live.files.items() if json.loads(file["stats"])["numRecords"] == 3)
-    vector = write_vectors(path, {name: np.array([1])})[name]
+    vector = write_vectors(open_folder(str(path)), {name: np.array([1])})[name]
     file = live.files[name]
     gone = {"path": name, "deletionTimestamp": 1, "dataChange": True}
     added = {**file, "deletionVector": vector, "dataChange": True}

@@ -14,6 +14,9 @@ from spark.lake.folder import open_folder
 from spark.lake.s3_folder import S3Folder
 
 
+pytestmark = pytest.mark.service
+
+
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     with running("s3", tmp_path_factory.mktemp("s3")) as found:

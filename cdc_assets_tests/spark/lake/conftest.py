@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cdc_assets_tests.backup.endpoints import running
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and "s3_variables" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.service)
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +32,6 @@ def s3_lake(s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> st
     return f"s3a://cdc-backup/{uuid.uuid4().hex}"
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.service)])
 def lake_root(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("tmp_path" if request.param == "disk" else "s3_lake"))
