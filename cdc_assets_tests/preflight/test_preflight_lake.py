@@ -13,7 +13,6 @@ from cdc_assets_tests.backup.endpoints import Endpoint, running
 from spark.lake.folder import open_folder
 from spark.lake.s3_folder import S3Folder
 
-
 pytestmark = pytest.mark.service
 
 
