@@ -12,6 +12,7 @@ from cdc_assets.bench.events import SCHEMA
 from cdc_assets.bench.feed import Feed
 from cdc_assets.bronze.append import append, look
 from cdc_assets.errors import BenchError
+from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
@@ -34,20 +35,20 @@ class Took:
         return Took(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def make_source(name: str, feeds: Sequence[Feed]) -> TopicSource:
-    """A source with a table for each feed."""
+def make_source(name: str, topics: Sequence[str]) -> TopicSource:
+    """A source with a table for each topic."""
     form = {"envelope": "debezium-json", "connector": "postgresql", "columns": SCHEMA, "keys": ["aid"]}
-    tables = [{"name": f"accounts_{number}", "topic": feed.topic, **form} for number, feed in enumerate(feeds)]
+    tables = [{"name": f"accounts_{number}", "topic": topic, **form} for number, topic in enumerate(topics)]
     return TopicSource.model_validate({"source": name, "kind": "topics", "cluster": "lake", "tables": tables})
 
 
-def append_bronze(platform: Platform, source: TopicSource) -> None:
+def append_bronze(platform: Platform, source: Source | TopicSource) -> None:
     """What the topics hold and bronze does not."""
     found = look(platform, source, source.tables)
     append(platform, source, found, "bench", lambda _: None)
 
 
-def fold_silver(platform: Platform, source: TopicSource) -> None:
+def fold_silver(platform: Platform, source: Source | TopicSource) -> None:
     """All tables of the source, up to what bronze holds; several at a time, as many as the asset works."""
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     if committed is None:

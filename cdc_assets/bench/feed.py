@@ -7,6 +7,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from typing_extensions import override
+
 from cdc_assets.bench.events import event_text, key_text
 from cdc_assets.errors import KafkaError
 from cdc_assets.quantity import quantity
@@ -26,8 +28,8 @@ class Sender:
         self.kafka = kafka
         self._producer = kafka.clients.make(Producer, **settings)
 
-    def send(self, topic: str, records: Iterable[tuple[str, str]]) -> None:
-        """Keys and values, until the cluster has them all.
+    def send(self, topic: str, records: Iterable[tuple[str, str]], *, flush: bool = True) -> None:
+        """Keys and values, until the cluster has them all; without `flush` they may still be on their way.
 
         Raises:
             KafkaError: it does not take them.
@@ -39,6 +41,19 @@ class Sender:
                     break
                 except BufferError:
                     self._producer.poll(0.1)
+        if flush:
+            self.flush()
+
+    def poll(self) -> None:
+        """Let the producer take answers of the cluster in."""
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Until the cluster has everything that was sent.
+
+        Raises:
+            KafkaError: it does not take it.
+        """
         left = self._producer.flush(_DEADLINE)
         if left:
             lost = quantity(left, "record")
@@ -80,6 +95,17 @@ class Feed:
             balance = self._balances[aid] = self._random.randrange(10_000)
             yield key_text(aid), event_text(op, aid, balance, self._sent)
             self._sent += 1
+
+
+class SentTopic(Feed):
+    """One that another process fills, which tells what a table of it must hold."""
+
+    told: tuple[int, int] = (0, 0)
+
+    @property
+    @override
+    def expected(self) -> tuple[int, int]:
+        return self.told
 
 
 def delete_topics(kafka: KafkaCluster, topics: Iterable[str]) -> None:

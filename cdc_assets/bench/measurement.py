@@ -98,7 +98,8 @@ class Measurement:
         self.platform_of_stack = Platform()
 
     @cached_property
-    def _sender(self) -> Sender:
+    def sender(self) -> Sender:
+        """To the lake's cluster, for all topics."""
         return Sender(self.platform.lake_kafka())
 
     def close(self) -> None:
@@ -110,21 +111,21 @@ class Measurement:
 
     def feed(self, rows: int) -> Feed:
         """A new topic with its first load."""
-        made = Feed(self._sender, f"{self.name}-{len(self.topics)}", rows)
+        made = Feed(self.sender, f"{self.name}-{len(self.topics)}", rows)
         self.topics.append(made.topic)
         made.create()
         return made
 
-    def make(self, name: str, feeds: Sequence[Feed]) -> Loaded:
+    def make(self, name: str, feeds: Sequence[Feed], *, peers: bool = True) -> Loaded:
         """A source of these topics, of which nothing has been carried yet."""
-        taking = [peer for peer in self.peers if peer.takes(len(feeds), feeds[0].rows)]
-        return Loaded(make_source(f"{self.name}{name}", feeds), feeds, taking)
+        taking = [peer for peer in self.peers if peers and peer.takes(len(feeds), feeds[0].rows)]
+        return Loaded(make_source(f"{self.name}{name}_{len(self.topics)}", [feed.topic for feed in feeds]), feeds, taking)
 
-    def tables(self, number: int, rows: int) -> Loaded:
+    def tables(self, number: int, rows: int, *, peers: bool = True) -> Loaded:
         """So many tables of so many rows, loaded: by an earlier scenario, or now."""
         if (number, rows) not in self.loaded:
             self.say(f"{quantity(number, 'table')} of {quantity(rows, 'row', form=',')} are loaded")
-            made = self.make(f"_{number}x{rows}", [self.feed(rows) for _ in range(number)])
+            made = self.make(f"_{number}x{rows}", [self.feed(rows) for _ in range(number)], peers=peers)
             self.carry(made.source)
             for peer in made.peers:
                 peer.carry(made.peer_tables)

@@ -9,10 +9,15 @@ from cdc_assets.bench import idle_cost
 from cdc_assets.bench.backup_rate import backup
 from cdc_assets.bench.carrying import cycle, first_load, many
 from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.latency import continuous_latency, latency
+from cdc_assets.bench.growth import growth
+from cdc_assets.bench.idle_tables import idle_tables
+from cdc_assets.bench.larger_table import larger_table
+from cdc_assets.bench.latency import busy_latency, continuous_latency, latency
 from cdc_assets.bench.measurement import Measurement, Run
 from cdc_assets.bench.reconcile_cost import reconcile
 from cdc_assets.bench.sensor_tick import tick
+from cdc_assets.bench.sustained import steady_load
+from cdc_assets.bench.typed_tables import tables_of_all_types
 from cdc_assets.bench.verbs import verbs
 from cdc_assets.errors import BenchError
 
@@ -40,6 +45,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "rest": Scenario(rest, quick=True),
     "cli": Scenario(verbs, quick=True),
     "latency": Scenario(latency, quick=True),
+    "latency-busy": Scenario(busy_latency),
     "latency-continuous": Scenario(continuous_latency, quick=True),
     "first-load": Scenario(first_load, quick=True, peers=True),
     "cycle-1k": Scenario(cycle(1_000, 0.8), quick=True, peers=True),
@@ -52,9 +58,14 @@ SCENARIOS: Mapping[str, Scenario] = {
     "backup": Scenario(backup),
     "cycle-1k-5m": Scenario(cycle(1_000, 2.0, _LARGE), peers=True),
     "cycle-100k-5m": Scenario(cycle(100_000, 5.0, _LARGE), peers=True),
+    "cycle-50m": Scenario(larger_table),
+    "sustained": Scenario(steady_load, peers=True),
+    "growth": Scenario(growth),
     "reconcile": Scenario(reconcile),
+    "typed-tables": Scenario(tables_of_all_types),
+    "rest-500": Scenario(idle_tables),
 }
-"""In the order in which they run: at rest first, before anything has been asked for."""
+"""In the order in which they run: at rest first, before anything has been asked for; what the registry keeps, last."""
 
 
 def choose_scenarios(names: Sequence[str], *, quick: bool, peers: bool = False) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdc_assets import settings
+from cdc_assets.errors import BenchError
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.stack.home import Home
 
@@ -18,6 +20,9 @@ _PLACE = {"repositoryName": "__repository__", "repositoryLocationName": "cdc_ass
 _SENSOR = "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s) { ... on Sensor { id sensorState { status } } } }"
 _OFF = "mutation($id: String!) { stopSensor(id: $id) { ... on StopSensorMutationResult { instigationState { status } } } }"
 _ON = "mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) { ... on Sensor { sensorState { status } } } }"
+
+_STATUSES = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
+_REST_WITHIN = 300.0
 
 
 @contextmanager
@@ -48,3 +53,19 @@ def without_sensor(name: str) -> Iterator[None]:
     finally:
         if was_on:
             dagster.ask(_ON, s=selector)
+
+
+def await_rest(instance: dg.DagsterInstance) -> None:
+    """Until no run is under way.
+
+    Raises:
+        BenchError: some run does not end.
+    """
+    import dagster as dg
+
+    statuses = [dg.DagsterRunStatus(status) for status in _STATUSES]
+    until = time.monotonic() + _REST_WITHIN
+    while runs := instance.get_runs(filters=dg.RunsFilter(statuses=statuses), limit=1):
+        if time.monotonic() > until:
+            raise BenchError(f"Dagster's run {runs[0].run_id} is under way for more than {_REST_WITHIN:.0f} s: ./cdc status")
+        time.sleep(0.5)

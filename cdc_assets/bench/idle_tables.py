@@ -1,0 +1,45 @@
+"""What the whole stack takes at rest while it looks after five hundred more tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from cdc_assets import settings
+from cdc_assets.bench import idle_cost
+from cdc_assets.bench.carry import append_bronze, fold_silver
+from cdc_assets.bench.example_sources import run_cdc
+from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.measurement import Measurement
+from cdc_assets.bench.stack_dagster import await_rest, open_instance
+from cdc_assets.errors import BenchError
+from cdc_assets.quantity import quantity
+
+_TABLES, _ROWS = 500, 100
+_SECONDS, _WINDOWS = 20.0, 4
+_TARGET = 0.3
+
+
+def idle_tables(bench: Measurement) -> Iterator[Figure]:
+    """They are in the lake and in the registry, with a sensor; the first window does not count.
+
+    Raises:
+        BenchError: the stack is not the bench's own, whose registry would keep them.
+    """
+    if not bench.stack.own:
+        raise BenchError(f"rest-500 adds {_TABLES} tables to the stack's registry: measure it without --here")
+    number = 5 if bench.asked.is_trial else _TABLES
+    name = quantity(number, "idle table")
+    bench.say(f"{name} are loaded")
+    source = bench.make("_idle", [bench.feed(_ROWS) for _ in range(number)], peers=False).source
+    append_bronze(bench.platform_of_stack, source)
+    fold_silver(bench.platform_of_stack, source)
+    declared = yaml.safe_dump(source.model_dump(mode="json", exclude_unset=True), sort_keys=False)
+    (settings.sources_folder() / f"{source.name}.yaml").write_text(declared, encoding="utf-8")
+    run_cdc("reload")
+    with open_instance(bench.stack.home) as instance:
+        await_rest(instance)
+    cores, memory = idle_cost.watch(bench.stack.supervisor, seconds=_SECONDS, windows=_WINDOWS, say=bench.say)
+    yield Figure(f"at rest with {name}: cores", cores[1:], cores[:1], target=bench.asked.target(_TARGET), unit="cores")
+    yield Figure(f"at rest with {name}: memory", memory[1:], memory[:1], unit="GB")
