@@ -83,7 +83,7 @@ def record_settings(source: BaseSource) -> dict[str, str]:
         # The default leaves TRUNCATE out.
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
-        "poll.interval.ms": "100",
+        "poll.interval.ms": "250",
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",

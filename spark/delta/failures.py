@@ -17,7 +17,8 @@ from spark.errors import StatementStopError
 
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
-_LOST_CONDITIONS = frozenset({"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"})
+# The second: the server has given up a statement whose client was silent for too long, in the midst of its answers.
+_LOST_CONDITIONS = frozenset({"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "RESPONSE_ALREADY_RECEIVED"})
 # By the names of the case classes TaskEndReason, as toErrorString writes them, and of the exceptions behind a lost block.
 _LOST_REASONS = re.compile(
     r"\b(ExecutorLostFailure \(|FetchFailed\(|TaskResultLost|MetadataFetchFailedException|BlockNotFoundException"

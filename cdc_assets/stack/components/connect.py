@@ -115,6 +115,10 @@ class ConnectWorker(Component):
             ),
             **_storage(group, str(self.site.brokers) if self.needs else "-1"),
             "offset.flush.interval.ms": "5000",
+            # Of the worker's own readers of its topics, seven and more: each asks twice a second by default. A record is answered
+            # at once all the same; to stop one takes as long.
+            "fetch.max.wait.ms": _FETCH_WAITS_MS,
+            "consumer.fetch.max.wait.ms": _FETCH_WAITS_MS,
             "scheduled.rebalance.max.delay.ms": "0",
             "connector.client.config.override.policy": "Allowlist",
             "connector.client.config.override.allowlist": _OVERRIDES,
@@ -177,6 +181,9 @@ class ConnectWorker(Component):
     @override
     def keys(self) -> Mapping[str, Path]:
         return {self.url: self._login_file} if self.site.logins else {}
+
+
+_FETCH_WAITS_MS = "2000"
 
 
 def _storage(group: str, replicas: str) -> dict[str, str]:

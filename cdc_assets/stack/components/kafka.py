@@ -103,6 +103,8 @@ class KafkaBroker(Component):
             "auto.create.topics.enable": "false",
             "num.partitions": "1",
             "log.retention.hours": "168",
+            # The controller writes a record of nothing twice a second by default, and every broker takes it in.
+            "metadata.max.idle.interval.ms": "5000",
             "message.max.bytes": str(MAX_MESSAGE_BYTES),
             "replica.fetch.max.bytes": str(MAX_MESSAGE_BYTES),
             "group.initial.rebalance.delay.ms": "0",
