@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
 from cdc_assets.backup.hour_object import HourObject
@@ -190,7 +192,13 @@ class _Copy:
         return committed is not None and committed.version >= found.bronze_version
 
     def _write(self, plan: BatchPlan, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
-        groups: dict[tuple[str, int], HourObject] = defaultdict(HourObject)
+        with ThreadPoolExecutor(1) as packing:
+            return self._write_objects(plan, at, written, packing)
+
+    def _write_objects(
+        self, plan: BatchPlan, at: BackupPosition, written: list[Manifest], packing: ThreadPoolExecutor
+    ) -> BackupPosition:
+        groups: dict[tuple[str, int], HourObject] = defaultdict(partial(HourObject, packing))
         by_op: Counter[str] = Counter()
         for folder, partition, offset, kind, line in self.bronze.rows(plan.ranges):
             groups[folder, partition].add(offset, line)

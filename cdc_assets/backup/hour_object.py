@@ -1,4 +1,7 @@
-"""One object in the making: the lines of one hour and partition of a batch, compressed as they come."""
+"""One object in the making: the lines of one hour and partition of a batch, compressed as they come, by a thread beside.
+
+zlib and hashlib let other threads work meanwhile: a record's line takes as long to make as to compress.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,25 @@ import gzip
 import hashlib
 import io
 import zlib
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 _LEVEL = 6
 # Below this the lines wait uncompressed: a compressor takes 256 KB, and timestamps may be spread over very many hours.
 _WAITING_BYTES = 1 << 18
+_PIECES_AHEAD = 32
+"""Pieces of that size which may wait for the thread: 8 MB."""
 
 
 @dataclass
 class HourObject:
-    """Gzip without a time stamp, always cut into pieces alike: the same lines give the same bytes."""
+    """Gzip without a time stamp, always cut into pieces alike: the same lines give the same bytes.
 
+    `packing` is one thread, so that pieces are compressed in their order.
+    """
+
+    packing: ThreadPoolExecutor
     records: int = 0
     min_offset: int = -1
     max_offset: int = -1
@@ -25,6 +36,7 @@ class HourObject:
     _packed: io.BytesIO = field(default_factory=io.BytesIO)
     _packer: gzip.GzipFile | None = None
     _content: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _ahead: deque[Future[None]] = field(default_factory=deque)
 
     def add(self, offset: int, line: bytes) -> None:
         """Append one record's JSON `line`, which ends with a newline; offsets ascend."""
@@ -40,6 +52,7 @@ class HourObject:
     def finish(self) -> bytes:
         """The object; nothing can be added any more."""
         self._pack()
+        self._await_pieces(0)
         assert self._packer is not None
         self._packer.close()
         return self._packed.getvalue()
@@ -52,9 +65,17 @@ class HourObject:
             return False
 
     def _pack(self) -> None:
+        self._ahead.append(self.packing.submit(self._pack_piece, b"".join(self._waiting)))
+        self._waiting, self._waiting_bytes = [], 0
+        self._await_pieces(_PIECES_AHEAD)
+
+    def _await_pieces(self, left: int) -> None:
+        """Until no more than so many wait; an error of one is raised here."""
+        while len(self._ahead) > left:
+            self._ahead.popleft().result()
+
+    def _pack_piece(self, piece: bytes) -> None:
         if self._packer is None:
             self._packer = gzip.GzipFile(filename="", fileobj=self._packed, mode="wb", compresslevel=_LEVEL, mtime=0)
-        piece = b"".join(self._waiting)
-        self._waiting, self._waiting_bytes = [], 0
         self._content.update(piece)
         self._packer.write(piece)

@@ -2,14 +2,16 @@
 
 1. Silver's version and what bronze has committed are read: all of it was delivered before the cut.
 2. One snapshot of the source; each table's rows and hashes are summed by bucket, in the database.
-3. A marker carries the cut to offsets of the mirrored topics (`log_position`).
-4. Silver is brought to the cut (spark.reconcile.at_cut) and summed the same way.
+3. Meanwhile a marker carries the cut to offsets of the mirrored topics (`log_position`).
+4. As soon as it is there silver is brought to the cut (spark.reconcile.at_cut) and summed the same way.
 5. Buckets that differ are drilled down to keys, at the same snapshot; each suspect is folded again from all of bronze,
    which decides it and says where the damage is.
 
 Of two ranges of keys (spark.reconcile.own_order) rows are compared one by one, without buckets: step 2 reads the keys and hashes
 of the source's range, step 4 silver's rows of these keys and those of its own range, and the source is asked, in the same
 snapshot, which of the latter it has.
+
+Steps 2 and 4 are beside each other: the database and Spark have no need of each other's sums.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
@@ -39,7 +41,7 @@ from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from spark.delta.commits import Committed
 
 if TYPE_CHECKING:
-    from spark.reconcile.job import Digest, KeyHashes
+    from spark.reconcile.job import Digest, KeyHashes, Task
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import Slice
 
@@ -59,16 +61,28 @@ class TableToCompare:
     view: bool = False
 
 
+@dataclass(frozen=True)
+class Carried:
+    """Where the cut is in the lake's topics, and how long it took there."""
+
+    position: LogPosition
+    seconds: float
+
+
 @dataclass
 class TableComparison:
-    """One table on its way through the steps; `source` are the sums of its buckets, and `in_range` the rows of its range."""
+    """One table on its way through the steps.
+
+    `source` are the sums of its buckets, `in_range` the rows of its range, `ours` silver's sums: of a range nobody takes any.
+    """
 
     compared: ComparedTable
     state: SilverState
     committed: Committed
     part: Slice | TwoRanges
-    source: Digest
-    in_range: KeyHashes
+    ours: Future[tuple[Task, Digest, float]] | None = None
+    source: Digest = field(default_factory=dict)
+    in_range: KeyHashes = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -96,71 +110,90 @@ def compare(
 def _compare(
     platform: Platform, source: Source, tables: Sequence[Table], slices: CutSlices, timeout: float, *, view: bool
 ) -> dict[str, TableResult]:
+    from spark.reconcile.own_order import TwoRanges
+
     results: dict[str, TableResult] = {}
     states = {t.name: silver_state(names.silver_path(platform.lake, source, t)) for t in tables}
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     database = platform.database(source)
     with open_cut(database, statement_timeout=STATEMENT_TIMEOUT) as cut:
         catalogue = database.tables([t.id for t in tables])
-        works = []
-        for table in tables:
-            try:
-                part = slices.get(names.table_name(table), WHOLE)
-                asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part, view)
-                works.append(_at_source(platform, source, asked, cut))
-            except ON_PURPOSE as error:
-                results[names.table_name(table)] = not_compared(source, table, str(error))
-        if not works:
-            return results
-        started = time.monotonic()
-        position = carry_to_lake(platform, source, deadline=timeout)
-        carried = time.monotonic() - started
+        works: list[TableComparison] = []
+        with ThreadPoolExecutor(1) as carrying, ThreadPoolExecutor(_AT_ONCE) as pool:
+            carried: Future[Carried] | None = None
+            for table in tables:
+                try:
+                    part = slices.get(names.table_name(table), WHOLE)
+                    asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part, view)
+                    work = _prepare(platform, source, asked)
+                    carried = carried or carrying.submit(_carry, platform, source, timeout)
+                    if not isinstance(part, TwoRanges):
+                        work.ours = pool.submit(_sum_lake, work, cut, carried)
+                    _sum_source(work, cut)
+                    works.append(work)
+                except ON_PURPOSE as error:
+                    results[names.table_name(table)] = not_compared(source, table, str(error))
+            if carried is None or not works:
+                return results
+            there = carried.result()
 
-        def in_lake(work: TableComparison) -> TableResult:
-            work.seconds["carry"] = round(carried, 3)
-            try:
-                return _in_lake(work, cut, position)
-            except ON_PURPOSE as error:
-                return not_compared(source, work.compared.table, str(error))
+            def in_lake(work: TableComparison) -> TableResult:
+                work.seconds["carry"] = round(there.seconds, 3)
+                try:
+                    return _in_lake(work, cut, there.position)
+                except ON_PURPOSE as error:
+                    return not_compared(source, work.compared.table, str(error))
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            # Behind all sums in the pool: whoever waits for one waits for what has begun.
             results |= {names.table_name(w.compared.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
     return results
 
 
-def _at_source(platform: Platform, source: Source, asked: TableToCompare, cut: SourceCut) -> TableComparison:
-    from spark.reconcile.own_order import TwoRanges
+def _carry(platform: Platform, source: Source, timeout: float) -> Carried:
+    started = time.monotonic()
+    position = carry_to_lake(platform, source, deadline=timeout)
+    return Carried(position, time.monotonic() - started)
 
-    table, part = asked.table, asked.part
+
+def _prepare(platform: Platform, source: Source, asked: TableToCompare) -> TableComparison:
+    table = asked.table
     if asked.catalogue is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
     state, committed = lake.existing(source, table, asked.read)
     text = lake.row_text(platform, source, table, asked.catalogue)
-    started = time.monotonic()
-    digest: Digest = {}
-    in_range: KeyHashes = Counter()
-    if isinstance(part, TwoRanges):
-        in_range = cut.in_range(table.id, text, part.source)
+    return TableComparison(ComparedTable(platform, source, table, text, asked.view), state, committed, asked.part)
+
+
+def _sum_source(work: TableComparison, cut: SourceCut) -> None:
+    from spark.reconcile.own_order import TwoRanges
+
+    started, compared = time.monotonic(), work.compared
+    if isinstance(work.part, TwoRanges):
+        work.in_range = cut.in_range(compared.table.id, compared.text, work.part.source)
     else:
-        digest = cut.digest(table.id, text, part)
-    seconds = {"source": round(time.monotonic() - started, 3)}
-    return TableComparison(
-        ComparedTable(platform, source, table, text, asked.view), state, committed, part, digest, in_range, seconds
-    )
+        work.source = cut.digest(compared.table.id, compared.text, work.part)
+    work.seconds["source"] = round(time.monotonic() - started, 3)
+
+
+def _sum_lake(work: TableComparison, cut: SourceCut, carried: Future[Carried]) -> tuple[Task, Digest, float]:
+    from spark.reconcile import job
+
+    part: Any = work.part
+    task = lake.task(work.compared, (work.state, work.committed), carried.result().position, cut.in_lake, part)
+    started = time.monotonic()
+    ours = work.compared.platform.spark().run(job.digest, task)
+    return task, ours, time.monotonic() - started
 
 
 def _in_lake(work: TableComparison, cut: SourceCut, position: LogPosition) -> TableResult:
-    from spark.reconcile import job
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import slice_text
 
     if isinstance(work.part, TwoRanges):
         return _two_ranges(work, work.part, cut, position)
-    compared = work.compared
-    task = lake.task(compared, (work.state, work.committed), position, cut.in_lake, work.part)
-    started = time.monotonic()
-    ours = compared.platform.spark().run(job.digest, task)
-    work.seconds["lake"] = round(time.monotonic() - started, 3)
+    assert work.ours is not None
+    compared, (task, ours, seconds) = work.compared, work.ours.result()
+    work.seconds["lake"] = round(seconds, 3)
     differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
     result = TableResult(
         table=f"{compared.source.name}/{names.table_name(compared.table)}",

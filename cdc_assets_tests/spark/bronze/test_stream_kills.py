@@ -1,7 +1,8 @@
 """`cdc stream` and the assets take turns under writes, and each is killed in the midst of bronze and of silver.
 
 What was sent is the oracle, and delta-rs reads what is there: each record is in bronze once, and silver has the last row of each
-key. A table whose topic is missing fails all the time, and stops none of the others.
+key. One table has a history, which holds each version once. A table whose topic is missing fails all the time, and stops none
+of the others.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Written:
     bootstrap: str
     topics: list[str]
     balances: dict[str, dict[int, int]] = field(default_factory=dict)
+    versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    """By topic, key and balance: how often the row became that."""
     sent: Counter[str] = field(default_factory=Counter)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -73,6 +76,7 @@ class Written:
             del rows[aid]
         else:
             rows[aid] = balance
+            self.versions[topic, aid, balance] += 1
         producer.produce(topic, event_text(op, aid, balance, self.sent[topic]), key_text(aid))
         self.sent[topic] += 1
 
@@ -124,6 +128,7 @@ def written(kafka: str) -> Iterator[Written]:
 def house(written: Written, remote: str, tmp_path: Path) -> StreamedLake:
     form = {"envelope": "debezium-json", "connector": "postgresql", "columns": SCHEMA, "keys": ["aid"]}
     tables = [{"name": f"t{number}", "topic": topic, **form} for number, topic in enumerate(written.topics)]
+    tables[0]["history"] = "scd2"
     tables.append({"name": "ghost", "topic": "core.nowhere.t", **form})
     (tmp_path / "sources").mkdir()
     declared = {"source": "feeds", "kind": "topics", "cluster": "lake", "batching": {"max_records": 300}, "tables": tables}
@@ -198,3 +203,8 @@ def test_nothing_is_lost_or_repeated_whoever_is_killed_where(house: StreamedLake
     for number, topic in enumerate(house.topics):
         rows = DeltaTable(str(house.silver(number))).to_pyarrow_table(columns=["aid", "abalance"]).to_pylist()
         assert Counter((row["aid"], row["abalance"]) for row in rows) == Counter(written.balances[topic].items())
+    history = DeltaTable(f"{house.silver(0)}__history").to_pyarrow_table(columns=["aid", "abalance", "_is_current"]).to_pylist()
+    topic = house.topics[0]
+    assert {row["aid"]: row["abalance"] for row in history if row["_is_current"]} == written.balances[topic]
+    wanted = Counter({(aid, balance): n for (of, aid, balance), n in written.versions.items() if of == topic})
+    assert Counter((row["aid"], row["abalance"]) for row in history) == wanted
