@@ -79,9 +79,9 @@ def answer_lines(asked: IO[str], told: IO[str], prefix: str, tables: int, rows: 
     """Until the lines end."""
     from cdc_assets.bench.feed import Sender
     from cdc_assets.bench.mixed_feed import MixedFeed, send_steadily
-    from cdc_assets.resources.platform_clients import CommandPlatform
+    from cdc_assets.resources.platform import Platform
 
-    sender = Sender(CommandPlatform().lake_kafka())
+    sender = Sender(Platform().lake_kafka())
     feeds = [MixedFeed(sender, f"{prefix}-{number}", rows) for number in range(tables)]
     for feed in feeds:
         feed.create()
