@@ -63,7 +63,7 @@ class Written:
         producer, chance = Producer({"bootstrap.servers": self.bootstrap}), random.Random(7)
         while not self.over.is_set():
             for topic in self.topics:
-                for _ in range(chance.randrange(1, 40)):
+                for _ in range(chance.randrange(1, 10)):
                     self._send(producer, chance, topic)
             producer.flush(30)
             time.sleep(0.05)
@@ -190,7 +190,8 @@ def test_nothing_is_lost_or_repeated_whoever_is_killed_where(house: StreamedLake
         assert stream.returncode in (0, 1), told[-3000:]
     written.over.set()
     last = house.stream("--until-caught-up")
-    told, _ = last.communicate(timeout=SECONDS)
+    # A history is a Spark job for each batch of it.
+    told, _ = last.communicate(timeout=3 * SECONDS)
     # The table without a topic fails for good, and is named; the others are whole.
     assert last.returncode == 1, told[-3000:]
     assert "bronze/feeds/ghost: topic core.nowhere.t does not exist" in told
