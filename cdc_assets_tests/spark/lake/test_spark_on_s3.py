@@ -117,6 +117,7 @@ def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
         assert b'"holder": ""' in folder.read(f"{FOLDER}/{folder.names(FOLDER)[-1]}")
 
 
+@pytest.mark.all
 def test_a_history_is_proven(chain: SmallChain) -> None:
     from cdc_assets.tables.fold_specs import history_spec, silver_spec
     from cdc_assets.tables.source_catalogue import catalogue_of
