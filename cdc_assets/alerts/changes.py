@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, CheckVerdict
@@ -50,7 +50,7 @@ class ToldChanges:
 
     red: tuple[str, ...] = ()
     runs_up_to: float = 0.0
-    runs: tuple[str, ...] = field(default=())
+    runs: tuple[str, ...] = ()
     """Those of exactly that time."""
 
 

@@ -58,6 +58,12 @@ def fold_silver(platform: Platform, source: Source | TopicSource) -> None:
         pass
 
 
+def append_and_fold(platform: Platform, source: Source | TopicSource) -> None:
+    """Bronze and then silver, of the whole source."""
+    append_bronze(platform, source)
+    fold_silver(platform, source)
+
+
 def check_rows(platform: Platform, source: TopicSource, feeds: Sequence[Feed]) -> None:
     """Every silver table against what was sent: a figure of wrong rows is none.
 

@@ -8,7 +8,7 @@ import yaml
 
 from cdc_assets import settings
 from cdc_assets.bench import idle_cost
-from cdc_assets.bench.carry import append_bronze, fold_silver
+from cdc_assets.bench.carry import append_and_fold
 from cdc_assets.bench.example_sources import run_cdc
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
@@ -33,8 +33,7 @@ def idle_tables(bench: Measurement) -> Iterator[Figure]:
     name = quantity(number, "idle table")
     bench.say(f"{name} are loaded")
     source = bench.make("_idle", [bench.feed(_ROWS) for _ in range(number)], peers=False).source
-    append_bronze(bench.platform_of_stack, source)
-    fold_silver(bench.platform_of_stack, source)
+    append_and_fold(bench.platform_of_stack, source)
     declared = yaml.safe_dump(source.model_dump(mode="json", exclude_unset=True), sort_keys=False)
     (settings.sources_folder() / f"{source.name}.yaml").write_text(declared, encoding="utf-8")
     run_cdc("reload")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from cdc_assets import names
-from cdc_assets.bench.carry import append_bronze, fold_silver, measure
+from cdc_assets.bench.carry import append_and_fold, measure
 from cdc_assets.bench.example_sources import connect_example, example_source, run_cdc
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
@@ -16,7 +16,6 @@ from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.resources.platform import Platform
 
 _TABLES, _ROWS, _RUNS = 72, 150, 3
 _COLUMNS, _WITHIN, _LOOK_SECONDS = 6, 300.0, 0.1
@@ -61,7 +60,7 @@ def tables_of_all_types(bench: Measurement) -> Iterator[Figure]:
         for number in range(runs):
             bench.say(f"typed tables: run {number + 1} of {runs}")
             insert_rows(bench, source, tables, number + 1)
-            cycles.append(measure(partial(carry, bench.platform_of_stack, source), bench.stack.cpu))
+            cycles.append(measure(partial(append_and_fold, bench.platform_of_stack, source), bench.stack.cpu))
             comparisons.append(measure(partial(reconcile_equal, bench, source, tables), bench.stack.cpu))
     name = f"{quantity(_TABLES, 'table')} of all types"
     yield Figure(f"{name} x {_ROWS}", cycles[1:], cycles[:1], bench.asked.target(_CYCLE_TARGET))
@@ -114,12 +113,6 @@ def insert_rows(bench: Measurement, source: Source, tables: Sequence[str], numbe
 def records(kafka: KafkaCluster, topics: Sequence[str]) -> int:
     """Offsets of all of them together."""
     return sum(end for ends in kafka.high_watermarks(topics).values() for end in ends.values())
-
-
-def carry(platform: Platform, source: Source) -> None:
-    """Bronze and silver of the source, as its assets work them."""
-    append_bronze(platform, source)
-    fold_silver(platform, source)
 
 
 def reconcile_equal(bench: Measurement, source: Source, tables: Sequence[str]) -> None:

@@ -54,11 +54,12 @@ def sql(
 
 def _print_tables(tables: list[Any], output: Format | None) -> None:
     from cdc_assets.resources.delta_log import silver_rows
+    from spark.lake.place import is_object
 
     rows = [
         {
             "table": table.name,
-            "rows": None if table.is_now or table.only or "://" in table.path else silver_rows(table.path),
+            "rows": None if table.is_now or table.only or is_object(table.path) else silver_rows(table.path),
             "sensitive": ", ".join(table.sensitive) or None,
             "path": table.path,
         }

@@ -18,6 +18,7 @@ from cdc_assets.registry.compatibility import is_portable
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
+from spark.lake.place import is_object
 
 
 def validate(
@@ -55,7 +56,7 @@ def validate(
 def _portability(source: BaseSource, table: Table) -> Iterator[str]:
     """What a lake on a local disk has of a table that is declared portable; no service is asked."""
     lake = settings.lake()
-    if is_portable(source, table) and "://" not in lake:
+    if is_portable(source, table) and not is_object(lake):
         from cdc_assets.tables.portability import portability_findings
 
         yield from portability_findings(lake, source, table)

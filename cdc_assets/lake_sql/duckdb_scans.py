@@ -17,6 +17,7 @@ from cdc_assets.resources.delta_log import open_table
 from cdc_assets.resources.hidden_values import HiddenValues
 from cdc_assets.resources.platform import Platform
 from cdc_assets.silver_now.current_table import CurrentTable
+from spark.lake.place import is_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,7 @@ def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any
     Raises:
         LakeSqlError: it is not in the lake, or only Spark reads it.
     """
-    if "://" in found.path:
+    if is_object(found.path):
         raise LakeSqlError(f"{found.name}: {found.path} is not on a local disk, so Spark reads it: cdc sql --spark")
     if not found.is_there:
         raise LakeSqlError(f"{found.name}: nothing of it is in the lake yet: cdc status")

@@ -8,12 +8,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource, Table
 from spark.delta.identifiers import double_quote
+from spark.lake.place import is_object
 
 LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger")
 RAW = ("key", "value")
@@ -32,7 +33,7 @@ class LakeTable:
     source: BaseSource
     table: Table | None = None
     sensitive: tuple[str, ...] = ()
-    only: str | None = field(default=None)
+    only: str | None = None
 
     @property
     def name(self) -> str:
@@ -47,7 +48,7 @@ class LakeTable:
     @property
     def is_there(self) -> bool:
         """Whether the lake has it; of a lake that is not on a local disk nobody looks."""
-        return "://" in self.path or Path(self.path, "_delta_log").is_dir()
+        return is_object(self.path) or Path(self.path, "_delta_log").is_dir()
 
 
 def lake_tables(sources: Iterable[BaseSource], lake: str) -> list[LakeTable]:

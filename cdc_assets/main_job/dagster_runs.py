@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cdc_assets import settings
+from cdc_assets.defs.step_failures import root_message
 from cdc_assets.errors import CdcAssetsError
 
 if TYPE_CHECKING:
     import dagster as dg
-    from dagster._utils.error import SerializableErrorInfo
 
 
 class RunFailedError(CdcAssetsError):
@@ -87,13 +87,6 @@ def all_checks() -> list[CheckPlace]:
 def _reasons(result: dg.ExecuteInProcessResult) -> list[str]:
     failures = result.filter_events(lambda event: event.is_step_failure)
     return [f"{event.step_key}: {root_message(event.step_failure_data.error)}" for event in failures]
-
-
-def root_message(error: SerializableErrorInfo | None) -> str:
-    """What was raised first, in its own words."""
-    while error is not None and error.cause is not None:
-        error = error.cause
-    return error.message.strip() if error else "no reason given"
 
 
 @contextmanager

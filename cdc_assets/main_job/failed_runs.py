@@ -13,7 +13,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdc_assets import settings
-from cdc_assets.main_job.dagster_runs import RunFailedError, root_message
+from cdc_assets.defs.step_failures import step_failures
+from cdc_assets.main_job.dagster_runs import RunFailedError
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -68,10 +69,4 @@ class FailedRuns:
                 yield run.run_id, self._failed_steps(run.run_id)
 
     def _failed_steps(self, run_id: str) -> list[tuple[str, str]]:
-        import dagster as dg
-
-        steps = [
-            (str(event.step_key), root_message(event.get_dagster_event().step_failure_data.error))
-            for event in self._instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
-        ]
-        return steps or [("a run", "ended before any of its steps; its page says why")]
+        return step_failures(self._instance, run_id) or [("a run", "ended before any of its steps; its page says why")]

@@ -23,6 +23,7 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.chain_status import TableChain, chain_status
 from cdc_assets.volumetry.check_verdicts import check_verdicts
+from spark.lake.place import is_object
 from spark.ledger.terms import FATES
 
 _WORK = """{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { timestamp metadataEntries { label
@@ -118,7 +119,7 @@ def _of_cluster(cluster: str, kafka: KafkaCluster) -> Iterator[MetricSample]:
 
 
 def _of_disks(lake: str) -> Iterator[MetricSample]:
-    places = {"home": settings.home(), **({} if "://" in lake else {"lake": Path(lake)})}
+    places = {"home": settings.home(), **({} if is_object(lake) else {"lake": Path(lake)})}
     for place, path in places.items():
         if path.exists():
             usage = shutil.disk_usage(path)

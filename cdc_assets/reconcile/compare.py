@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
@@ -177,9 +177,10 @@ def _sum_source(work: TableComparison, cut: SourceCut) -> None:
 
 def _sum_lake(work: TableComparison, cut: SourceCut, carried: Future[Carried]) -> tuple[Task, Digest, float]:
     from spark.reconcile import job
+    from spark.reconcile.own_order import TwoRanges
 
-    part: Any = work.part
-    task = lake.task(work.compared, (work.state, work.committed), carried.result().position, cut.in_lake, part)
+    assert not isinstance(work.part, TwoRanges)
+    task = lake.task(work.compared, (work.state, work.committed), carried.result().position, cut.in_lake, work.part)
     started = time.monotonic()
     ours = work.compared.platform.spark().run(job.digest, task)
     return task, ours, time.monotonic() - started

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from spark.lake.place import is_object
+
 Answer = TypeVar("Answer")
 # A folder's time moves on in steps, 4 ms on most kernels and up to 2 s on some file systems: two commits may share one.
 _SETTLED_NS = 3_000_000_000
@@ -35,7 +37,7 @@ def unless_changed(read: Callable[[str], Answer], path: str) -> Answer:
 
     A table in an object store is read each time: to list it costs as much as to open it.
     """
-    if "://" in path:
+    if is_object(path):
         return read(path)
     key, log = (read.__name__, path), Path(path, "_delta_log")
     kept = _KEPT.get(key)

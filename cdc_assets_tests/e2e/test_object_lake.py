@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.e2e.own_lakehouse import own_lakehouse
 from cdc_assets_tests.e2e.source_rows import source_rows
 from cdc_assets_tests.support.lake.delta_reader import read
 
@@ -30,19 +29,8 @@ class ObjectLakehouse(Lakehouse):
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectLakehouse]:
-    home, sources = Path(tempfile.mkdtemp(prefix="cdc-objects-")), tmp_path_factory.mktemp("sources")
-    for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
-        shutil.copy(example, sources)
-    world = sources / "world.yaml"
-    world.write_text(world.read_text().replace("{name: public.country,", "{name: public.country, history: scd2,"))
-    (sources.parent / "gold.py").write_text("")
-    made = ObjectLakehouse(home, sources, cast(Any, None))
-    try:
-        made.up_output = made.cdc("up", timeout=1500).stdout
+    with own_lakehouse(ObjectLakehouse, tmp_path_factory.mktemp("sources")) as made:
         yield made
-    finally:
-        made.cdc("down", "--wipe", "--yes", timeout=180, check=False)
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def test_up_fills_the_lake(house: ObjectLakehouse) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psutil
 import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.e2e.own_lakehouse import own_lakehouse
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
 from cdc_assets_tests.support.own_stack import until
 
@@ -26,19 +25,8 @@ TABLES = [("world", "country"), ("world", "city"), ("bank", "pgbench_accounts"),
 
 @pytest.fixture(scope="module")
 def clustered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
-    home, sources = Path(tempfile.mkdtemp(prefix="cdc-cluster-")), tmp_path_factory.mktemp("sources")
-    for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
-        shutil.copy(example, sources)
-    world = sources / "world.yaml"
-    world.write_text(world.read_text().replace("{name: public.country,", "{name: public.country, history: scd2,"))
-    (sources.parent / "gold.py").write_text("")
-    house = Lakehouse(home, sources, cast(Any, None))
-    try:
-        house.up_output = house.cdc("up", "--spark", "standalone", timeout=1500).stdout
+    with own_lakehouse(Lakehouse, tmp_path_factory.mktemp("sources"), "--spark", "standalone") as house:
         yield house
-    finally:
-        house.cdc("down", "--wipe", "--yes", timeout=180, check=False)
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def components(house: Lakehouse) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from cdc_assets import settings
 from cdc_assets.alerts.changes import FailedRun, ToldChanges, as_told, changes
 from cdc_assets.alerts.channels import VARIABLE, Channel, load_channels
 from cdc_assets.defs.runbook import runbook
+from cdc_assets.defs.step_failures import step_failures
 from cdc_assets.errors import AlertsError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.dagster_answers import DagsterAnswers
@@ -100,11 +101,5 @@ def runs_failed_since(instance: dg.DagsterInstance, since: float) -> list[Failed
 
 def _reason(instance: dg.DagsterInstance, run_id: str) -> str:
     """Of its first failed step: the error at the bottom, first line."""
-    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
-        data = entry.dagster_event.step_failure_data if entry.dagster_event else None
-        error = data.error if data else None
-        while error is not None and error.cause is not None:
-            error = error.cause
-        if error is not None:
-            return f"{entry.step_key}: {error.message.strip().splitlines()[0]}"
-    return ""
+    failures = step_failures(instance, run_id)
+    return f"{failures[0][0]}: {failures[0][1]}".splitlines()[0] if failures else ""

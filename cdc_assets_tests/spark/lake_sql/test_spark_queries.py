@@ -11,32 +11,19 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.errors import LakeSqlError
+from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SOURCE = """\
-source: source
-kind: topics
-cluster: lake
-tables:
-  - name: t
-    topic: core.source.public.t
-    envelope: debezium-json
-    connector: postgresql
-    keys: [id]
-    columns: {id: integer not null, v: text}
-    sensitive: [v]
-"""
-
 
 @pytest.fixture
 def lake(tmp_path: Path, remote: str, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Rows 1 and 2 in silver; behind it 1 is changed and 3 is new."""
     (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "source.yaml").write_text(SOURCE)
+    (tmp_path / "sources" / "source.yaml").write_text(f"{SOURCE}    sensitive: [v]\n")
     for name, value in {"CDC_HOME": "home", "CDC_SOURCES": "sources", "CDC_LAKE": "lake"}.items():
         monkeypatch.setenv(name, str(tmp_path / value))
     monkeypatch.setenv("CDC_SPARK_REMOTE", remote)

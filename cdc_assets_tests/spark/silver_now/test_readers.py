@@ -16,24 +16,12 @@ from cdc_assets.errors import DatabaseError, LeftToSparkViewError
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.spark import SparkSessions
 from cdc_assets.silver_now import CurrentTable, now, register, register_in_spark
+from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SOURCE = """\
-source: source
-kind: topics
-cluster: lake
-tables:
-  - name: t
-    topic: core.source.public.t
-    envelope: debezium-json
-    connector: postgresql
-    keys: [id]
-    columns: {id: integer not null, v: text}
-"""
 
 
 class World:
