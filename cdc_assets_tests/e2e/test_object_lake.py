@@ -42,7 +42,7 @@ def test_up_fills_the_lake(house: ObjectLakehouse) -> None:
 def test_changes_arrive_and_compare_equal(house: ObjectLakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     with house.connect("world") as world:
         world.execute("UPDATE country SET population = population + 1 WHERE iso < 'F'")
-        world.execute("DELETE FROM city WHERE id % 50 = 0")
+        world.execute("DELETE FROM city WHERE geonameid % 50 = 0")
         waited = json.loads(house.cdc("wait", "--timeout", "600", "-o", "json", timeout=700).stdout)["sources"]
         expected = {table: source_rows(world, table) for table in ("country", "city")}
     for name, value in house.addresses.items():
@@ -57,7 +57,7 @@ def test_changes_arrive_and_compare_equal(house: ObjectLakehouse, monkeypatch: p
 
 
 def test_a_look_reads_the_lake_there(house: ObjectLakehouse) -> None:
-    assert house.cdc("ledger", "world", timeout=300).returncode == 0
+    assert house.cdc("ledger", "world.country", "--count", timeout=300).returncode == 0
     tables = json.loads(house.cdc("status", "-o", "json", check=False).stdout)["tables"]
     assert {row["silver_rows"] > 0 for row in tables if "world" in json.dumps(row)} == {True}
     assert house.cdc("now", "world", "country", timeout=300).stdout
