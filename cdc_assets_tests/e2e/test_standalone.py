@@ -77,6 +77,9 @@ def test_both_executors_killed_under_traffic_cost_no_row(clustered: Lakehouse) -
 
 def test_the_same_cluster_serves_spark_submit(clustered: Lakehouse, tmp_path: Path) -> None:
     master = clustered.addresses["CDC_SPARK_MASTER"]
+    for table in ("world.country", "world.city"):
+        # Its schedule has not counted yet: the job below would, and have rows to add.
+        clustered.cdc("ledger", table, "--count")
     for job in ("silver", "history", "ledger"):
         spec = tmp_path / f"{job}.json"
         places = ("world",) if job == "ledger" else ("world", "country")
