@@ -18,6 +18,8 @@ LAKE_ALIAS = "lake"
 SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
+MAINTENANCE = "maintenance"
+"""Beside the layers: one asset per source, which looks after the tables of all."""
 MARKER_PREFIX = "cdc_assets"
 SIGNAL_SCHEMA = "cdc_assets"
 NOW = "silver_now"

@@ -19,6 +19,7 @@ from cdc_assets.bench.sensor_tick import tick
 from cdc_assets.bench.sustained import steady_load
 from cdc_assets.bench.typed_tables import tables_of_all_types
 from cdc_assets.bench.verbs import verbs
+from cdc_assets.bench.year import year
 from cdc_assets.errors import BenchError
 
 _REST_SECONDS, _REST_WINDOWS = 20.0, 4
@@ -62,6 +63,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "sustained": Scenario(steady_load, peers=True),
     "growth": Scenario(growth),
     "reconcile": Scenario(reconcile),
+    "year": Scenario(year),
     "typed-tables": Scenario(tables_of_all_types),
     "rest-500": Scenario(idle_tables),
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from cdc_assets.bench.carry import measure
 from cdc_assets.bench.figures import Figure
@@ -11,6 +12,10 @@ from cdc_assets.bench.measurement import ROWS_OF_SMALL, Measurement
 from cdc_assets.bench.stack_dagster import open_instance
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.topic_source import TopicSource
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 _TOPICS = 500
 _RUNS = 5
@@ -19,22 +24,31 @@ _TARGET = 1.0
 
 def tick(bench: Measurement) -> Iterator[Figure]:
     """By the sensor that Dagster evaluates, with the stack's own Dagster instance, in this process; the first does not count."""
+    source = bench.tables(_TOPICS, ROWS_OF_SMALL).source
+    with open_instance(bench.stack.home) as instance:
+        runs, look = bench.asked.repeats(_RUNS) + 1, sensor_look(bench, source, instance)
+        bench.say(f"tick: {quantity(_TOPICS, 'topic')}, {quantity(runs, 'look')}")
+        took = [measure(look, lambda: sum(os.times()[:2])) for _ in range(runs)]
+    yield Figure(f"tick of {quantity(_TOPICS, 'topic')}", took[1:], took[:1], target=bench.asked.target(_TARGET))
+
+
+def sensor_look(bench: Measurement, source: TopicSource, instance: dg.DagsterInstance) -> Callable[[], None]:
+    """One look of the source's offsets sensor, which finds no news.
+
+    Raises:
+        BenchError: it finds some.
+    """
     import dagster as dg
 
     from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 
-    source = bench.tables(_TOPICS, ROWS_OF_SMALL).source
     sensor = build_offsets_sensor(source)
-    with open_instance(bench.stack.home) as instance:
 
-        def look() -> None:
-            with dg.build_sensor_context(instance=instance, resources={"platform": bench.platform}) as context:
-                found = sensor(context)
-            requests = getattr(found, "run_requests", None)
-            if not isinstance(found, dg.SensorResult) or requests:
-                raise BenchError(f"the sensor of {source.name} found what is not there: {found}")
+    def look() -> None:
+        with dg.build_sensor_context(instance=instance, resources={"platform": bench.platform}) as context:
+            found = sensor(context)
+        requests = getattr(found, "run_requests", None)
+        if not isinstance(found, dg.SensorResult) or requests:
+            raise BenchError(f"the sensor of {source.name} found what is not there: {found}")
 
-        runs = bench.asked.repeats(_RUNS) + 1
-        bench.say(f"tick: {quantity(_TOPICS, 'topic')}, {quantity(runs, 'look')}")
-        took = [measure(look, lambda: sum(os.times()[:2])) for _ in range(runs)]
-    yield Figure(f"tick of {quantity(_TOPICS, 'topic')}", took[1:], took[:1], target=bench.asked.target(_TARGET))
+    return look

@@ -142,12 +142,14 @@ def _run(chosen: str, job: Any) -> Any:
 
 def _history_again(platform: Any, spec: Any, silver: str) -> None:
     """The history heeds what was decided, up to where silver is: nothing else asks for a run until new events come."""
-    from cdc_assets.resources.delta_log import silver_committed
+    from cdc_assets.resources.delta_log import bronze_committed, silver_committed
+    from spark.bronze.slice import is_all_folded
     from spark.history import job as history
 
-    folded = silver_committed(silver)
-    if folded is not None:
-        platform.spark().run(history.run, replace(spec, folded_limit=folded.bronze_version))
+    folded, committed = silver_committed(silver), bronze_committed(spec.bronze_path)
+    if folded is not None and committed is not None:
+        newest = is_all_folded(committed, folded, spec.table)
+        platform.spark().run(history.run, replace(spec, folded_limit=committed.version if newest else folded.bronze_version))
 
 
 def _matching_records(chosen: str | None, wanted: QuarantineFilter, *, raw: bool = False) -> list[QuarantinedRecord]:

@@ -65,6 +65,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Mend": {
         "repair": Verb("repair:app", "Mend what a red check has named."),
+        "maintain": Verb("maintain:maintain", "Keep tables small and fast; --dry-run says what is due."),
         "quarantine": Verb("quarantine:app", "Records that silver could not fold: list, show, redrive, drop."),
     },
     "Connectors": {

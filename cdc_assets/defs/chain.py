@@ -1,7 +1,7 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
-connector → topic → mirror → bronze → silver → ledger, and bronze → backup. A source of topics has no connector, and no mirror
-where its topics are on the lake's own cluster; one whose database is not asked for columns has them declared.
+connector → topic → mirror → bronze → silver → ledger, bronze → backup, and maintenance of the lake. A source of topics has no
+connector, and no mirror where its topics are on the lake's own cluster; one whose database is not asked has its columns declared.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cdc_assets.defs.assets.backup import build_backup_assets
 from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.connector import build_connector_asset
 from cdc_assets.defs.assets.ledger import build_ledger_assets
+from cdc_assets.defs.assets.maintenance import build_maintenance_asset
 from cdc_assets.defs.assets.mirrors import build_mirror_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.assets.topics import build_topic_assets
@@ -27,6 +28,7 @@ from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.keep_continuous import build_keeper
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
+from cdc_assets.defs.sensors.maintenance_schedule import build_maintenance_job, build_maintenance_schedule
 from cdc_assets.defs.sensors.rows_schedule import build_rows_job, build_rows_schedule
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
 from cdc_assets.registry.models import BaseSource
@@ -39,14 +41,19 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     if names.is_mirrored(source):
         chain.append(build_mirror_assets(source))
     chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
+    chain.append(build_maintenance_asset(source))
     if source.backup is not None:
         chain.append(build_backup_assets(source))
     sensors = [build_offsets_sensor(source, declared_in)]
     if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
     job, ledger = build_volumetry_job(source), build_ledger_job(source)
-    jobs: list[Any] = [job, ledger]
-    schedules = [build_volumetry_schedule(source, job), build_ledger_schedule(source, ledger)]
+    jobs: list[Any] = [job, ledger, maintenance := build_maintenance_job(source)]
+    schedules = [
+        build_volumetry_schedule(source, job),
+        build_ledger_schedule(source, ledger),
+        build_maintenance_schedule(source, maintenance),
+    ]
     if source.mode == "continuous":
         jobs.append(long_run := build_continuous_job(source, declared_in))
         sensors.append(build_keeper(source, long_run))

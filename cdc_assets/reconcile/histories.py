@@ -126,9 +126,9 @@ def _bronze_version(committed: Committed | None, folded: Folded, table: str) -> 
     """The newest where nothing of the table has come since: of an idle table, the files of its last one may be vacuumed."""
     if committed is None:
         return folded.bronze_version
-    now, then = committed.of_table(table), folded.topics
-    same = now.keys() == then.keys() and all((s.epoch, s.positions) == (then[t].epoch, then[t].positions) for t, s in now.items())
-    return committed.version if same else folded.bronze_version
+    from spark.bronze.slice import is_all_folded
+
+    return committed.version if is_all_folded(committed, folded, table) else folded.bronze_version
 
 
 def _proven(

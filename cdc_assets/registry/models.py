@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,6 +19,7 @@ from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
+from cdc_assets.registry.record_form import RecordForm
 from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
@@ -28,6 +29,7 @@ from cdc_assets.registry.source_settings import (
     Capture,
     Freshness,
     LedgerSettings,
+    Maintenance,
     Quarantine,
     Topics,
     Volumetry,
@@ -35,14 +37,6 @@ from cdc_assets.registry.source_settings import (
 from cdc_assets.registry.value_forms import ValueForms
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
-
-
-class RecordForm(TypedDict):
-    """What spark.specs.TopicRange and SilverSpec are told."""
-
-    envelope: str
-    connector: str
-    schema_registry: str | None
 
 
 class Table(Rows):
@@ -147,6 +141,7 @@ class BaseSource(Declared):
     sink: Sink | None = None
     volumetry: Volumetry = Volumetry()
     ledger: LedgerSettings = LedgerSettings()
+    maintenance: Maintenance = Maintenance()
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     tables: tuple[Table, ...] = Field(min_length=1)

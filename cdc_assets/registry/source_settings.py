@@ -88,6 +88,17 @@ class LedgerSettings(Declared):
     late: Literal["warn", "fail", "accept"] = "warn"
 
 
+class Maintenance(Declared):
+    """What keeps the source's tables in the lake small and fast (docs/how-to/maintenance.md).
+
+    `every` is how often. `time_travel` is for how long older versions of a table can be read; commits and files that only
+    older ones need are removed.
+    """
+
+    every: Duration = timedelta(hours=1)
+    time_travel: Duration = timedelta(days=2)
+
+
 class Freshness(Declared):
     """How old silver may become before it is reported."""
 

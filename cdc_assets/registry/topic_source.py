@@ -13,7 +13,8 @@ from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, RecordForm, Table
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.record_form import RecordForm
 from cdc_assets.registry.value_forms import ValueForms
 from spark.envelopes.schema_registry import without_login
 from spark.errors import SchemaRegistryError

@@ -46,6 +46,8 @@ ledger/shop/ledger_lines <- silver/shop/silver_lines [delta,ledger,spark]
   checks: bronze_fates, late_events, mirror_bronze, topic_mirror
 ledger/shop/ledger_orders <- silver/shop/silver_orders [delta,ledger,spark]
   checks: bronze_fates, late_events, mirror_bronze, topic_mirror
+maintenance/shop/maintenance_shop <- silver/shop/silver_lines, silver/shop/silver_orders [delta]
+  checks: maintained
 """
 
 
@@ -55,11 +57,14 @@ def definitions(source: Source) -> dg.Definitions:
 
 def test_the_chain_is_as_drawn(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    order = {layer: at for at, layer in enumerate(("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger"))}
+    order = {
+        layer: at
+        for at, layer in enumerate(("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger", "maintenance"))
+    }
     lines = []
     for key in sorted(graph.get_all_asset_keys(), key=lambda key: (order[key.path[0]], key.path)):
         node = graph.get(key)
-        parents = ", ".join(parent.to_user_string() for parent in node.parent_keys) or "nothing"
+        parents = ", ".join(sorted(parent.to_user_string() for parent in node.parent_keys)) or "nothing"
         checks = ", ".join(sorted(check.name for check in node.check_keys)) or "none"
         lines.append(f"{key.to_user_string()} <- {parents} [{','.join(sorted(node.kinds))}]\n  checks: {checks}\n")
         assert node.group_name == "shop"
@@ -90,7 +95,7 @@ def test_a_box_of_the_graph_says_its_layer_and_its_table(source: Source) -> None
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    assert len(graph.asset_check_keys) == 23
+    assert len(graph.asset_check_keys) == 24
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 

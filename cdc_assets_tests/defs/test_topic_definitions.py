@@ -31,6 +31,8 @@ backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
   checks: manifest_parity
 ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]
   checks: bronze_fates, late_events, mirror_bronze{counted}
+maintenance/feeds/maintenance_feeds <- silver/feeds/silver_readings [delta]
+  checks: maintained
 """
 _MIRROR = """\
 mirror/feeds/mirror_readings <- topic/feeds/topic_readings [kafka,mirrormaker]
@@ -47,7 +49,7 @@ def test_the_chain_starts_at_the_topic(cluster: str) -> None:
     source = TopicSource.model_validate({**SOURCE, "cluster": cluster})
     defs = dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()}))
     graph = defs.get_repository_def().asset_graph
-    order = {layer: at for at, layer in enumerate(("topic", "mirror", "bronze", "silver", "backup", "ledger"))}
+    order = {layer: at for at, layer in enumerate(("topic", "mirror", "bronze", "silver", "backup", "ledger", "maintenance"))}
     lines = []
     for key in sorted(graph.get_all_asset_keys(), key=lambda key: order[key.path[0]]):
         node = graph.get(key)

@@ -13,8 +13,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.commits import Committed, Folded
+from spark.delta.commits import Committed, Folded, fold
 from spark.delta.conditions import any_of
+from spark.delta.log import fold_history
 from spark.envelopes.known_envelopes import envelope
 from spark.positions.layout import epoch_prefix
 from spark.positions.source_kinds import connector
@@ -38,6 +39,21 @@ def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, be
     rows = rows.where(any_of(conditions))
     oldest = _oldest_timestamp(spec, committed, before)
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
+
+
+def fold_at_last_run(session: SparkSession, spec: SilverSpec, before: Folded) -> Committed:
+    """What bronze had committed when silver last folded; the newest where nothing of the table has come since, because of an
+    idle table's last fold the log and its files may be gone (spark.maintenance)."""
+    committed = fold_history(session, spec.bronze_path, fold)
+    if is_all_folded(committed, before, spec.table):
+        return committed
+    return fold_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
+
+
+def is_all_folded(committed: Committed, before: Folded, table: str) -> bool:
+    """Whether nothing of the table has come since."""
+    now, then = committed.of_table(table), before.topics
+    return now.keys() == then.keys() and all((s.epoch, s.positions) == (then[t].epoch, then[t].positions) for t, s in now.items())
 
 
 def by_partition(values: Mapping[str, Mapping[int, str | int]]) -> Expression:

@@ -25,16 +25,17 @@ FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 Descriptor = dict[str, Any]
 _MAGIC, _NO_RUNS, _VERSION = 1681511377, 12346, b"\x01"
 _MOST_IN_ARRAY = 4096
-_Z85 = bytes.maketrans(
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
-    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
-)
+_PLACE_CHARACTERS = 20
+"""A vector's place ends with so many: its file's UUID in Z85."""
+_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_TO_Z85, _FROM_Z85 = bytes.maketrans(_B85, _Z85), bytes.maketrans(_Z85, _B85)
 
 
 def write_vectors(folder: LakeFolder, gone: Mapping[str, np.ndarray]) -> dict[str, Descriptor]:
     """By file, the descriptor of the vector that says which rows (numbers from 0, ascending) are gone."""
     name, descriptors, content = uuid.uuid4(), {}, [_VERSION]
-    place = base64.b85encode(name.bytes).translate(_Z85).decode()
+    place = base64.b85encode(name.bytes).translate(_TO_Z85).decode()
     offset = 1
     for file, rows in gone.items():
         data = encode(rows)
@@ -64,6 +65,13 @@ def _container(numbers: np.ndarray) -> bytes:
     bits = np.zeros(1 << 16, dtype=bool)
     bits[numbers] = True
     return np.packbits(bits, bitorder="little").tobytes()
+
+
+def file_of_vector(place: str) -> str:
+    """The file below the table's folder that a descriptor of storage type `u` names."""
+    prefix, name = place[:-_PLACE_CHARACTERS], place[-_PLACE_CHARACTERS:]
+    number = uuid.UUID(bytes=base64.b85decode(name.encode().translate(_FROM_Z85)))
+    return f"{prefix}/deletion_vector_{number}.bin" if prefix else f"deletion_vector_{number}.bin"
 
 
 def read_masks(table: Any) -> dict[str, np.ndarray]:

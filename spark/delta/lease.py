@@ -31,11 +31,12 @@ _MARK = b"spark\n"
 
 
 @contextmanager
-def lend_to_spark(path: str) -> Iterator[None]:
+def lend_to_spark(path: str, *, seconds: float | None = None) -> Iterator[None]:
     """For as long as a client of Spark writes the table. The mark stays where that ends by an error: the server may go on.
 
     Raises:
         LeaseHeldError: in an object store, somebody else writes it for a quarter of an hour.
+        LeftToSparkError: on a disk, somebody else writes it for longer than `seconds`, where these are given.
     """
     if is_object(path):
         with object_lease.hold(path, object_lease.SPARK, seconds=_SPARK_WAITS):
@@ -44,7 +45,7 @@ def lend_to_spark(path: str) -> Iterator[None]:
     if not is_local(path):
         yield
         return
-    with _hold_lock(path) as file:
+    with _hold_lock(path, seconds=seconds) as file:
         others = _mark_age(file) is not None
         os.pwrite(file, _MARK, 0)
         yield

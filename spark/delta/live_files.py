@@ -7,6 +7,7 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#action-reconciliation
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from spark.delta.local_log import LOG, commit_names, last_checkpoint
 from spark.errors import LeftToSparkError
 from spark.lake.folder import LakeFolder, open_folder
 
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_CHECKPOINT = ("add", "metaData", "protocol")
 _OF_ADD = frozenset({"path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector"})
 _MAPS = frozenset({"partitionValues", "configuration", "options", "tags"})
@@ -54,30 +56,50 @@ def vector_key(file: AddFile) -> tuple[str, int] | None:
     return (vector["pathOrInlineDv"], vector.get("offset") or 0) if vector else None
 
 
-def read_live_table(path: str) -> LiveTable:
-    """The table as its log has it now.
+def read_live_table(path: str, version: int | None = None) -> LiveTable:
+    """The table as its log has it now, or had it at a version.
 
     Raises:
-        LeftToSparkError: the log has a form that is not read here.
+        LeftToSparkError: the log has a form that is not read here, or does not reach back so far.
     """
     folder, table = open_folder(path), LiveTable()
-    told = last_checkpoint(folder)
-    if told is not None:
-        if told.get("parts") or told.get("v2Checkpoint"):
-            raise LeftToSparkError("the table's checkpoint is in parts")
-        for action in _of_checkpoint(folder, f"{LOG}/{told['version']:020}.checkpoint.parquet"):
+    begin = _newest_checkpoint(folder) if version is None else _checkpoint_below(folder, version)
+    if begin is not None:
+        for action in _of_checkpoint(folder, f"{LOG}/{begin:020}.checkpoint.parquet"):
             table.apply(action)
-        table.version = told["version"]
-    names = commit_names(folder, after=f"{table.version:020}.json" if told is not None else "")
+        table.version = begin
+    catch_up(table, path, version)
+    if not table.protocol or not table.metadata or (version is not None and table.version != version):
+        raise LeftToSparkError("the table's log does not begin here")
+    return table
+
+
+def catch_up(table: LiveTable, path: str, version: int | None = None) -> None:
+    """Apply the commits that have come since, up to and with `version` where one is given."""
+    folder = open_folder(path)
+    names = commit_names(folder, after=f"{table.version:020}.json" if table.version >= 0 else "")
+    names = [name for name in names if version is None or int(name[:20]) <= version]
     for name, commit in zip(names, folder.map(lambda each: list(folder.lines(f"{LOG}/{each}")), names), strict=True):
         if name != f"{table.version + 1:020}.json":
             break
         for line in commit:
             table.apply(json.loads(line))
         table.version += 1
-    if not table.protocol or not table.metadata:
-        raise LeftToSparkError("the table's log does not begin here")
-    return table
+
+
+def _newest_checkpoint(folder: LakeFolder) -> int | None:
+    told = last_checkpoint(folder)
+    if told is None:
+        return None
+    if told.get("parts") or told.get("v2Checkpoint"):
+        raise LeftToSparkError("the table's checkpoint is in parts")
+    return int(told["version"])
+
+
+def _checkpoint_below(folder: LakeFolder, version: int) -> int | None:
+    """The newest checkpoint that is not above the version."""
+    found = [int(name[:20]) for name in folder.names(LOG) if _CHECKPOINT.fullmatch(name)]
+    return max((each for each in found if each <= version), default=None)
 
 
 def _of_checkpoint(folder: LakeFolder, name: str) -> Iterator[dict[str, Any]]:

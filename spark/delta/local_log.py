@@ -39,6 +39,17 @@ def newest_commits(path: str, limit: int | None) -> list[dict[str, Any]] | None:
     return found or None
 
 
+def commit_at(path: str, version: int) -> str | None:
+    """The userMetadata of one version; None where it has none, or is not here."""
+    if not is_reached(path):
+        return None
+    try:
+        text: str | None = _commit(open_folder(path), f"{version:020}.json")["userMetadata"]
+    except OSError:
+        return None
+    return text
+
+
 def commit_names(folder: LakeFolder, *, after: str = "") -> list[str]:
     """The files of a table's commits, oldest first."""
     return [name for name in folder.names(LOG, after=after) if COMMIT.fullmatch(name)]

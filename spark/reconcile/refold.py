@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.slice import table_events
+from spark.bronze.slice import fold_at_last_run, table_events
 from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
@@ -52,7 +52,7 @@ def _run(session: SparkSession, asked: Refold) -> int:
     spec = align_columns(session, asked.spec, after=before.highest)
     text = RowText(spec)
     wanted = session.createDataFrame([(k,) for k in asked.keys], "key string")
-    everything = table_events(session, spec, before.bronze_version)
+    everything = table_events(session, spec, fold_at_last_run(session, spec, before).version)
     events = _changes(session, spec, before, of_keys(everything, text, asked.keys))
     own = events.withColumn("key", text.key()).join(sf.broadcast(wanted), "key", "left_semi").drop("key").transform(compute_once)
     # The rest of a row that was moved is among the events of another key.

@@ -24,11 +24,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark.bronze.slice import fold_at_last_run
 from spark.delta.cluster import compute_once
-from spark.delta.commits import Folded, fold, silver_metadata
+from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conditions import all_of
 from spark.delta.identifiers import literal, quote, table_at
-from spark.delta.log import Commit, commit_of, fold_history
+from spark.delta.log import Commit, commit_of
 from spark.delta.statement import execute
 from spark.schema.difference import holders, is_of_source
 from spark.schema.side_columns import newest_value
@@ -111,7 +112,7 @@ def _fold_again(work: SilverRun, found: keyless.Fresh) -> tuple[Commit, dict[str
 
 def redrive(session: SparkSession, spec: SilverSpec, before: Folded, chosen: DataFrame) -> tuple[int, int | None]:
     """Fold these records of the quarantine in what silver has folded: how many could be, and silver's version."""
-    committed = fold_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
+    committed = fold_at_last_run(session, spec, before)
     work = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
     seen = quarantine.at(keyless.whole(work.all_changes, spec), chosen).where("problem IS NULL").transform(compute_once)
     if seen.isEmpty():

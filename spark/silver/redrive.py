@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.slice import table_events
+from spark.bronze.slice import fold_at_last_run, table_events
 from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
@@ -80,7 +80,7 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     if spec.multiset:
         redriven, version = multiset.redrive(session, spec, before, chosen)
         return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
-    events = table_events(session, spec, before.bronze_version)
+    events = table_events(session, spec, fold_at_last_run(session, spec, before).version)
     changes = quarantine.without_dropped(session, spec, decode_changes(events, spec))
     if spec.truncate == "apply":
         changes = after_truncate(changes, before.truncated)

@@ -13,6 +13,7 @@ from cdc_assets import names
 from cdc_assets.defs.checks.flow import build_flow_check, has_flow_check
 from cdc_assets.defs.checks.history import build_history_checks, tables_with_history
 from cdc_assets.defs.checks.hop_balance import build_ledger_checks
+from cdc_assets.defs.checks.maintained import build_maintained_check
 from cdc_assets.defs.checks.mirror import build_mirror_checks
 from cdc_assets.defs.checks.preflight import build_preflight_check
 from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
@@ -26,6 +27,7 @@ CHECKS: tuple[Builder, ...] = (
     build_volumetry_checks,
     lambda source: [build_quarantine_checks(source)],
     lambda source: [build_ledger_checks(source)],
+    lambda source: [build_maintained_check(source)],
     lambda source: [build_preflight_check(source.captured)] if source.captured else [],
     lambda source: [build_flow_check(source)] if has_flow_check(source) else [],
     lambda source: [build_mirror_checks(source)] if names.is_mirrored(source) else [],

@@ -1,0 +1,58 @@
+"""The maintenance asset: small files made one, gone rows taken out, old commits and files removed, for all tables of a source."""
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from cdc_assets import names
+from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.registry.models import BaseSource
+
+if TYPE_CHECKING:
+    from spark.maintenance.maintenance_spec import Maintained
+
+_SUMS = ("files_rewritten", "files_written", "commits_expired", "files_removed", "bytes_removed")
+
+
+def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
+    """One asset per source; its tables are done one after another."""
+    spec = dg.AssetSpec(
+        asset_key(names.MAINTENANCE, source),
+        deps=[asset_key("silver", source, table) for table in source.tables],
+        description=f"Keeps the tables of {source.name} in the lake small and fast.",
+        group_name=source.name,
+        kinds={"delta"},
+        owners=source.owners,
+        tags={"layer": names.MAINTENANCE, "source": source.name},
+    )
+
+    @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
+    def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
+        from cdc_assets.maintenance.maintain_source import maintain_source
+
+        done = {table.name: result for table, result in maintain_source(platform, source)}
+        for name, result in done.items():
+            for step, reason in result.given_up.items():
+                context.log.info("%s: %s not done this time: %s", name, step, reason)
+        return dg.MaterializeResult(metadata=_metadata(done))
+
+    return maintenance
+
+
+def _metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
+    rows = [dg.TableRecord(_row(name, result)) for name, result in done.items()]
+    sums = {f"cdc/{name}": sum(getattr(result, name) for result in done.values()) for name in _SUMS}
+    after = [result.after for result in done.values() if result.after is not None]
+    sums |= {f"cdc/{name}": sum(getattr(each, name) for each in after) for name in ("files", "small_files", "bytes")}
+    sums |= {f"cdc/{name}": sum(getattr(each, name) for each in after) for name in ("dead_rows", "commits", "log_bytes")}
+    return {**sums, **({"cdc/tables": dg.MetadataValue.table(rows)} if rows else {})}
+
+
+def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]:
+    after = result.after.to_dict() if result.after is not None else {}
+    kept = f"{result.kept.version}: {result.kept.reason}" if result.kept else ""
+    given_up = "; ".join(f"{step}: {reason}" for step, reason in result.given_up.items())
+    did = {each: getattr(result, each) for each in _SUMS}
+    figures = {each: after.get(each, 0) for each in ("files", "small_files", "bytes", "rows", "dead_rows", "commits")}
+    return {"table": name, **figures, **did, "kept_from": kept, "given_up": given_up, "seconds": result.seconds}

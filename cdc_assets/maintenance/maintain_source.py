@@ -1,0 +1,61 @@
+"""Maintenance of a source, one table after another: what would be done, and what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cdc_assets.errors import MissingAddressError, NothingToRunError, SparkRunError
+from cdc_assets.maintenance.maintained_tables import MaintainedTable, tables_in_lake
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
+
+if TYPE_CHECKING:
+    from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
+
+_BUSY_SECONDS = 5.0
+
+
+def plan_source(lake: str, source: BaseSource, wanted: Sequence[str] = ()) -> Iterator[tuple[MaintainedTable, MaintenancePlan]]:
+    """What maintenance would do now; `wanted` are names of tables, all where none is given. Nothing is changed.
+
+    Raises:
+        NothingToRunError: there is no table of such a name.
+    """
+    from spark.maintenance.maintain import plan
+
+    for table in _chosen(lake, source, wanted):
+        yield table, plan(table.spec)
+
+
+def maintain_source(
+    platform: Platform, source: BaseSource, wanted: Sequence[str] = ()
+) -> Iterator[tuple[MaintainedTable, Maintained]]:
+    """Do it, table after table.
+
+    Raises:
+        TableBusyError: somebody else maintains the source.
+        NothingToRunError: there is no table of such a name.
+    """
+    from spark.maintenance.maintain import maintain
+
+    def by_spark(path: str) -> str:
+        from spark.maintenance.by_spark import optimize
+
+        try:
+            return platform.spark().run(optimize, path)
+        except (SparkRunError, MissingAddressError) as error:
+            return str(error)[:300]
+
+    with table_lock("maintenance", source.name, "all", deadline=_BUSY_SECONDS):
+        for table in _chosen(platform.lake, source, wanted):
+            yield table, maintain(table.spec, by_spark)
+
+
+def _chosen(lake: str, source: BaseSource, wanted: Sequence[str]) -> list[MaintainedTable]:
+    found = tables_in_lake(lake, source)
+    if unknown := sorted(set(wanted) - {table.name for table in found}):
+        there = ", ".join(table.name for table in found) or "none yet"
+        raise NothingToRunError(f"{source.name} has no table {', '.join(unknown)} in {lake}; there are: {there}")
+    return [table for table in found if not wanted or table.name in wanted]

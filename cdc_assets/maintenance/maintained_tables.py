@@ -1,0 +1,76 @@
+"""The tables of a source that are maintained, and which of their old versions somebody still has to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc_assets import names
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, silver_committed
+from spark.delta.commits import fold_silver
+from spark.delta.local_log import commit_at
+from spark.ledger.ledger_commits import Counted
+from spark.maintenance.maintenance_spec import MaintenanceSpec
+from spark.maintenance.needs import Need
+
+
+@dataclass(frozen=True)
+class MaintainedTable:
+    """A Delta table of the source; `name` is its place below the lake: `silver/world/city`."""
+
+    name: str
+    spec: MaintenanceSpec
+
+
+def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
+    """Those that there are by now: bronze, each table's silver, history and quarantine, the ledger."""
+    seconds = source.maintenance.time_travel.total_seconds()
+    counted = ledger_counted(names.ledger_path(lake, source))
+    found = [(names.bronze_path(lake, source), tuple(_needs_of_bronze(lake, source, counted)))]
+    for table in source.tables:
+        silver = names.silver_path(lake, source, table)
+        found.append((silver, tuple(_needs_of_silver(silver, counted.get(names.table_name(table))))))
+        found += [(path(lake, source, table), ()) for path in (names.history_path, names.quarantine_path)]
+    found.append((names.ledger_path(lake, source), ()))
+    root = lake.rstrip("/")
+    return [
+        MaintainedTable(path.removeprefix(f"{root}/"), MaintenanceSpec(path, seconds, needs))
+        for path, needs in found
+        if "://" in path or Path(path, "_delta_log").is_dir()
+    ]
+
+
+def _needs_of_bronze(lake: str, source: BaseSource, counted: dict[str, Counted]) -> Iterator[Need]:
+    """Tables that have not folded all of it read the commits since; the ledger counts a fold in the bronze of its time."""
+    committed = bronze_committed(names.bronze_path(lake, source))
+    if committed is None:
+        return
+    for table in source.tables:
+        for path in _folding(lake, source, table):
+            folded, place = silver_committed(path), path.removeprefix(f"{lake.rstrip('/')}/")
+            if folded is None:
+                continue
+            topics = committed.of_table(names.table_name(table))
+            if any(state.records_ahead_of(folded.topics.get(topic)) for topic, state in topics.items()):
+                yield Need(max(0, folded.bronze_version), f"{place} has not folded what comes after it")
+        silver = names.silver_path(lake, source, table)
+        place_of_ledger = counted.get(names.table_name(table))
+        for need in _needs_of_silver(silver, place_of_ledger):
+            text = commit_at(silver, need.version)
+            fold = fold_silver([(need.version, text)])
+            if fold is not None:
+                yield Need(max(0, fold.bronze_version), need.reason)
+
+
+def _folding(lake: str, source: BaseSource, table: Table) -> list[str]:
+    history = [names.history_path(lake, source, table)] if table.history == "scd2" else []
+    return [names.silver_path(lake, source, table), *history]
+
+
+def _needs_of_silver(path: str, counted: Counted | None) -> Iterator[Need]:
+    """The ledger reads a table as it was at the folds that it has not counted; a ledger that never ran needs nothing."""
+    folded = silver_committed(path) if counted is not None else None
+    if counted is not None and folded is not None and folded.operation_id != counted.operation_id:
+        yield Need(counted.silver_version, "the ledger has not counted what comes after it: cdc ledger --count")

@@ -1,0 +1,169 @@
+"""Who still reads old versions of a source's tables is named, and `cdc maintain` does what its dry run says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from typer.testing import CliRunner
+
+from cdc_assets import names
+from cdc_assets.bench.year import age
+from cdc_assets.cli import app
+from cdc_assets.maintenance.behind import EXPIRED_COMMITS, what_is_behind
+from cdc_assets.maintenance.maintained_tables import tables_in_lake
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.delta_log import bronze_committed, silver_committed
+from cdc_assets_tests.support.declared import declare_source
+from cdc_assets_tests.support.delta_logs import append_bronze
+from spark.delta.commits import Folded, silver_metadata
+from spark.ledger.ledger_commits import Counted, ledger_metadata
+from spark.maintenance.maintain import plan
+from spark.maintenance.maintenance_spec import MaintenanceSpec
+
+SOURCE = """
+source: shop
+database: {kind: postgresql, host: db, dbname: shop, user: u, password: {secret: shop}}
+maintenance: {time_travel: 1h}
+tables: [{name: public.orders}, {name: public.lines}]
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    return declare_source(tmp_path, monkeypatch, SOURCE)
+
+
+class Shop:
+    """The source's lake as far as its logs are looked at."""
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self.lake, self.source = str(folder / "lake"), source
+        self.bronze = Path(names.bronze_path(self.lake, source))
+        self.ends = {"orders": 0, "lines": 0}
+
+    def topic(self, table: str) -> str:
+        return names.lake_topic(self.source, self.source.table(table))
+
+    def append(self, table: str, count: int = 1) -> None:
+        start = self.ends[table]
+        self.ends[table] += count
+        version = DeltaTable(str(self.bronze)).version() + 1 if self.bronze.exists() else 0
+        append_bronze(self.bronze, self.topic(table), table, "id", start, start + count, version=version, seen=True)
+
+    def silver(self, table: str) -> Path:
+        return Path(names.silver_path(self.lake, self.source, self.source.table(table)))
+
+    def fold(self, table: str) -> None:
+        committed = bronze_committed(str(self.bronze))
+        assert committed is not None
+        topics = committed.of_table(table)
+        operation = f"fold-{committed.version}"
+        write(self.silver(table), silver_metadata(operation, Folded(committed.version, topics), {}))
+
+    def count(self) -> None:
+        """The ledger has counted all that silver has folded."""
+        tables = {}
+        for table in self.ends:
+            folded = silver_committed(str(self.silver(table)))
+            if folded is not None:
+                tables[table] = Counted(folded.version, folded.operation_id, folded.topics)
+        write(Path(names.ledger_path(self.lake, self.source)), ledger_metadata("l", tables))
+
+    def needs(self) -> dict[str, list[tuple[int, str]]]:
+        found = tables_in_lake(self.lake, self.source)
+        return {table.name: [(need.version, need.reason) for need in table.spec.needs] for table in found}
+
+
+def write(path: Path, metadata: str) -> None:
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    properties = CommitProperties(custom_metadata={"userMetadata": metadata})
+    write_deltalake(str(path), rows, mode="append", commit_properties=properties)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, source: Source) -> Shop:
+    return Shop(tmp_path, source)
+
+
+def test_who_still_reads_is_named(shop: Shop) -> None:
+    shop.append("orders", 3)
+    shop.append("lines", 2)
+    for table in shop.ends:
+        shop.fold(table)
+    assert shop.needs() == {"bronze/shop": [], "silver/shop/orders": [], "silver/shop/lines": []}
+    for _ in range(3):
+        shop.append("lines")
+    # An idle table holds nothing back, one with news does.
+    assert shop.needs()["bronze/shop"] == [(1, "silver/shop/lines has not folded what comes after it")]
+    shop.fold("lines")
+    shop.count()
+    assert shop.needs()["bronze/shop"] == []
+    shop.append("orders")
+    shop.fold("orders")
+    reason = "the ledger has not counted what comes after it: cdc ledger --count"
+    assert shop.needs() == {
+        "bronze/shop": [(1, reason)],
+        "silver/shop/orders": [(0, reason)],
+        "silver/shop/lines": [],
+        "ledger/shop": [],
+    }
+
+
+def run(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    done = CliRunner().invoke(app, ["maintain", *arguments, "-o", "json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
+    for table in shop.ends:
+        for _ in range(12):
+            shop.append(table)
+    for table in shop.ends:
+        shop.fold(table)
+    bronze = str(shop.bronze)
+    before = bronze_committed(bronze)
+    assert before is not None
+    commits = 3_000
+    age(bronze, commits, bronze_version=None, checkpoint_each=100)
+    code, planned = run("--dry-run", "bronze/shop")
+    assert [row["table"] for row in planned] == ["bronze/shop"]
+    assert code == 1
+    assert "commits that nobody needs" in planned[0]["behind"]
+    assert planned[0]["expire"] > EXPIRED_COMMITS
+    code, done = run("shop")
+    assert code == 0
+    assert {row["table"] for row in done} == {"bronze/shop", "silver/shop/orders", "silver/shop/lines"}
+    [of_bronze] = [row for row in done if row["table"] == "bronze/shop"]
+    assert of_bronze["expired"] == planned[0]["expire"]
+    assert of_bronze["rewritten"] == planned[0]["rewrite"] == 24
+    # An hour of commits, ten seconds each, and up to a checkpoint before that.
+    assert 360 <= of_bronze["commits"] <= 480
+    code, planned = run("--dry-run")
+    assert (code, [row["behind"] for row in planned]) == (0, ["", "", ""])
+    after = bronze_committed(bronze)
+    assert after is not None
+    assert (after.topics, after.overlaps) == (before.topics, ())
+    # A year later silver still says what it has folded, and the next append builds on it all.
+    shop.append("orders")
+    found = bronze_committed(bronze)
+    assert found is not None
+    assert found.topics[shop.topic("orders")].records == 13
+    assert silver_committed(str(shop.silver("orders"))) is not None
+
+
+def test_a_table_elsewhere_is_told(tmp_path: Path) -> None:
+    found = plan(MaintenanceSpec("s3://lake/bronze/shop"))
+    assert what_is_behind(found) == ["a table in an object store is not maintained from here yet"]
+    assert plan(MaintenanceSpec(str(tmp_path))).figures is None
+
+
+def test_a_table_of_another_name_is_refused(shop: Shop) -> None:
+    shop.append("orders")
+    done = CliRunner().invoke(app, ["maintain", "--dry-run", "silver/shop/nothing"])
+    assert done.exit_code == 2
+    assert "nothing" in done.output

@@ -1,0 +1,171 @@
+"""All steps for one table, in their order: rewrite, checkpoint, expire the log, remove files.
+
+Each step stands alone, and a kill within one leaves a table that reads the same: files that no commit names, or a log that only
+begins later. A step that a writer stands in the way of is given up until the next time, and told.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from spark.delta.lease import lend_to_task
+from spark.delta.live_files import LiveTable, catch_up, read_live_table
+from spark.delta.put_commit import put_commit
+from spark.errors import LeftToSparkError
+from spark.lake.place import is_local
+from spark.maintenance import by_spark, rewriting
+from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage, remove_log
+from spark.maintenance.log_files import LogFiles, list_log
+from spark.maintenance.look import TableFigures, figures_of
+from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan, MaintenanceSpec
+from spark.maintenance.needs import Need, first_telling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark.maintenance.by_spark import RewriteBySpark
+
+Answer = TypeVar("Answer")
+CHECKPOINT_FROM = 20
+"""Commits behind the newest checkpoint from which on maintenance makes another."""
+TIME_TRAVEL = "time travel"
+KEEP_LOG = "delta.enableExpiredLogCleanup"
+"""Whether writers remove old commits by themselves. They do not know which of ours are needed: `false`."""
+
+
+def plan(spec: MaintenanceSpec) -> MaintenancePlan:
+    """What would be done now; nothing is changed."""
+    try:
+        live, log = _look(spec.path)
+    except LeftToSparkError as reason:
+        return MaintenancePlan(None, left=str(reason))
+    kept = _find_kept(spec, log)
+    expired = find_expired(log, kept.version, first_telling(spec.path))
+    garbage = find_garbage(spec.path, kept.version, work_seconds=spec.work_seconds)
+    return MaintenancePlan(
+        figures=figures_of(live, log),
+        rewrite_files=sum(map(len, rewriting.plan_bins(list(live.files.values())))),
+        checkpoint=log.since_checkpoint >= CHECKPOINT_FROM,
+        expire_commits=_commits_among(expired),
+        remove_files=len(garbage.files),
+        remove_bytes=garbage.bytes,
+        kept=kept,
+        kept_seconds=round(max(0.0, time.time() - log.commits.get(kept.version + 1, time.time())), 1),
+    )
+
+
+def maintain(spec: MaintenanceSpec, spark: RewriteBySpark | None = None) -> Maintained:
+    """Do what the table needs; `spark` rewrites tables that only Spark writes, where there is one."""
+    started, given_up = time.monotonic(), dict[str, str]()
+    try:
+        live, log = _look(spec.path)
+    except LeftToSparkError as reason:
+        return Maintained(None, None, given_up={"all": str(reason)})
+    before = figures_of(live, log)
+    rewritten = _attempt("rewrite", given_up, lambda: _rewrite(spec, live, spark)) or rewriting.Rewritten()
+    if rewritten.given_up:
+        given_up["rewrite"] = rewritten.given_up
+    _attempt("settings", given_up, lambda: _keep_log(spec.path))
+    made = bool(_attempt("checkpoint", given_up, lambda: _make_checkpoint(spec.path)))
+    done = _attempt("expire", given_up, lambda: _expire(spec)) or Maintained(None, None)
+    return replace(
+        done,
+        before=before,
+        after=_figures(spec.path),
+        files_rewritten=rewritten.files,
+        files_written=rewritten.written,
+        checkpoint=made,
+        seconds=round(time.monotonic() - started, 3),
+        given_up=given_up,
+    )
+
+
+def _look(path: str) -> tuple[LiveTable, LogFiles]:
+    if not is_local(path):
+        raise LeftToSparkError("a table in an object store is not maintained from here yet")
+    return read_live_table(path), list_log(path)
+
+
+def _figures(path: str) -> TableFigures:
+    return figures_of(*_look(path))
+
+
+def _attempt(name: str, given_up: dict[str, str], step: Callable[[], Answer]) -> Answer | None:
+    """The step's answer; None where it was given up, which is told by its name."""
+    try:
+        return step()
+    except LeftToSparkError as reason:
+        given_up[name] = str(reason)
+        return None
+
+
+def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
+    """The oldest version that somebody reads, and who; nothing from there on is removed."""
+    oldest = min(log.commits)
+    found = [Need(log.version_at(time.time() - spec.time_travel), f"{TIME_TRAVEL}: {spec.time_travel / 3600:g} h")]
+    first = min((*found, *spec.needs), key=lambda need: need.version)
+    return first if first.version >= oldest else replace(first, version=oldest)
+
+
+def _rewrite(spec: MaintenanceSpec, live: LiveTable, spark: RewriteBySpark | None) -> rewriting.Rewritten:
+    bins = rewriting.plan_bins(list(live.files.values()))
+    if not bins:
+        return rewriting.Rewritten()
+    try:
+        return rewriting.rewrite(spec.path, live)
+    except LeftToSparkError:
+        if spark is None:
+            raise
+        return by_spark.count_rewritten(spec.path, spark)
+
+
+def _keep_log(path: str) -> None:
+    """Writers leave the log alone from now on."""
+    live = read_live_table(path)
+    rewriting.refuse_features(live)
+    if (live.metadata.get("configuration") or {}).get(KEEP_LOG) == "false":
+        return
+    with lend_to_task(path, seconds=rewriting.LEASE_SECONDS):
+        catch_up(live, path)
+        configuration = {**(live.metadata.get("configuration") or {}), KEEP_LOG: "false"}
+        info = rewriting.commit_info("SET TBLPROPERTIES", {}, {})
+        put_commit(path, live.version + 1, [info, {"metaData": {**live.metadata, "configuration": configuration}}])
+
+
+def _make_checkpoint(path: str) -> bool:
+    """Under the table's lease, as every checkpoint of ours: two writers of one could spoil it."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if list_log(path).since_checkpoint < CHECKPOINT_FROM:
+        return False
+    with lend_to_task(path, seconds=rewriting.LEASE_SECONDS):
+        try:
+            DeltaTable(path).create_checkpoint()
+        except DeltaError as error:
+            raise LeftToSparkError(f"Spark makes it: {str(error)[:200]}") from error
+    return True
+
+
+def _expire(spec: MaintenanceSpec) -> Maintained:
+    """Files first: what is in no version that is kept is found from commits that then may go."""
+    log = list_log(spec.path)
+    kept = _find_kept(spec, log)
+    garbage = find_garbage(spec.path, kept.version, work_seconds=spec.work_seconds)
+    remove_garbage(spec.path, garbage)
+    names = find_expired(log, kept.version, first_telling(spec.path))
+    remove_log(spec.path, names)
+    return Maintained(
+        None,
+        None,
+        commits_expired=_commits_among(names),
+        files_removed=len(garbage.files),
+        bytes_removed=garbage.bytes,
+        kept=kept,
+    )
+
+
+def _commits_among(names: list[str]) -> int:
+    return sum(name.endswith(".json") and not name.startswith(".") for name in names)

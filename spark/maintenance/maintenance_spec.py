@@ -1,0 +1,69 @@
+"""What maintenance is asked for one table, and what it tells: what it finds, means to do, and has done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark.maintenance.expiry import WORK_SECONDS
+from spark.maintenance.look import TableFigures
+from spark.maintenance.needs import Need
+
+TWO_DAYS = 172_800.0
+
+
+@dataclass(frozen=True)
+class MaintenanceSpec:
+    """One table on a local disk. `time_travel`: seconds for which older versions can be read. `needs`: versions that others
+    still read. `work_seconds`: a file that no commit names may be a writer's for so long."""
+
+    path: str
+    time_travel: float = TWO_DAYS
+    needs: tuple[Need, ...] = ()
+    work_seconds: float = WORK_SECONDS
+
+
+@dataclass(frozen=True)
+class MaintenancePlan:
+    """What is to be done for a table. `kept` says from which version on everything stays, and why;
+    `kept_seconds` how long ago the commit after that was made. `left` says why nothing of it can be done here."""
+
+    figures: TableFigures | None
+    rewrite_files: int = 0
+    checkpoint: bool = False
+    expire_commits: int = 0
+    remove_files: int = 0
+    remove_bytes: int = 0
+    kept: Need | None = None
+    kept_seconds: float = 0.0
+    left: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be done."""
+        return not (self.rewrite_files or self.checkpoint or self.expire_commits or self.remove_files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What was done for a table; `given_up` says of a step why it was not done this time."""
+
+    before: TableFigures | None
+    after: TableFigures | None
+    files_rewritten: int = 0
+    files_written: int = 0
+    checkpoint: bool = False
+    commits_expired: int = 0
+    files_removed: int = 0
+    bytes_removed: int = 0
+    kept: Need | None = None
+    seconds: float = 0.0
+    given_up: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return asdict(self)

@@ -1,0 +1,204 @@
+"""Small files made one, and rows that are gone taken out: new files, and a commit that changes no data.
+
+The rows are read and written without the table's lease; only the commit takes it, for a moment. Where a writer has changed one
+of the files meanwhile, the new file is thrown away: the writer's commit stands, and the next time does it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark.delta.data_files import AddFile, write_file
+from spark.delta.deletion_vectors import FEATURE, read_masks
+from spark.delta.lease import lend_to_task
+from spark.delta.live_files import LiveTable, catch_up, vector_key
+from spark.delta.put_commit import put_commit
+from spark.errors import LeftToSparkError, quantity
+from spark.lake.folder import open_folder
+from spark.maintenance.look import is_small, rows_gone, rows_of_file
+from spark.maintenance.needs import KIND
+
+MOST_SMALL = 16
+"""So many small files of a table may stand."""
+BIN_BYTES, BIN_BYTES_OF_COLUMNS = 64 << 20, 512 << 20
+"""What one new file is made of at most: bytes on disk, and bytes of its columns before compression, which are held in memory."""
+GONE_SHARE = 0.2
+"""A file of which more is gone is written anew."""
+LEASE_SECONDS = 1.0
+_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz", FEATURE})
+_LATER = frozenset({"timestamp", "position", "_cdc_position"})
+_STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What a run of rewriting did: files before and after, and why some stayed as they were."""
+
+    commits: int = 0
+    files: int = 0
+    written: int = 0
+    given_up: str = ""
+
+
+def refuse_features(live: LiveTable) -> None:
+    """Raises LeftToSparkError where the table has features of Delta that are not written here."""
+    named = {*(live.protocol.get("writerFeatures") or ()), *(live.protocol.get("readerFeatures") or ())}
+    others = sorted(named - _FEATURES)
+    if others or (not named and int(live.protocol.get("minWriterVersion", 0)) > 2):
+        raise LeftToSparkError(f"Spark writes it: {', '.join(others) or live.protocol}")
+    if live.metadata.get("partitionColumns"):
+        raise LeftToSparkError("Spark writes it: it has partitions")
+
+
+def plan_bins(files: Sequence[AddFile]) -> list[list[AddFile]]:
+    """The files that are made one each time, oldest first: those of which much is gone, and small ones if they are many."""
+    many = sum(map(is_small, files)) > MOST_SMALL
+    chosen = [file for file in files if _is_worn(file) or (many and is_small(file))]
+    bins: list[list[AddFile]] = []
+    room = 0
+    for file in sorted(chosen, key=lambda each: (int(each["modificationTime"]), each["path"])):
+        if int(file["size"]) > room:
+            bins.append([])
+            room = BIN_BYTES
+        bins[-1].append(file)
+        room -= int(file["size"])
+    return [each for each in bins if len(each) > 1 or _is_worn(each[0])]
+
+
+def _is_worn(file: AddFile) -> bool:
+    return rows_gone(file) > GONE_SHARE * max(1, rows_of_file(file))
+
+
+def rewrite(path: str, live: LiveTable) -> Rewritten:
+    """Make the files of each bin one, in one commit each.
+
+    Raises:
+        LeftToSparkError: the table has features that are not written here.
+    """
+    refuse_features(live)
+    bins = list(_small_enough(path, plan_bins(list(live.files.values()))))
+    masks = _masks(path, live)
+    done = Rewritten()
+    for files in bins:
+        made = _new_file(path, live, files, masks)
+        try:
+            _commit(path, live, files, made)
+        except LeftToSparkError as reason:
+            if made is not None:
+                Path(path, made["path"]).unlink()
+            return Rewritten(done.commits, done.files, done.written, str(reason))
+        done = Rewritten(done.commits + 1, done.files + len(files), done.written + (made is not None))
+    return done
+
+
+def _small_enough(path: str, bins: Sequence[Sequence[AddFile]]) -> Iterator[list[AddFile]]:
+    """The bins, cut where their columns would need more memory than they may."""
+    for files in bins:
+        part: list[AddFile] = []
+        room = BIN_BYTES_OF_COLUMNS
+        for file in files:
+            found = pq.read_metadata(_place(path, file))
+            size = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+            if part and size > room:
+                yield part
+                part, room = [], BIN_BYTES_OF_COLUMNS
+            part.append(file)
+            room -= size
+        if len(part) > 1 or (part and _is_worn(part[0])):
+            yield part
+
+
+def _masks(path: str, live: LiveTable) -> Mapping[str, np.ndarray]:
+    if not any(file.get("deletionVector") for file in live.files.values()):
+        return {}
+    from deltalake import DeltaTable
+
+    return read_masks(DeltaTable(path, version=live.version))
+
+
+def _new_file(path: str, live: LiveTable, files: Sequence[AddFile], masks: Mapping[str, np.ndarray]) -> AddFile | None:
+    """The rows that are there of these files as one file, which no commit names yet; None where no row is.
+
+    They are sorted by the columns that readers skip files by: bronze by table and offset, silver by key.
+    """
+    schema = _schema(live)
+    rows = pa.concat_tables(_read(path, file, masks.get(unquote(file["path"])), schema) for file in files)
+    if not rows.num_rows:
+        return None
+    bounded = _columns_with_bounds(live, schema)
+    by = [(name, "ascending") for name in bounded or () if name not in _LATER]
+    return {**write_file(open_folder(path), rows.sort_by(by) if by else rows, bounded), "dataChange": False}
+
+
+def _schema(live: LiveTable) -> pa.Schema:
+    from deltalake import Schema
+
+    return pa.schema(Schema.from_json(live.metadata["schemaString"]).to_arrow())
+
+
+def _columns_with_bounds(live: LiveTable, schema: pa.Schema) -> list[str] | None:
+    """The columns of which the table's files tell bounds, as its property says."""
+    told = (live.metadata.get("configuration") or {}).get(_STATS_COLUMNS)
+    if not told:
+        return None
+    return [name for each in told.split(",") if (name := each.strip().strip("`")) in schema.names]
+
+
+def _read(path: str, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
+    held = pq.read_table(_place(path, file), partitioning=None, coerce_int96_timestamp_unit="us")
+    if mask is not None:
+        there = np.ones(held.num_rows, dtype=bool)
+        there[: len(mask)] = mask
+        held = held.filter(pa.array(there))
+    columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def _place(path: str, file: AddFile) -> Path:
+    return Path(path, unquote(file["path"]))
+
+
+def _commit(path: str, live: LiveTable, files: Sequence[AddFile], made: AddFile | None) -> None:
+    """The new file for the old ones.
+
+    Raises:
+        LeftToSparkError: a writer has changed one of them, or the table itself, or writes just now; nothing is committed.
+    """
+    removed = [{"remove": _as_removed(file)} for file in files]
+    added = [{"add": made}] if made is not None else []
+    with lend_to_task(path, seconds=LEASE_SECONDS):
+        metadata, protocol = live.metadata, live.protocol
+        catch_up(live, path)
+        if (live.metadata, live.protocol) != (metadata, protocol):
+            raise LeftToSparkError("the table itself was changed meanwhile")
+        for file in files:
+            now = live.files.get(file["path"])
+            if now is None or vector_key(now) != vector_key(file):
+                raise LeftToSparkError(f"a writer has changed {quantity(1, 'file')} meanwhile")
+        metrics = {"numRemovedFiles": str(len(files)), "numAddedFiles": str(len(added))}
+        put_commit(path, live.version + 1, [commit_info("OPTIMIZE", {"predicate": "[]"}, metrics), *removed, *added])
+        catch_up(live, path)
+
+
+def _as_removed(file: AddFile) -> dict[str, Any]:
+    vector = {"deletionVector": file["deletionVector"]} if file.get("deletionVector") else {}
+    of_file = {"path": file["path"], "partitionValues": file.get("partitionValues") or {}, "size": file["size"]}
+    return {**of_file, "deletionTimestamp": int(time.time() * 1000), "dataChange": False, "extendedFileMetadata": True, **vector}
+
+
+def commit_info(operation: str, parameters: dict[str, str], metrics: dict[str, str]) -> dict[str, Any]:
+    """The first action of a commit of maintenance, which says nothing of what the table holds."""
+    text = json.dumps({"cdc_assets": 1, "kind": KIND, "operation_id": uuid.uuid4().hex}, separators=(",", ":"))
+    info = {"timestamp": int(time.time() * 1000), "operation": operation, "operationParameters": parameters}
+    return {"commitInfo": {**info, "operationMetrics": metrics, "engineInfo": "cdc_assets", "userMetadata": text}}
