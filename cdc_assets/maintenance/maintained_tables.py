@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, silver_committed
 from spark.delta.commits import fold_silver
-from spark.delta.local_log import commit_at
+from spark.delta.local_log import LOG, commit_at
+from spark.lake.folder import open_folder
 from spark.ledger.ledger_commits import Counted
 from spark.maintenance.maintenance_spec import MaintenanceSpec
 from spark.maintenance.needs import Need
@@ -38,7 +38,7 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     return [
         MaintainedTable(path.removeprefix(f"{root}/"), MaintenanceSpec(path, seconds, needs))
         for path, needs in found
-        if "://" in path or Path(path, "_delta_log").is_dir()
+        if open_folder(path).has_files(LOG)
     ]
 
 

@@ -32,7 +32,7 @@ def inspect_lake(root: str) -> Report | None:
 
 def _clock(folder: S3Folder) -> Finding:
     """The store's own keys are refused from a quarter of an hour on, and lifecycle rules and vacuums go by both clocks."""
-    skew = abs(folder.store_time() - time.time())
+    skew = abs(folder.now() - time.time())
     told = f"is {skew:.0f} s off this machine's"
     if skew > _SKEW_SECONDS:
         return Finding("clock", "warn", "the store's clock", told, "set this machine's clock (NTP)")

@@ -21,6 +21,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.delta_logs import append_bronze
 from spark.delta.commits import Folded, silver_metadata
+from spark.errors import LakePlaceError
 from spark.ledger.ledger_commits import Counted, ledger_metadata
 from spark.maintenance.maintain import plan
 from spark.maintenance.maintenance_spec import MaintenanceSpec
@@ -157,9 +158,10 @@ def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
 
 
 def test_a_table_elsewhere_is_told(tmp_path: Path) -> None:
-    found = plan(MaintenanceSpec("s3://lake/bronze/shop"))
-    assert what_is_behind(found) == ["a table in an object store is not maintained from here yet"]
-    assert plan(MaintenanceSpec(str(tmp_path))).figures is None
+    with pytest.raises(LakePlaceError, match="gs://lake/bronze/shop"):
+        plan(MaintenanceSpec("gs://lake/bronze/shop"))
+    found = plan(MaintenanceSpec(str(tmp_path)))
+    assert what_is_behind(found) == ["the table's log does not begin here"]
 
 
 def test_a_table_of_another_name_is_refused(shop: Shop) -> None:

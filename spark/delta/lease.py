@@ -35,11 +35,11 @@ def lend_to_spark(path: str, *, seconds: float | None = None) -> Iterator[None]:
     """For as long as a client of Spark writes the table. The mark stays where that ends by an error: the server may go on.
 
     Raises:
-        LeaseHeldError: in an object store, somebody else writes it for a quarter of an hour.
+        LeaseHeldError: in an object store, somebody else writes it for longer than `seconds` (a quarter of an hour).
         LeftToSparkError: on a disk, somebody else writes it for longer than `seconds`, where these are given.
     """
     if is_object(path):
-        with object_lease.hold(path, object_lease.SPARK, seconds=_SPARK_WAITS):
+        with object_lease.hold(path, object_lease.SPARK, seconds=_SPARK_WAITS if seconds is None else seconds):
             yield
         return
     if not is_local(path):

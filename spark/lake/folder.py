@@ -6,12 +6,13 @@ Names are relative to the folder, with slashes. What a local disk does stays pla
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -19,6 +20,15 @@ from spark.lake.place import is_local
 from spark.lake.store_options import arrow_filesystem
 
 Answer = TypeVar("Answer")
+
+
+class FileFacts(NamedTuple):
+    """A file's name below the folder that was asked; its bytes; when it was written, in seconds since 1970 by the clock of
+    `LakeFolder.now`."""
+
+    name: str
+    size: int
+    at: float
 
 
 class LakeFolder(ABC):
@@ -42,6 +52,18 @@ class LakeFolder(ABC):
     @abstractmethod
     def has_files(self, below: str) -> bool:
         """Whether there is any file below the folder `below`."""
+
+    @abstractmethod
+    def facts(self, below: str) -> list[FileFacts]:
+        """The files right below the folder `below`, in no order; none: no folder."""
+
+    @abstractmethod
+    def tree(self) -> list[FileFacts]:
+        """All files below this folder, in no order; those below a folder whose name begins with `_` or a dot left out."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds since 1970, by the clock that tells when files were written."""
 
     @abstractmethod
     def put(self, name: str, content: bytes) -> None:
@@ -74,6 +96,11 @@ class LakeFolder(ABC):
     def size(self, name: str) -> int:
         """Bytes of a file."""
         return int(self.filesystem.get_file_info(name).size)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of that name is none of a table's data, as Delta's VACUUM has it."""
+    return name.startswith(("_", "."))
 
 
 def open_folder(path: str) -> LakeFolder:
@@ -118,6 +145,27 @@ class LocalFolder(LakeFolder):
             return False
 
     @override
+    def facts(self, below: str) -> list[FileFacts]:
+        try:
+            with os.scandir(self._file(below)) as entries:
+                return [facts for entry in entries if (facts := _facts(entry)) is not None]
+        except FileNotFoundError:
+            return []
+
+    @override
+    def tree(self) -> list[FileFacts]:
+        found: list[FileFacts] = []
+        for place, folders, _ in os.walk(self.path):
+            folders[:] = [name for name in folders if not is_hidden(name)]
+            below = str(Path(place).relative_to(self.path))
+            found += [file._replace(name=f"{below}/{file.name}" if below != "." else file.name) for file in self.facts(below)]
+        return found
+
+    @override
+    def now(self) -> float:
+        return time.time()
+
+    @override
     def put(self, name: str, content: bytes) -> None:
         self._file(name).write_bytes(content)
 
@@ -150,3 +198,12 @@ class LocalFolder(LakeFolder):
 
     def _file(self, name: str) -> Path:
         return Path(self.path, name)
+
+
+def _facts(entry: os.DirEntry[str]) -> FileFacts | None:
+    """None of what is no file, or gone meanwhile."""
+    try:
+        told = entry.stat() if entry.is_file() else None
+    except FileNotFoundError:
+        return None
+    return FileFacts(entry.name, told.st_size, told.st_mtime) if told is not None else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from typing_extensions import override
 
 from spark.errors import LakeStoreError
-from spark.lake.folder import LakeFolder
+from spark.lake.folder import FileFacts, LakeFolder, is_hidden
 from spark.lake.place import store_place
 from spark.lake.store_options import s3_client
 
@@ -58,8 +58,8 @@ class S3Folder(LakeFolder):
 
         return self._answer(f"read {name}", ask)
 
-    def store_time(self) -> float:
-        """The store's own clock, in seconds since 1970."""
+    @override
+    def now(self) -> float:
         asked = {"Bucket": self._place.bucket, "Prefix": self._key(""), "MaxKeys": 1}
         found = self._answer("list", lambda: self._client.list_objects_v2(**asked))
         return _time_told(found)
@@ -70,16 +70,23 @@ class S3Folder(LakeFolder):
 
     @override
     def names(self, below: str, *, after: str = "") -> list[str]:
-        folder = f"{self._key(below)}/"
-        asked: dict[str, Any] = {"Bucket": self._place.bucket, "Prefix": folder, "Delimiter": "/"}
-        asked |= {"StartAfter": folder + after} if after else {}
-        found: list[str] = []
-        while True:
-            page = self._answer(f"list {below}", lambda: self._client.list_objects_v2(**asked))
-            found += [item["Key"][len(folder) :] for item in page.get("Contents", ())]
-            if not page.get("IsTruncated"):
-                return sorted(name for name in found if name > after)
-            asked["ContinuationToken"] = page["NextContinuationToken"]
+        pages = self._pages(below, after)
+        return sorted(name for page in pages for item in page["Contents"] if (name := _last(item["Key"])) > after)
+
+    @override
+    def facts(self, below: str) -> list[FileFacts]:
+        return [_facts(item) for page in self._pages(below) for item in page["Contents"]]
+
+    @override
+    def tree(self) -> list[FileFacts]:
+        found, folders = list[FileFacts](), [""]
+        while folders:
+            below = folders.pop()
+            for page in self._pages(below):
+                found += [facts._replace(name=f"{below}{facts.name}") for facts in map(_facts, page["Contents"])]
+                names = [_last(each["Prefix"].rstrip("/")) for each in page["CommonPrefixes"]]
+                folders += [f"{below}{name}/" for name in names if not is_hidden(name)]
+        return found
 
     @override
     def has_files(self, below: str) -> bool:
@@ -127,6 +134,20 @@ class S3Folder(LakeFolder):
         asked = {"Bucket": self._place.bucket, "Key": self._key(name), "Body": content, **condition}
         self._answer(f"write {name}", lambda: self._client.put_object(**asked))
 
+    def _pages(self, below: str, after: str = "") -> Iterator[dict[str, list[dict[str, Any]]]]:
+        """What is right below: `Contents` are objects, `CommonPrefixes` folders."""
+        folder = self._key(f"{below.rstrip('/')}/" if below else "")
+        asked: dict[str, Any] = {"Bucket": self._place.bucket, "Prefix": folder, "Delimiter": "/"}
+        asked |= {"StartAfter": folder + after} if after else {}
+        while True:
+            page = self._answer(f"list {below}", lambda: self._client.list_objects_v2(**asked))
+            # The folder itself may be an object, which S3's console makes.
+            objects = [item for item in page.get("Contents", ()) if item["Key"] != folder]
+            yield {"Contents": objects, "CommonPrefixes": page.get("CommonPrefixes", [])}
+            if not page.get("IsTruncated"):
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+
     def _key(self, name: str) -> str:
         return f"{self._place.prefix}/{name}" if self._place.prefix else name
 
@@ -142,6 +163,14 @@ class S3Folder(LakeFolder):
             raise LakeStoreError(f"{self.path}: {what}: {detail.get('Code')}: {detail.get('Message', '')}") from error
         except BotoCoreError as error:
             raise LakeStoreError(f"{self.path}: {what}: {error}; set AWS_… (docs/how-to/object-store-lake.md)") from error
+
+
+def _last(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _facts(item: Mapping[str, Any]) -> FileFacts:
+    return FileFacts(_last(item["Key"]), int(item["Size"]), item["LastModified"].timestamp())
 
 
 def _code(error: LakeStoreError) -> str:

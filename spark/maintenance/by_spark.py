@@ -9,7 +9,7 @@ from spark.delta.conflicts import MAY_PASS, is_conflict
 from spark.delta.identifiers import table_at
 from spark.delta.lease import lend_to_spark
 from spark.delta.live_files import read_live_table
-from spark.errors import LeftToSparkError
+from spark.errors import LeaseHeldError, LeftToSparkError
 from spark.maintenance.look import SMALL_BYTES
 from spark.maintenance.rewriting import BIN_BYTES, LEASE_SECONDS, Rewritten
 
@@ -25,7 +25,7 @@ def optimize(session: Any, path: str) -> str:
         with lend_to_spark(path, seconds=LEASE_SECONDS):
             session.sql(f"OPTIMIZE {table_at(path)}").collect()
             session.sql(f"REORG TABLE {table_at(path)} APPLY (PURGE)").collect()
-    except LeftToSparkError as reason:
+    except (LeftToSparkError, LeaseHeldError) as reason:
         return str(reason)
     except MAY_PASS as error:
         if not is_conflict(error):

@@ -9,17 +9,16 @@ neither the oldest kept version has it, nor a commit after that one names it, an
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from spark.delta.deletion_vectors import file_of_vector
 from spark.delta.live_files import read_live_table
+from spark.delta.local_log import LOG, commit_names
 from spark.errors import LeftToSparkError
+from spark.lake.folder import LakeFolder, is_hidden, open_folder
 from spark.maintenance.log_files import LogFiles
 
 WORK_SECONDS = 86_400.0
@@ -48,8 +47,9 @@ def find_expired(log: LogFiles, keep_from: int, told_by: int | None) -> list[str
 
 def remove_log(path: str, names: list[str]) -> None:
     """Remove these files of the log, in their order."""
+    folder = open_folder(path)
     for name in names:
-        Path(path, "_delta_log", name).unlink(missing_ok=True)
+        folder.delete(f"{LOG}/{name}")
 
 
 def find_garbage(path: str, keep_from: int, *, work_seconds: float = WORK_SECONDS) -> Garbage:
@@ -58,44 +58,41 @@ def find_garbage(path: str, keep_from: int, *, work_seconds: float = WORK_SECOND
     Raises:
         LeftToSparkError: the log is not to be read here so far back, or names files elsewhere.
     """
-    in_use = set(_paths_in_use(path, keep_from))
-    until, found, size = time.time() - work_seconds, list[str](), 0
-    for place, facts in _data_files(Path(path)):
-        if place not in in_use and facts.st_mtime < until:
-            found.append(place)
-            size += facts.st_size
-    return Garbage(tuple(sorted(found)), size)
+    folder = open_folder(path)
+    # Listed first: what is written meanwhile may be of a commit that is not among those that are read.
+    until, files = folder.now() - work_seconds, folder.tree()
+    in_use = set(_paths_in_use(folder, keep_from))
+    found = [file for file in files if _is_data(file.name) and file.name not in in_use and file.at < until]
+    return Garbage(tuple(sorted(file.name for file in found)), sum(file.size for file in found))
 
 
 def remove_garbage(path: str, garbage: Garbage) -> None:
     """Remove these data files."""
-    for place in garbage.files:
-        Path(path, place).unlink(missing_ok=True)
+    folder = open_folder(path)
+    folder.map(folder.delete, garbage.files)
 
 
-def _data_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Files of data and vectors; as Delta's own VACUUM, nothing whose name begins with `_` or a dot."""
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
-        for name in files:
-            if name.endswith(_DATA) and not name.startswith(("_", ".")):
-                yield str(Path(place, name).relative_to(folder)), Path(place, name).stat()
+def _is_data(place: str) -> bool:
+    return place.endswith(_DATA) and not is_hidden(place.rpartition("/")[2])
 
 
-def _paths_in_use(path: str, keep_from: int) -> Iterator[str]:
-    live = read_live_table(path, keep_from)
+def _paths_in_use(folder: LakeFolder, keep_from: int) -> Iterator[str]:
+    live = read_live_table(folder.path, keep_from)
     for file in live.files.values():
         yield from _files_of(file)
-    version = keep_from + 1
-    while (commit := Path(path, "_delta_log", f"{version:020}.json")).exists():
-        for line in commit.read_text(encoding="utf-8").splitlines():
-            if line.startswith(_INFO):
-                continue
-            action: dict[str, Any] = json.loads(line)
-            for name in ("add", "remove", "cdc"):
-                if name in action:
-                    yield from _files_of(action[name])
-        version += 1
+    names = commit_names(folder, after=f"{keep_from:020}.json")
+    for found in folder.map(lambda name: list(_files_of_commit(folder, name)), names):
+        yield from found
+
+
+def _files_of_commit(folder: LakeFolder, name: str) -> Iterator[str]:
+    for line in folder.lines(f"{LOG}/{name}"):
+        if line.startswith(_INFO):
+            continue
+        action: dict[str, Any] = json.loads(line)
+        for kind in ("add", "remove", "cdc"):
+            if kind in action:
+                yield from _files_of(action[kind])
 
 
 def _files_of(file: Mapping[str, Any]) -> Iterator[str]:

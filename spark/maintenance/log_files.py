@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
+from spark.delta.local_log import COMMIT, LOG, last_checkpoint
 from spark.errors import LeftToSparkError
+from spark.lake.folder import open_folder
 
 _OF_VERSION = re.compile(r"\.{0,2}(\d{20})\.[\w.-]+")
-_COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 
 
 @dataclass(frozen=True)
 class LogFiles:
     """A log's files: `by_version` are all that belong to a version, also checksums; `commits` by version, with their time
-    (seconds since 1970); `checkpoints` ascending; `last_checkpoint` is the one that readers begin with, -1 for none."""
+    (seconds since 1970); `checkpoints` ascending; `last_checkpoint` is the one that readers begin with, -1 for none; `now` is
+    when the log was listed, by the clock of those times."""
 
     by_version: dict[int, list[str]]
     commits: dict[int, float]
     checkpoints: tuple[int, ...]
     last_checkpoint: int
     bytes: int
+    now: float
 
     @cached_property
     def newest(self) -> int:
@@ -49,35 +49,26 @@ class LogFiles:
 
 
 def list_log(path: str) -> LogFiles:
-    """The log of a table on a local disk.
+    """The log of a table, wherever the lake lies.
 
     Raises:
-        LeftToSparkError: it has none, or a form that is not read here.
+        LeftToSparkError: it has no commit.
+        LakeStoreError: the lake's object store does not answer.
     """
+    folder = open_folder(path)
     by_version: dict[int, list[str]] = {}
     commits, checkpoints, size = {}, [], 0
-    try:
-        with os.scandir(Path(path, "_delta_log")) as entries:
-            for entry in entries:
-                found = _OF_VERSION.fullmatch(entry.name)
-                if found is None:
-                    continue
-                by_version.setdefault(int(found[1]), []).append(entry.name)
-                if _COMMIT.fullmatch(entry.name):
-                    facts = entry.stat()
-                    commits[int(found[1])], size = facts.st_mtime, size + facts.st_size
-                elif _CHECKPOINT.fullmatch(entry.name):
-                    checkpoints.append(int(found[1]))
-    except OSError as error:
-        raise LeftToSparkError(f"the log is not to be read here: {error}") from error
+    for file in folder.facts(LOG):
+        found = _OF_VERSION.fullmatch(file.name)
+        if found is None:
+            continue
+        by_version.setdefault(int(found[1]), []).append(file.name)
+        if COMMIT.fullmatch(file.name):
+            commits[int(found[1])], size = file.at, size + file.size
+        elif _CHECKPOINT.fullmatch(file.name):
+            checkpoints.append(int(found[1]))
     if not commits:
         raise LeftToSparkError("the log has no commit here")
-    return LogFiles(by_version, commits, tuple(sorted(checkpoints)), _last_checkpoint(path), size)
-
-
-def _last_checkpoint(path: str) -> int:
-    try:
-        told = json.loads(Path(path, "_delta_log", "_last_checkpoint").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return -1
-    return int(told["version"])
+    told = last_checkpoint(folder)
+    last = int(told["version"]) if told is not None else -1
+    return LogFiles(by_version, commits, tuple(sorted(checkpoints)), last, size, folder.now())

@@ -10,11 +10,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from spark.delta.lease import lend_to_task
+from spark.delta.delta_rs import open_delta
 from spark.delta.live_files import LiveTable, catch_up, read_live_table
 from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
-from spark.lake.place import is_local
 from spark.maintenance import by_spark, rewriting
 from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage, remove_log
 from spark.maintenance.log_files import LogFiles, list_log
@@ -52,7 +51,7 @@ def plan(spec: MaintenanceSpec) -> MaintenancePlan:
         remove_files=len(garbage.files),
         remove_bytes=garbage.bytes,
         kept=kept,
-        kept_seconds=round(max(0.0, time.time() - log.commits.get(kept.version + 1, time.time())), 1),
+        kept_seconds=round(max(0.0, log.now - log.commits.get(kept.version + 1, log.now)), 1),
     )
 
 
@@ -83,8 +82,6 @@ def maintain(spec: MaintenanceSpec, spark: RewriteBySpark | None = None) -> Main
 
 
 def _look(path: str) -> tuple[LiveTable, LogFiles]:
-    if not is_local(path):
-        raise LeftToSparkError("a table in an object store is not maintained from here yet")
     return read_live_table(path), list_log(path)
 
 
@@ -104,7 +101,7 @@ def _attempt(name: str, given_up: dict[str, str], step: Callable[[], Answer]) ->
 def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
     """The oldest version that somebody reads, and who; nothing from there on is removed."""
     oldest = min(log.commits)
-    found = [Need(log.version_at(time.time() - spec.time_travel), f"{TIME_TRAVEL}: {spec.time_travel / 3600:g} h")]
+    found = [Need(log.version_at(log.now - spec.time_travel), f"{TIME_TRAVEL}: {spec.time_travel / 3600:g} h")]
     first = min((*found, *spec.needs), key=lambda need: need.version)
     return first if first.version >= oldest else replace(first, version=oldest)
 
@@ -127,7 +124,7 @@ def _keep_log(path: str) -> None:
     rewriting.refuse_features(live)
     if (live.metadata.get("configuration") or {}).get(KEEP_LOG) == "false":
         return
-    with lend_to_task(path, seconds=rewriting.LEASE_SECONDS):
+    with rewriting.turn(path):
         catch_up(live, path)
         configuration = {**(live.metadata.get("configuration") or {}), KEEP_LOG: "false"}
         info = rewriting.commit_info("SET TBLPROPERTIES", {}, {})
@@ -136,14 +133,13 @@ def _keep_log(path: str) -> None:
 
 def _make_checkpoint(path: str) -> bool:
     """Under the table's lease, as every checkpoint of ours: two writers of one could spoil it."""
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     if list_log(path).since_checkpoint < CHECKPOINT_FROM:
         return False
-    with lend_to_task(path, seconds=rewriting.LEASE_SECONDS):
+    with rewriting.turn(path):
         try:
-            DeltaTable(path).create_checkpoint()
+            open_delta(path).create_checkpoint()
         except DeltaError as error:
             raise LeftToSparkError(f"Spark makes it: {str(error)[:200]}") from error
     return True

@@ -14,7 +14,7 @@ TWO_DAYS = 172_800.0
 
 @dataclass(frozen=True)
 class MaintenanceSpec:
-    """One table on a local disk. `time_travel`: seconds for which older versions can be read. `needs`: versions that others
+    """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others
     still read. `work_seconds`: a file that no commit names may be a writer's for so long."""
 
     path: str

@@ -10,8 +10,8 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 
 from spark.delta.data_files import AddFile, write_file
 from spark.delta.deletion_vectors import FEATURE, read_masks
+from spark.delta.delta_rs import open_delta
 from spark.delta.lease import lend_to_task
 from spark.delta.live_files import LiveTable, catch_up, vector_key
 from spark.delta.put_commit import put_commit
-from spark.errors import LeftToSparkError, quantity
-from spark.lake.folder import open_folder
+from spark.errors import LeaseLostError, LeftToSparkError, quantity
+from spark.lake.folder import LakeFolder, open_folder
 from spark.maintenance.look import is_small, rows_gone, rows_of_file
 from spark.maintenance.needs import KIND
 
@@ -61,6 +62,20 @@ def refuse_features(live: LiveTable) -> None:
         raise LeftToSparkError("Spark writes it: it has partitions")
 
 
+@contextmanager
+def turn(path: str) -> Iterator[None]:
+    """The table's turn, for a commit.
+
+    Raises:
+        LeftToSparkError: a writer has it; nothing of what was to be committed is.
+    """
+    try:
+        with lend_to_task(path, seconds=LEASE_SECONDS):
+            yield
+    except LeaseLostError as error:
+        raise LeftToSparkError(str(error)) from error
+
+
 def plan_bins(files: Sequence[AddFile]) -> list[list[AddFile]]:
     """The files that are made one each time, oldest first: those of which much is gone, and small ones if they are many."""
     many = sum(map(is_small, files)) > MOST_SMALL
@@ -87,28 +102,29 @@ def rewrite(path: str, live: LiveTable) -> Rewritten:
         LeftToSparkError: the table has features that are not written here.
     """
     refuse_features(live)
-    bins = list(_small_enough(path, plan_bins(list(live.files.values()))))
+    folder = open_folder(path)
+    bins = list(_small_enough(folder, plan_bins(list(live.files.values()))))
     masks = _masks(path, live)
     done = Rewritten()
     for files in bins:
-        made = _new_file(path, live, files, masks)
+        made = _new_file(folder, live, files, masks)
         try:
             _commit(path, live, files, made)
         except LeftToSparkError as reason:
             if made is not None:
-                Path(path, made["path"]).unlink()
+                folder.delete(made["path"])
             return Rewritten(done.commits, done.files, done.written, str(reason))
         done = Rewritten(done.commits + 1, done.files + len(files), done.written + (made is not None))
     return done
 
 
-def _small_enough(path: str, bins: Sequence[Sequence[AddFile]]) -> Iterator[list[AddFile]]:
+def _small_enough(folder: LakeFolder, bins: Sequence[Sequence[AddFile]]) -> Iterator[list[AddFile]]:
     """The bins, cut where their columns would need more memory than they may."""
     for files in bins:
         part: list[AddFile] = []
         room = BIN_BYTES_OF_COLUMNS
         for file in files:
-            found = pq.read_metadata(_place(path, file))
+            found = pq.read_metadata(unquote(file["path"]), filesystem=folder.filesystem)
             size = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
             if part and size > room:
                 yield part
@@ -122,23 +138,21 @@ def _small_enough(path: str, bins: Sequence[Sequence[AddFile]]) -> Iterator[list
 def _masks(path: str, live: LiveTable) -> Mapping[str, np.ndarray]:
     if not any(file.get("deletionVector") for file in live.files.values()):
         return {}
-    from deltalake import DeltaTable
-
-    return read_masks(DeltaTable(path, version=live.version))
+    return read_masks(open_delta(path, version=live.version))
 
 
-def _new_file(path: str, live: LiveTable, files: Sequence[AddFile], masks: Mapping[str, np.ndarray]) -> AddFile | None:
+def _new_file(folder: LakeFolder, live: LiveTable, files: Sequence[AddFile], masks: Mapping[str, np.ndarray]) -> AddFile | None:
     """The rows that are there of these files as one file, which no commit names yet; None where no row is.
 
     They are sorted by the columns that readers skip files by: bronze by table and offset, silver by key.
     """
     schema = _schema(live)
-    rows = pa.concat_tables(_read(path, file, masks.get(unquote(file["path"])), schema) for file in files)
+    rows = pa.concat_tables(_read(folder, file, masks.get(unquote(file["path"])), schema) for file in files)
     if not rows.num_rows:
         return None
     bounded = _columns_with_bounds(live, schema)
     by = [(name, "ascending") for name in bounded or () if name not in _LATER]
-    return {**write_file(open_folder(path), rows.sort_by(by) if by else rows, bounded), "dataChange": False}
+    return {**write_file(folder, rows.sort_by(by) if by else rows, bounded), "dataChange": False}
 
 
 def _schema(live: LiveTable) -> pa.Schema:
@@ -155,18 +169,15 @@ def _columns_with_bounds(live: LiveTable, schema: pa.Schema) -> list[str] | None
     return [name for each in told.split(",") if (name := each.strip().strip("`")) in schema.names]
 
 
-def _read(path: str, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
-    held = pq.read_table(_place(path, file), partitioning=None, coerce_int96_timestamp_unit="us")
+def _read(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
+    name = unquote(file["path"])
+    held = pq.read_table(name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us")
     if mask is not None:
         there = np.ones(held.num_rows, dtype=bool)
         there[: len(mask)] = mask
         held = held.filter(pa.array(there))
     columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
     return pa.table(columns, schema=schema)
-
-
-def _place(path: str, file: AddFile) -> Path:
-    return Path(path, unquote(file["path"]))
 
 
 def _commit(path: str, live: LiveTable, files: Sequence[AddFile], made: AddFile | None) -> None:
@@ -177,7 +188,7 @@ def _commit(path: str, live: LiveTable, files: Sequence[AddFile], made: AddFile 
     """
     removed = [{"remove": _as_removed(file)} for file in files]
     added = [{"add": made}] if made is not None else []
-    with lend_to_task(path, seconds=LEASE_SECONDS):
+    with turn(path):
         metadata, protocol = live.metadata, live.protocol
         catch_up(live, path)
         if (live.metadata, live.protocol) != (metadata, protocol):

@@ -44,6 +44,22 @@ def test_names_are_listed_in_their_order_and_not_those_below(lake_root: str) -> 
     assert not open_folder(f"{lake_root}/t2").has_files("log")
 
 
+def test_files_are_told_with_bytes_and_times(lake_root: str) -> None:
+    folder = open_folder(f"{lake_root}/t")
+    folder.make()
+    assert (folder.facts("log"), folder.tree()) == ([], [])
+    before = folder.now()
+    for name in ("a.bin", "p=1/b.bin", "p=1/q=2/c.bin", "_delta_log/0.json", "p=1/_hidden/d.bin", ".e/f.bin"):
+        below, _, last = name.rpartition("/")
+        open_folder(f"{lake_root}/t/{below}").make()
+        open_folder(f"{lake_root}/t/{below}").put(last, name.encode())
+    assert {(file.name, file.size) for file in folder.tree()} == {("a.bin", 5), ("p=1/b.bin", 9), ("p=1/q=2/c.bin", 13)}
+    [commit] = folder.facts("_delta_log")
+    assert (commit.name, commit.size) == ("0.json", len("_delta_log/0.json"))
+    # S3 tells whole seconds.
+    assert before - 1.0 <= commit.at <= folder.now() + 1.0
+
+
 def test_more_names_than_a_store_lists_at_a_time(s3_lake: str) -> None:
     folder = open_folder(f"{s3_lake}/t")
     wanted = [f"{number:05}" for number in range(1_050)]
