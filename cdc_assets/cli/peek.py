@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import complete_topic
+from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.registry_files.loader import load_sources
 
@@ -22,15 +24,23 @@ class ClusterName(str, Enum):
     lake = "lake"
 
 
+@dataclass(frozen=True)
+class PeekOptions:
+    """Which records of the topic are printed."""
+
+    key: Annotated[str | None, typer.Option(help="Only of this key: 42, id=42 or JSON; the whole topic is read.")] = None
+    at: Annotated[str | None, typer.Option(help="From here on: an offset, a time (UTC), or so long ago (5m).")] = None
+    limit: Annotated[int, typer.Option(min=1, help="At most so many records: without --at the newest. With --at and -f all.")] = (
+        10
+    )
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then print what comes, until Ctrl-C.")] = False
+    partition: Annotated[int | None, typer.Option(min=0, help="Only of this partition.")] = None
+
+
+@group_options
 def peek(
     topic: Annotated[str, typer.Argument(help="Its name, on the core or the lake cluster.", autocompletion=complete_topic)],
-    key: Annotated[str | None, typer.Option(help="Only of this key: 42, id=42 or JSON; the whole topic is read.")] = None,
-    at: Annotated[str | None, typer.Option(help="From here on: an offset, a time (UTC), or so long ago (5m).")] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, help="At most so many records: without --at the newest. With --at and -f all.")
-    ] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then print what comes, until Ctrl-C.")] = False,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only of this partition.")] = None,
+    chosen: PeekOptions,
     cluster: Annotated[ClusterName | None, typer.Option(help="Where to look; by default core, then lake.")] = None,
     output: Output = Format.text,
     show_sensitive: Annotated[bool, typer.Option("--show-sensitive", help="Values of sensitive columns as they are.")] = False,
@@ -46,12 +56,13 @@ def peek(
     sources = load_sources(settings.sources_folder())
     place = find_topic(platform, sources, topic, cluster=cluster.value if cluster else None)
     decoder = Decoder(place, platform.lake, show_sensitive=show_sensitive)
+    key, follow = chosen.key, chosen.follow
     wanted = None if key is None else lambda record: matches_key(key, decoder.key_fields(record))
-    window = records.PeekWindow(at, limit, partition, wanted)
+    window = records.PeekWindow(chosen.at, chosen.limit, chosen.partition, wanted)
     if decoder.sensitive:
         print(f"shown as hashes: {', '.join(decoder.sensitive)}; --show-sensitive prints them", file=sys.stderr)
     client = place.open(platform)
-    if follow and at is not None:
+    if follow and chosen.at is not None:
         found, seen = list[Any](), records.start_offsets(client, topic, window)
     else:
         found, seen = records.read_window(client, topic, window)
