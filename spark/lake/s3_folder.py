@@ -1,7 +1,4 @@
-"""A table's folder in an S3 bucket, by boto3; PyArrow reads and writes its Parquet files.
-
-Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-"""
+"""A table's folder in an S3 bucket, by boto3; PyArrow reads and writes its Parquet files."""
 
 from __future__ import annotations
 
@@ -16,15 +13,14 @@ from typing import Any, NamedTuple, TypeVar
 from typing_extensions import override
 
 from spark.errors import LakeStoreError
+from spark.lake.conditional_put import put_unless_there
 from spark.lake.folder import FileFacts, LakeFolder, is_hidden
 from spark.lake.place import store_place
 from spark.lake.store_options import s3_client
 
 Answer = TypeVar("Answer")
 _ABSENT = frozenset({"NoSuchKey", "404"})
-_TAKEN = frozenset({"PreconditionFailed", "412"})
-_BUSY = "ConditionalRequestConflict"
-_BUSY_TRIES, _BUSY_SECONDS, _AT_ONCE = 5, 0.2, 8
+_AT_ONCE = 8
 _OF_CLIENT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE")
 _OF_LOGIN = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _CLIENTS: dict[tuple[str | None, ...], Any] = {}
@@ -99,18 +95,7 @@ class S3Folder(LakeFolder):
 
     @override
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        for left in reversed(range(_BUSY_TRIES)):
-            try:
-                self._put(name, content, IfNoneMatch="*")
-                return True
-            except LakeStoreError as error:
-                if _code(error) in _TAKEN:
-                    return False
-                # Another write of the same key is on its way.
-                if _code(error) != _BUSY or not left:
-                    raise
-                time.sleep(_BUSY_SECONDS)
-        raise AssertionError("unreachable")
+        return put_unless_there(lambda: self._put(name, content, IfNoneMatch="*"), LakeStoreError)
 
     @override
     def delete(self, name: str) -> None:
@@ -171,12 +156,6 @@ def _last(key: str) -> str:
 
 def _facts(item: Mapping[str, Any]) -> FileFacts:
     return FileFacts(_last(item["Key"]), int(item["Size"]), item["LastModified"].timestamp())
-
-
-def _code(error: LakeStoreError) -> str:
-    # Of a connection that was closed it is None.
-    response = getattr(error.__cause__, "response", None) or {}
-    return str(response.get("Error", {}).get("Code", ""))
 
 
 def _time_told(answer: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""S3 through boto3. Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+"""S3 through boto3.
 
 Plain PUTs: a backup object is at most a few MB, far below the 5 GB where S3 wants several parts. boto3 adds a CRC
 that the store checks, and an ETag without a dash in a listing is the content's MD5 (unless a KMS key encrypts it).
@@ -6,7 +6,6 @@ that the store checks, and an ETag without a dash in a listing is the content's 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from cdc_assets.resources.object_store.errors import (
     PreconditionError,
     StoreAccessError,
 )
+from spark.lake.conditional_put import put_unless_there, s3_code
 
 _ERRORS: dict[str, type[StoreError]] = {
     "PreconditionFailed": PreconditionError,
@@ -31,7 +31,6 @@ _ERRORS: dict[str, type[StoreError]] = {
     "SignatureDoesNotMatch": StoreAccessError,
     "403": StoreAccessError,
 }
-_CONFLICT_TRIES, _CONFLICT_SECONDS = 5, 0.2
 
 
 class S3Store(ObjectStore):
@@ -61,17 +60,7 @@ class S3Store(ObjectStore):
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """`If-None-Match: *`: 412 when there is one, 409 when another write is on its way (asked again then)."""
         full = self.full_key(key)
-        for left in reversed(range(_CONFLICT_TRIES)):
-            try:
-                self._call("put_object", key, Key=full, Body=data, IfNoneMatch="*")
-                return True
-            except PreconditionError:
-                return False
-            except StoreError as error:
-                if _code(error) != "ConditionalRequestConflict" or not left:
-                    raise
-                time.sleep(_CONFLICT_SECONDS)
-        raise AssertionError("unreachable")
+        return put_unless_there(lambda: self._call("put_object", key, Key=full, Body=data, IfNoneMatch="*"), StoreError)
 
     def get(self, key: str) -> bytes:
         """The object's bytes; MissingObjectError where there is none."""
@@ -103,7 +92,7 @@ class S3Store(ObjectStore):
         try:
             self._call("create_bucket", "")
         except StoreError as error:
-            if _code(error) not in {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}:
+            if s3_code(error) not in {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}:
                 raise
 
     def _call(self, operation: str, key: str, **arguments: Any) -> Any:
@@ -123,8 +112,3 @@ class S3Store(ObjectStore):
             raise StoreAccessError(f"{place}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
         except BotoCoreError as error:
             raise StoreError(f"{place}: {error}") from error
-
-
-def _code(error: StoreError) -> str:
-    response = getattr(error.__cause__, "response", {})
-    return str(response.get("Error", {}).get("Code", ""))
