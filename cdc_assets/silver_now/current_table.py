@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from decimal import Decimal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 from cdc_assets import names, settings
 from cdc_assets.errors import DatabaseError, LeftToSparkViewError
@@ -26,14 +29,22 @@ if TYPE_CHECKING:
     from spark.small_tables.arrow_view import TableNow
 
 
+KeyValue: TypeAlias = str | int | float | Decimal | date | UUID
+"""A date may be a datetime."""
+
+
 @dataclass(frozen=True)
 class CurrentTable:
-    """A table of a source; `where` are values that its rows have, by column."""
+    """A table of a source; `where` are values that its rows have, by column: as they are, or as their texts."""
 
     source: BaseSource
     table: Table
     platform: Platform = field(default_factory=Platform)
-    where: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, KeyValue] = field(default_factory=dict)
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {name: _text(name, value) for name, value in self.where.items()}
 
     def look(self) -> TableNow:
         """Silver's newest version, and then what bronze has beyond it; no row of silver is read yet.
@@ -67,7 +78,7 @@ class CurrentTable:
         self._check_columns(found.schema.names, [*(columns or ()), *self.where])
         shown = list(columns) if columns is not None else found.schema.names
         read = found.reader([*dict.fromkeys((*shown, *self.where))], self._condition(found))
-        wanted = {name: pa.scalar(value, pa.string()) for name, value in self.where.items()}
+        wanted = {name: pa.scalar(text, pa.string()) for name, text in self._texts.items()}
         schema = pa.schema([read.schema.field(name) for name in shown])
         return pa.RecordBatchReader.from_batches(schema, _select(read, wanted, shown))
 
@@ -85,8 +96,8 @@ class CurrentTable:
         def rows(session: Any, spec: Any) -> pa.Table:
             found = view.rows_now(session, spec)
             self._check_columns(found.columns, [*self.where])
-            for name, value in self.where.items():
-                found = found.where(sf.col(quote(name)) == sf.lit(value).cast(found.schema[name].dataType))
+            for name, text in self._texts.items():
+                found = found.where(sf.col(quote(name)) == sf.lit(text).cast(found.schema[name].dataType))
             table: pa.Table = found.limit(limit).toArrow()
             return table
 
@@ -113,15 +124,23 @@ class CurrentTable:
         import pyarrow as pa
 
         parts = []
-        for name, value in self.where.items():
+        for name, text in self._texts.items():
             kind = found.schema.field(name).type
             if found.changes is not None and name not in found.keys:
                 continue
-            if pa.types.is_integer(kind) and value.lstrip("-").isdigit():
-                parts.append(f"{double_quote(name)} = {value}")
+            if pa.types.is_integer(kind) and text.lstrip("-").isdigit():
+                parts.append(f"{double_quote(name)} = {text}")
             elif pa.types.is_string(kind):
-                parts.append(f"{double_quote(name)} = {text_literal(value)}")
+                parts.append(f"{double_quote(name)} = {text_literal(text)}")
         return " AND ".join(parts)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float, Decimal, date, UUID)):
+        return str(value)
+    raise DatabaseError(f"{value!r} is asked for in column {name}: give a text, a number, a date or a UUID")
 
 
 def _select(batches: pa.RecordBatchReader, wanted: Mapping[str, pa.Scalar], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

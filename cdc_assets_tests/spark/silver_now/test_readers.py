@@ -97,6 +97,8 @@ def test_arrow_reads_it_by_its_own_protocol(world: World) -> None:
     assert pa.schema(table) == pa.table(table).schema
     some = CurrentTable(table.source, table.table, world.platform, {"id": "1"})
     assert some.to_arrow(["v"]).to_pylist() == [{"v": "new 1"}]
+    by_number = CurrentTable(table.source, table.table, world.platform, {"id": 1})
+    assert by_number.to_arrow(["v"]).to_pylist() == [{"v": "new 1"}]
     assert CurrentTable(table.source, table.table, world.platform, {"v": "old 1"}).to_arrow().num_rows == 0
     assert CurrentTable(table.source, table.table, world.platform, {"v": "old 3"}).to_arrow().num_rows == 1
     assert CurrentTable(table.source, table.table, world.platform, {"id": "2"}).to_arrow().num_rows == 0
@@ -115,6 +117,8 @@ def test_what_is_not_there_is_told(world: World) -> None:
         table.to_arrow(["w"])
     with pytest.raises(DatabaseError, match="'x' is no value of column id, which is int32"):
         CurrentTable(table.source, table.table, world.platform, {"id": "x"}).to_arrow()
+    with pytest.raises(DatabaseError, match="None is asked for in column id: give a text"):
+        CurrentTable(table.source, table.table, world.platform, {"id": None}).to_arrow()  # type: ignore[dict-item]
     world.write("t", 0)
     world.append()
     with pytest.raises(LeftToSparkViewError, match="source/t: only Spark shows .* now: a record that is no c, u, d or r"):
