@@ -26,7 +26,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.method import ComparisonMethod
+from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
 from cdc_assets.reconcile.result import IN_QUARANTINE, TableResult, not_compared
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
 from cdc_assets.registry.models import BaseSource, Table
@@ -111,10 +111,9 @@ def _prove_source(platform: Platform, source: BaseSource, tables: list[Table], a
 
 def _compare_source(platform: Platform, source: BaseSource, tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
     """What stands before a whole source is the result of each of its tables: the other sources are compared."""
-    short = [names.table_name(t) for t in tables]
-    slices = dict.fromkeys(short, asked.share)
+    slices = dict.fromkeys([names.table_name(t) for t in tables], asked.share)
     try:
-        return compare_rows(platform, source, tables, slices=slices, timeout=asked.timeout, method=asked.method)
+        return compare_rows(platform, source, tables, ComparisonScope(slices, asked.timeout, asked.method))
     except ON_PURPOSE as error:
         return {names.table_name(table): not_compared(source, table, str(error)) for table in tables}
 

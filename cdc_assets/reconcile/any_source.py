@@ -7,31 +7,24 @@ from collections.abc import Sequence
 from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import standby
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
+from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult
-from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 
 
 def compare_rows(
-    platform: Platform,
-    source: BaseSource,
-    tables: Sequence[Table],
-    *,
-    slices: Slices | None = None,
-    timeout: float = 300.0,
-    method: ComparisonMethod = AS_DECLARED,
+    platform: Platform, source: BaseSource, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well.
 
     Raises:
         DatabaseError: there is no such kind of source, or the standby is none.
     """
-    if source.asked and (method.two_step or method.standby):
-        return standby.compare(platform, source.asked, tables, method, slices=slices, timeout=timeout)
+    if source.asked and (scope.method.two_step or scope.method.standby):
+        return standby.compare(platform, source.asked, tables, scope)
     part = kind_of(source).compare
     if part is None:
         raise DatabaseError(f"source {source.name}: nobody can be asked for its rows")
-    found: dict[str, TableResult] = part.load()(platform, source, tables, slices=slices, timeout=timeout, method=method)
+    found: dict[str, TableResult] = part.load()(platform, source, tables, scope)
     return found

@@ -13,9 +13,8 @@ from dataclasses import replace
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
+from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.models import Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
@@ -26,13 +25,7 @@ from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 
 def compare(
-    platform: Platform,
-    source: TopicSource,
-    tables: Sequence[Table],
-    *,
-    slices: Slices | None = None,
-    timeout: float = 300.0,
-    method: ComparisonMethod = AS_DECLARED,
+    platform: Platform, source: TopicSource, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     asked = [t for t in tables if isinstance(t, TopicTable)]
@@ -40,7 +33,7 @@ def compare(
     kept = [t for t in asked if names.table_name(t) not in refused]
     found: dict[str, TableResult] = {}
     try:
-        found = _compare(platform, source, kept, slices, timeout, view=method.view) if kept else {}
+        found = _compare(platform, source, kept, scope) if kept else {}
     except CdcAssetsError as error:
         refused |= {names.table_name(t): str(error) for t in kept}
     unread = {n: not_compared(source, t, refused[n], method="two-step") for t in asked if (n := names.table_name(t)) in refused}
@@ -48,18 +41,19 @@ def compare(
 
 
 def _compare(
-    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], slices: Slices | None, timeout: float, *, view: bool
+    platform: Platform, source: TopicSource, kept: Sequence[TopicTable], scope: ComparisonScope
 ) -> dict[str, TableResult]:
     cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
     rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, source.schema_registry)
 
     def carry() -> LogPosition:
-        position = carry_to_lake(platform, source, deadline=timeout)
+        position = carry_to_lake(platform, source, deadline=scope.timeout)
         places = [f"{topic} {p}:{end}" for topic, ends in sorted(position.offsets.items()) for p, end in sorted(ends.items())]
         return replace(position, lsn=", ".join(places))
 
     catalogue = {t.id: catalogue_table(t) for t in kept}
-    return two_step.compare(platform, source, kept, two_step.TwoStepSource(rows, carry, catalogue, view), slices=slices)
+    asked = two_step.TwoStepSource(rows, carry, catalogue, scope.method.view)
+    return two_step.compare(platform, source, kept, asked, slices=scope.shares)
 
 
 def _unread(table: TopicTable) -> str:

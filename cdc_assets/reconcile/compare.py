@@ -28,9 +28,9 @@ from cdc_assets.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
+from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.reconcile.slices import WHOLE, CutSlices
+from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -92,24 +92,16 @@ def can_reconcile(source: BaseSource) -> bool:
 
 
 def compare(
-    platform: Platform,
-    source: Source,
-    tables: Sequence[Table],
-    *,
-    slices: CutSlices | None = None,
-    timeout: float = 300.0,
-    method: ComparisonMethod = AS_DECLARED,
+    platform: Platform, source: Source, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """By short table name. What stands in the way of comparing is a result as well, never an exception."""
     try:
-        return _compare(platform, source, tables, slices or {}, timeout, view=method.view)
+        return _compare(platform, source, tables, scope)
     except CdcAssetsError as error:
         return {names.table_name(t): not_compared(source, t, str(error)) for t in tables}
 
 
-def _compare(
-    platform: Platform, source: Source, tables: Sequence[Table], slices: CutSlices, timeout: float, *, view: bool
-) -> dict[str, TableResult]:
+def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope: ComparisonScope) -> dict[str, TableResult]:
     from spark.reconcile.own_order import TwoRanges
 
     results: dict[str, TableResult] = {}
@@ -123,10 +115,12 @@ def _compare(
             carried: Future[Carried] | None = None
             for table in tables:
                 try:
-                    part = slices.get(names.table_name(table), WHOLE)
-                    asked = TableToCompare(table, (states[table.name], committed), catalogue.get(table.id), part, view)
+                    part = scope.slices.get(names.table_name(table), WHOLE)
+                    asked = TableToCompare(
+                        table, (states[table.name], committed), catalogue.get(table.id), part, scope.method.view
+                    )
                     work = _prepare(platform, source, asked)
-                    carried = carried or carrying.submit(_carry, platform, source, timeout)
+                    carried = carried or carrying.submit(_carry, platform, source, scope.timeout)
                     if not isinstance(part, TwoRanges):
                         work.ours = pool.submit(_sum_lake, work, cut, carried)
                     _sum_source(work, cut)

@@ -1,8 +1,14 @@
-"""How rows are compared, where that is not as the source declares."""
+"""How rows are compared, and which: where that is not as the source declares, or not whole tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark.reconcile.own_order import TwoRanges
+    from spark.reconcile.row_text import Slice
 
 
 @dataclass(frozen=True)
@@ -17,3 +23,23 @@ class ComparisonMethod:
 
 AS_DECLARED = ComparisonMethod()
 OF_VIEW = ComparisonMethod(view=True)
+
+
+@dataclass(frozen=True)
+class ComparisonScope:
+    """What one comparison of a source's tables looks at: `slices` by short table name, other tables whole; `timeout` in seconds,
+    which the chain may take to carry the position into the lake."""
+
+    slices: Mapping[str, Slice | TwoRanges] = field(default_factory=dict)
+    timeout: float = 300.0
+    method: ComparisonMethod = AS_DECLARED
+
+    @property
+    def shares(self) -> dict[str, Slice]:
+        """The slices where rows are not read at a cut, which two ranges need."""
+        from spark.reconcile.own_order import TwoRanges
+
+        return {name: part for name, part in self.slices.items() if not isinstance(part, TwoRanges)}
+
+
+WHOLE_TABLES = ComparisonScope()

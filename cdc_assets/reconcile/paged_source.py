@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
+from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.reconcile.slices import Slices
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import Table
@@ -32,20 +31,14 @@ _POLL_SECONDS = 0.5
 
 
 def compare(
-    platform: Platform,
-    source: UnaskedSource,
-    tables: Sequence[Table],
-    *,
-    slices: Slices | None = None,
-    timeout: float = 300.0,
-    method: ComparisonMethod = AS_DECLARED,
+    platform: Platform, source: UnaskedSource, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     try:
         reader, marker = open_reader(source.database), _marker(source)
 
         def carry() -> LogPosition:
-            until = time.monotonic() + timeout
+            until = time.monotonic() + scope.timeout
             return LogPosition(
                 told := f"position-{uuid.uuid4()}",
                 mark(platform.core_kafka(), source, reader, marker, told, until),
@@ -53,8 +46,8 @@ def compare(
             )
 
         catalogue = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
-        asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, method.view)
-        return two_step.compare(platform, source, tables, asked, slices=slices)
+        asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, scope.method.view)
+        return two_step.compare(platform, source, tables, asked, slices=scope.shares)
     except CdcAssetsError as error:
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 

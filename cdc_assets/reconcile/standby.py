@@ -16,9 +16,8 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod
+from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.reconcile.slices import CutSlices, Slices
 from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.databases.cuts import RowsNow
@@ -40,13 +39,7 @@ class StandbyServer(Protocol):
 
 
 def compare(
-    platform: Platform,
-    source: Source,
-    tables: Sequence[Table],
-    method: ComparisonMethod = AS_DECLARED,
-    *,
-    slices: Slices | None = None,
-    timeout: float = 300.0,
+    platform: Platform, source: Source, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """The two-step method with the source's own database, or with its standby at `host:port`.
 
@@ -54,40 +47,30 @@ def compare(
         DatabaseError: the standby is not reached, is none, or the source is no PostgreSQL.
     """
     primary = platform.database(source)
-    beside = None if method.standby is None else open_standby(source, method.standby)
+    beside = None if scope.method.standby is None else open_standby(source, scope.method.standby)
     where = beside.database if beside else primary
 
     def carry() -> LogPosition:
-        position = carry_to_lake(platform, source, deadline=timeout)
+        position = carry_to_lake(platform, source, deadline=scope.timeout)
         if beside:
-            beside.await_replay(position.lsn, timeout)
+            beside.await_replay(position.lsn, scope.timeout)
         return position
 
     catalogue = primary.tables([t.id for t in tables])
-    asked = two_step.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue, method.view)
-    return two_step.compare(platform, source, tables, asked, slices=slices)
+    asked = two_step.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue, scope.method.view)
+    return two_step.compare(platform, source, tables, asked, slices=scope.shares)
 
 
 def compare_as_declared(
-    platform: Platform,
-    source: Source,
-    tables: Sequence[Table],
-    *,
-    slices: CutSlices | None = None,
-    timeout: float = 300.0,
-    method: ComparisonMethod = AS_DECLARED,
+    platform: Platform, source: Source, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
     declared = source.reconciliation.standby
     if declared is None:
-        return exact.compare(platform, source, tables, slices=slices, timeout=timeout, method=method)
-    from spark.reconcile.own_order import TwoRanges
-
-    # Two ranges need a cut: none are chosen for a source with a standby (slices).
-    shares = {name: part for name, part in (slices or {}).items() if not isinstance(part, TwoRanges)}
+        return exact.compare(platform, source, tables, scope)
     try:
-        beside = replace(method, standby=settings.resolve(declared))
-        return compare(platform, source, tables, beside, slices=shares, timeout=timeout)
+        beside = replace(scope.method, standby=settings.resolve(declared))
+        return compare(platform, source, tables, replace(scope, method=beside))
     except CdcAssetsError as error:
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app, reconcile
 from cdc_assets.errors import DatabaseError
-from cdc_assets.reconcile.method import ComparisonMethod
+from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import Source
@@ -75,11 +75,11 @@ def test_what_cannot_be_healed_is_not_compared_again(
 
 def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same share, and never the primary where a standby was to be read."""
-    ways: list[dict[str, Any]] = []
+    ways: list[ComparisonScope] = []
     verdicts = (DIFFERENT, EQUAL)
 
-    def compared(platform: Any, source: Any, tables: Any, **how: Any) -> dict[str, TableResult]:
-        ways.append(how)
+    def compared(platform: Any, source: Any, tables: Any, scope: ComparisonScope) -> dict[str, TableResult]:
+        ways.append(scope)
         return {t.id.table: TableResult("shop/a", verdicts[len(ways) - 1], source_rows=1, silver_rows=1) for t in tables}
 
     monkeypatch.setattr(reconcile, "_selection", lambda _: [(SOURCE, list(SOURCE.tables[:1]))])
@@ -91,4 +91,4 @@ def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert told.exit_code == 0, told.output
     assert len(ways) == 2
     method = ComparisonMethod(two_step=True, standby="r1:5432")
-    assert ways[0] == ways[1] == {"slices": {"a": (1, 8)}, "timeout": 300.0, "method": method}
+    assert ways[0] == ways[1] == ComparisonScope({"a": (1, 8)}, 300.0, method)

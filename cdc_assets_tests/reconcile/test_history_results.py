@@ -52,7 +52,7 @@ def play(monkeypatch: pytest.MonkeyPatch, verdict: str) -> list[str]:
     """Silver is equal; the history is proven with this verdict, and after it was healed with `equal`."""
     healed: list[str] = []
 
-    def compare(platform: Any, source: Any, tables: Sequence[Any], **_: Any) -> dict[str, TableResult]:
+    def compare(platform: Any, source: Any, tables: Sequence[Any], _: Any) -> dict[str, TableResult]:
         return {t.id.table: SILVER for t in tables}
 
     def heal(platform: Any, source: Any, table: Any) -> int:

@@ -46,7 +46,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def played(monkeypatch: pytest.MonkeyPatch, *verdicts: str) -> None:
-    def compared(platform: Any, source: Any, tables: Sequence[Any], **_: Any) -> dict[str, TableResult]:
+    def compared(platform: Any, source: Any, tables: Sequence[Any], _: Any) -> dict[str, TableResult]:
         return {t.id.table: RESULTS[v] for t, v in zip(tables, verdicts, strict=True)}
 
     monkeypatch.setattr(reconcile, "compare_rows", compared)
@@ -118,7 +118,7 @@ def test_machines_read_what_was_compared_at_which_position(monkeypatch: pytest.M
 def test_what_stands_in_the_way_is_no_difference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Exit code 2, never 1; and what was found of the other sources is told."""
 
-    def compared(platform: Any, source: Any, tables: Sequence[Any], **_: Any) -> dict[str, TableResult]:
+    def compared(platform: Any, source: Any, tables: Sequence[Any], _: Any) -> dict[str, TableResult]:
         if source.name == "other":
             raise DatabaseError("the standby is none")
         return {t.id.table: RESULTS[EQUAL] for t in tables}

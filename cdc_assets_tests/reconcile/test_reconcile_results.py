@@ -16,6 +16,7 @@ from cdc_assets.cli.reconcile import _share
 from cdc_assets.defs.checks.evidence import of_reconciliation
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import cursors
+from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.open_differences import MOST, with_earlier
 from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import advance_cursors, share_at
@@ -205,6 +206,6 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
     monkeypatch.setattr(exact.lake, "existing", lambda *_: (None, None))
     monkeypatch.setattr(exact.lake, "row_text", lambda *_: text)
     platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
-    told = exact.compare(platform, source, source.tables, slices={"t": numbers(None, 9)})["t"]
+    told = exact.compare(platform, source, source.tables, ComparisonScope({"t": numbers(None, 9)}))["t"]
     assert told.verdict == NOT_COMPARED
     assert told.reason == "the key is number now, and was id: run it again"

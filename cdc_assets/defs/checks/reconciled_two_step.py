@@ -12,6 +12,7 @@ from cdc_assets.defs.checks.table_checks import Checks, table_checks
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.reconcile import open_differences
 from cdc_assets.reconcile.any_source import compare_rows
+from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.slices import Share, share_at
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
@@ -37,13 +38,13 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     @table_checks("rows", source, checks, _DESCRIPTION, blocking=lambda table: _fails(source, table))
     def rows(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
         shares = _shares(source, list(wanted.values()))
-        found = compare_rows(platform, source, list(wanted.values()), slices=shares)
+        found = compare_rows(platform, source, list(wanted.values()), ComparisonScope(shares))
         by_name = {names.table_name(table): table for table in wanted.values()}
         found = open_differences.with_earlier(
             source.name,
             shares,
             found,
-            lambda name, part: compare_rows(platform, source, [by_name[name]], slices={name: part})[name],
+            lambda name, part: compare_rows(platform, source, [by_name[name]], ComparisonScope({name: part}))[name],
         )
         for key, table in wanted.items():
             severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN

@@ -35,6 +35,7 @@ from cdc_assets.defs.keys import key_of_check
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import open_differences, slices
+from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.standby import compare_as_declared
 from cdc_assets.reconcile.verdict import NOT_COMPARED
@@ -190,14 +191,14 @@ def _silver(
     if asked is None or not tables:
         return []
     parts = slices.slices_now(platform, asked, tables)
-    results = compare_as_declared(platform, asked, tables, slices=parts)
+    results = compare_as_declared(platform, asked, tables, ComparisonScope(parts))
     slices.advance_cursors(asked, parts, results)
     by_name = {names.table_name(table): table for table in tables}
     results = open_differences.with_earlier(
         source.name,
         parts,
         results,
-        lambda name, part: compare_as_declared(platform, asked, [by_name[name]], slices={name: part})[name],
+        lambda name, part: compare_as_declared(platform, asked, [by_name[name]], ComparisonScope({name: part}))[name],
     )
     return [_reconciliation_result(instance, source, table, results[names.table_name(table)]) for table in tables]
 

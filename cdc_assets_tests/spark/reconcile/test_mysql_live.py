@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from cdc_assets import names
 from cdc_assets.reconcile import paged_source
 from cdc_assets.reconcile.heal import heal
+from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.result import RowDifference, TableResult
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.mysql_captured import Declared, captured, records, server_with_our_tables
@@ -91,7 +92,7 @@ def chain(
 
 def compared(chain: SmallChain, *tables: str) -> dict[str, TableResult]:
     chosen = [t for t in chain.source.tables if not tables or names.table_name(t) in tables]
-    return paged_source.compare(chain.platform, chain.source, chosen, timeout=180)  # type: ignore[arg-type]
+    return paged_source.compare(chain.platform, chain.source, chosen, ComparisonScope(timeout=180))  # type: ignore[arg-type]
 
 
 def told(results: Mapping[str, TableResult]) -> dict[str, Any]:

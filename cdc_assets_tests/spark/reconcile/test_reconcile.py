@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_assets.reconcile import cursors, slices
 from cdc_assets.reconcile.compare import compare
 from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.method import OF_VIEW
+from cdc_assets.reconcile.method import OF_VIEW, ComparisonScope
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -93,7 +93,7 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
     assert [(r.source_rows, r.silver_rows) for r in results.values()] == [(3000, 3000), (505, 505), (400, 400), (300, 300)]
     assert not any(r.not_compared for r in results.values())
     tables = [chain.source.table(t) for t in ("ledger", "person")]
-    shared = compare(chain.platform, chain.source, tables, slices={"ledger": (3, 127), "person": (3, 127)})
+    shared = compare(chain.platform, chain.source, tables, ComparisonScope({"ledger": (3, 127), "person": (3, 127)}))
     assert {(r.verdict, r.share) for r in shared.values()} == {("equal", "4/127")}
     # Keys 1 to 3000 that leave 3 when divided by 127.
     assert (shared["ledger"].source_rows, shared["ledger"].buckets) == (24, 9)
@@ -246,7 +246,7 @@ def ranges(chain: SmallChain, name: str, place: str) -> Iterator[TableResult]:
     table, columns = chain.source.table(name), ("id",) if name == "ledger" else ("day date", "guest citext")
     while True:
         parts = slices.slices_now(chain.platform, chain.source, [table])
-        results = compare(chain.platform, chain.source, [table], slices=parts)
+        results = compare(chain.platform, chain.source, [table], ComparisonScope(parts))
         slices.advance_cursors(chain.source, parts, results)
         yield results[name]
         if cursors.after(chain.source.name, place, columns) is None:

@@ -17,6 +17,7 @@ from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.heal import heal
+from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
@@ -91,7 +92,7 @@ class Ground:
         silver.run(self.session, silver_spec(self.platform.lake, self.source, self.table, catalogue_table(self.table)))
 
     def compare(self) -> TableResult:
-        return compare_rows(self.platform, self.source, [self.table], timeout=180)["t"]
+        return compare_rows(self.platform, self.source, [self.table], ComparisonScope(timeout=180))["t"]
 
 
 @pytest.fixture(scope="module")
