@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
@@ -59,10 +60,11 @@ def _counts(axes: Any, windows: Sequence[WindowCount], size: timedelta) -> None:
     for op in sorted({w.op for w in windows}, key=lambda op: list(_COLOURS).index(op) if op in _COLOURS else 99):
         found = {w.start: w.counts["bronze"] or 0 for w in windows if w.op == op}
         heights = [found.get(start, 0) for start in starts]
-        style = {"color": _COLOURS.get(op, "#333333"), "label": _OPS.get(op, op)}
-        axes.bar(starts, heights, size * 0.9, [below[s] for s in starts], align="edge", **style)
+        bars = _Bars(starts, size, heights, [below[s] for s in starts])
+        _bars(axes, bars, color=_COLOURS.get(op, "#333333"), label=_OPS.get(op, op))
         for start, height in zip(starts, heights, strict=True):
             below[start] += height
+    axes.set_ylim(bottom=0)
     axes.set_ylabel("events")
     _legend(axes)
 
@@ -90,12 +92,36 @@ def _late(axes: Any, windows: Sequence[WindowCount], size: timedelta) -> None:
         late, too_late = sums.get(found.start, (0, 0))
         sums[found.start] = (late + found.late, too_late + found.too_late)
     within, beyond = [sums[s][0] for s in starts], [sums[s][1] for s in starts]
-    axes.bar(starts, within, size * 0.9, align="edge", color="#e9c46a", label="late")
-    axes.bar(starts, beyond, size * 0.9, within, align="edge", color="#c1121f", label="later than allowed")
+    _bars(axes, _Bars(starts, size, within, [0] * len(starts)), color="#e9c46a", label="late")
+    _bars(axes, _Bars(starts, size, beyond, within), color="#c1121f", label="later than allowed")
     axes.set_ylabel("late events")
     axes.set_ylim(bottom=0, top=max([1, *map(sum, sums.values())]) * 1.1)
     axes.tick_params(axis="x", labelsize=8)
     _legend(axes)
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """A bar for each window, which stands on the one before it."""
+
+    starts: Sequence[datetime]
+    size: timedelta
+    heights: Sequence[int]
+    below: Sequence[int]
+
+
+def _bars(axes: Any, bars: _Bars, *, color: str, label: str) -> None:
+    """As Axes.bar draws them, in one piece: piece by piece a day of minutes took three seconds."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.dates import date2num
+
+    places = zip(date2num(bars.starts), bars.below, bars.heights, strict=True)
+    wide = bars.size * 0.9 / timedelta(days=1)
+    corners = [[(x, y), (x, y + high), (x + wide, y + high), (x + wide, y)] for x, y, high in places]
+    # Snapped: a bar of less than a pixel is one, in its own colour.
+    axes.add_collection(PolyCollection(corners, linewidth=0, snap=True, color=color, label=label))
+    axes.xaxis_date()
+    axes.autoscale_view()
 
 
 def _legend(axes: Any) -> None:
