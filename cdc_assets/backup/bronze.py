@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.backup.layout import Ranges
-from cdc_assets.backup.lines import BronzeRow, Lines, hour_folder
+from cdc_assets.backup.line_runs import LineRun, line_runs
+from cdc_assets.backup.lines import BronzeRow, Lines
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import of_epoch
@@ -56,8 +57,8 @@ class BronzeSlice:
             found[partition][window * _WINDOW] = (records[partition, window], sizes[partition, window])
         return found
 
-    def rows(self, ranges: Ranges) -> Iterator[tuple[str, int, int, str, bytes]]:
-        """Second pass: (hour folder, partition, offset, kind, line) in order of partition and offset.
+    def runs(self, ranges: Ranges) -> Iterator[LineRun]:
+        """Second pass: the lines in order of partition and offset, by runs of one hour and partition.
 
         Raises:
             BackupError: when bronze holds an offset twice, or a record without a timestamp.
@@ -66,23 +67,25 @@ class BronzeSlice:
 
         table = self.dataset.to_table(columns=list(BronzeRow._fields), filter=self._filter(ranges), **_SCAN)
         table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        self._assert_sound(table)
         moments = table["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
         table = table.set_column(table.column_names.index("timestamp"), "timestamp", moments)
         lines = Lines(self.topic)
-        before = None
         for batch in table.to_batches(max_chunksize=4096):
-            columns = [batch.column(name).to_pylist() for name in BronzeRow._fields]
-            for row in map(BronzeRow._make, zip(*columns, strict=True)):
-                partition, offset, timestamp, op = row[:4]
-                at = partition, offset
-                if at == before or timestamp is None:
-                    wrong = "twice" if at == before else "without a timestamp"
-                    raise BackupError(f"bronze has offset {offset} of {self.topic} partition {partition} {wrong}: repair bronze")
-                before = at
-                kind = "tombstone" if row.value is None else op or "unknown"
-                yield hour_folder(timestamp), partition, offset, kind, lines.line(row)
+            yield from line_runs(batch, lines)
         del table
         pa.default_memory_pool().release_unused()
+
+    def _assert_sound(self, table: Any) -> None:
+        import numpy as np
+
+        partitions, offsets = (table[name].to_numpy() for name in ("partition", "offset"))
+        twice = np.flatnonzero((np.diff(partitions) == 0) & (np.diff(offsets) == 0))
+        without = np.flatnonzero(table["timestamp"].is_null().to_numpy())
+        for places, wrong in ((twice, "twice"), (without, "without a timestamp")):
+            if len(places):
+                at = f"offset {offsets[places[0]]} of {self.topic} partition {partitions[places[0]]}"
+                raise BackupError(f"bronze has {at} {wrong}: repair bronze")
 
     def _filter(self, ranges: Ranges) -> Any:
         import pyarrow as pa

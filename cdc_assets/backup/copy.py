@@ -26,8 +26,9 @@ from cdc_assets.resources.object_store import ObjectStore
 from spark.delta.commits import CommittedTopic
 
 MAX_RECORDS = 200_000
-# Of keys and values: a batch's columns are in memory, twice while they are sorted.
-MAX_BYTES = 32 << 20
+# Of keys and values: a batch's columns are in memory, twice while they are sorted. A row group of
+# bronze is 32 to 40 MB of them, and is read for each batch that touches it.
+MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -200,9 +201,9 @@ class _Copy:
     ) -> BackupPosition:
         groups: dict[tuple[str, int], HourObject] = defaultdict(partial(HourObject, packing))
         by_op: Counter[str] = Counter()
-        for folder, partition, offset, kind, line in self.bronze.rows(plan.ranges):
-            groups[folder, partition].add(offset, line)
-            by_op[kind] += 1
+        for run in self.bronze.runs(plan.ranges):
+            groups[run.folder, run.partition].add(run)
+            by_op += run.kinds
         records = sum(by_op.values())
         if plan.complete and plan.bronze_version == self.version:
             self.assert_complete(at.records + records)

@@ -1,6 +1,6 @@
 """One object in the making: the lines of one hour and partition of a batch, compressed as they come, by a thread beside.
 
-zlib and hashlib let other threads work meanwhile: a record's line takes as long to make as to compress.
+zlib and hashlib let other threads work meanwhile: a record's line takes half as long to make as to compress.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import zlib
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+
+from cdc_assets.backup.line_runs import LineRun
 
 _LEVEL = 6
 # Below this the lines wait uncompressed: a compressor takes 256 KB, and timestamps may be spread over very many hours.
@@ -38,14 +40,14 @@ class HourObject:
     _content: hashlib._Hash = field(default_factory=hashlib.sha256)
     _ahead: deque[Future[None]] = field(default_factory=deque)
 
-    def add(self, offset: int, line: bytes) -> None:
-        """Append one record's JSON `line`, which ends with a newline; offsets ascend."""
+    def add(self, run: LineRun) -> None:
+        """Append lines of JSON, each of which ends with a newline; offsets ascend."""
         if not self.records:
-            self.min_offset = offset
-        self.max_offset = offset
-        self.records += 1
-        self._waiting.append(line)
-        self._waiting_bytes += len(line)
+            self.min_offset = run.min_offset
+        self.max_offset = run.max_offset
+        self.records += run.records
+        self._waiting.append(run.lines)
+        self._waiting_bytes += len(run.lines)
         if self._waiting_bytes >= _WAITING_BYTES:
             self._pack()
 

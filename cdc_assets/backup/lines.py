@@ -31,21 +31,25 @@ class Lines:
     """Makes the lines of one topic. Put together by hand: a dictionary per record took twice as long."""
 
     def __init__(self, topic: str) -> None:
-        self._topic = _encoded(topic)
+        self.topic = _encoded(topic)
         # A connector writes the same headers with every record.
         self._last_headers: tuple[Any, str] = ((), "[]")
 
     def line(self, row: BronzeRow) -> bytes:
         """One record as a line of JSON in UTF-8, keys in the order of the alphabet."""
         partition, offset, timestamp, op, position, headers, key, value = row
+        return (
+            f'{{"headers":{self.headers(headers)},{_text_or_base64("key", key)},"offset":{offset},"op":{_text(op)},'
+            f'"partition":{partition},"position":{_text(position)},"timestamp":{timestamp},"topic":{self.topic},'
+            f"{_text_or_base64('value', value)}}}\n"
+        ).encode()
+
+    def headers(self, headers: Any) -> str:
+        """One record's headers as JSON; None: it has none."""
         if headers != self._last_headers[0]:
             fields = [f"{{{_text_or_base64('name', h['key'])},{_text_or_base64('value', h['value'])}}}" for h in headers or ()]
             self._last_headers = headers, f"[{','.join(fields)}]"
-        return (
-            f'{{"headers":{self._last_headers[1]},{_text_or_base64("key", key)},"offset":{offset},"op":{_text(op)},'
-            f'"partition":{partition},"position":{_text(position)},"timestamp":{timestamp},"topic":{self._topic},'
-            f"{_text_or_base64('value', value)}}}\n"
-        ).encode()
+        return self._last_headers[1]
 
 
 def hour_folder(timestamp: int) -> str:

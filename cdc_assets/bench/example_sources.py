@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 from cdc_assets import settings
@@ -48,4 +49,4 @@ def run_cdc(*arguments: str) -> None:
     command = [sys.executable, "-m", "cdc_assets.cli", *arguments]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode:
-        raise BenchError(f"cdc {' '.join(arguments)} ended with {done.returncode}, see above")
+        raise BenchError(f"cdc {textwrap.shorten(' '.join(arguments), 80)} ended with {done.returncode}, see above")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import psutil
@@ -30,6 +30,28 @@ def cpu_seconds(root: int) -> float:
     return total
 
 
+def cpu_by_process(root: int) -> dict[int, tuple[float, float]]:
+    """By process: seconds of its own, and of the children that it waited for."""
+    found = {}
+    for process in processes(root):
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            user, system, children_user, children_system, *_ = process.cpu_times()
+            found[process.pid] = (user + system, children_user + children_system)
+    return found
+
+
+def cpu_between(before: Mapping[int, tuple[float, float]], after: Mapping[int, tuple[float, float]]) -> float:
+    """Seconds that were used from one look to the other.
+
+    A process that has gone meanwhile brings what it had used before into its parent's second figure, where the parent waited
+    for it; one whose parent had gone brings nothing, and what it used since the first look is not counted.
+    """
+    own = sum(now - before.get(pid, (0.0, 0.0))[0] for pid, (now, _) in after.items())
+    of_children = sum(now - before.get(pid, (0.0, 0.0))[1] for pid, (_, now) in after.items())
+    gone = sum(sum(used) for pid, used in before.items() if pid not in after)
+    return own + max(0.0, of_children - gone)
+
+
 def memory_gb(root: int) -> float:
     """Of all of them together, in 10^9 bytes; what several share counts once (PSS)."""
     total = 0
@@ -44,9 +66,9 @@ def watch(supervisor: int, *, seconds: float, windows: int, say: Callable[[str],
     cores, memory = [], []
     for number in range(windows):
         say(f"at rest: window {number + 1} of {windows}, {seconds:.0f} s each")
-        began, before = time.monotonic(), cpu_seconds(supervisor)
+        began, before = time.monotonic(), cpu_by_process(supervisor)
         time.sleep(seconds)
-        used = cpu_seconds(supervisor) - before
+        used = cpu_between(before, cpu_by_process(supervisor))
         cores.append(Took(used / (time.monotonic() - began), used))
         memory.append(Took(memory_gb(supervisor), used))
     return cores, memory

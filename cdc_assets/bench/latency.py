@@ -13,7 +13,7 @@ from cdc_assets import names
 from cdc_assets.bench.carry import Took
 from cdc_assets.bench.example_sources import connect_example, example_source
 from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.idle_cost import cpu_seconds
+from cdc_assets.bench.idle_cost import cpu_between, cpu_by_process
 from cdc_assets.bench.measurement import Measurement
 from cdc_assets.bench.stack_dagster import await_rest, open_instance, without_sensor
 from cdc_assets.bench.stream_process import stream_of
@@ -156,7 +156,7 @@ def _probe(bench: Measurement, row: ProbedRow, connection: Any, value: Any) -> P
     table = source.table(row.table)
     topic, bronze = names.lake_topic(source, table), names.bronze_path(platform.lake, source)
     silver = names.silver_path(platform.lake, source, table)
-    held, used = _records(bronze, topic), cpu_seconds(bench.stack.supervisor)
+    held, used = _records(bronze, topic), cpu_by_process(bench.stack.supervisor)
     connection.execute(row.update, [value, row.key[1]])
     committed, in_bronze, readable = time.monotonic(), None, None
     now = CurrentTable(source, table, platform, {row.key[0]: str(row.key[1])})
@@ -167,7 +167,7 @@ def _probe(bench: Measurement, row: ProbedRow, connection: Any, value: Any) -> P
             readable = time.monotonic() - committed
         if in_bronze is not None and readable is not None and _is(unless_changed(row.in_silver, silver), value):
             waited = time.monotonic() - committed
-            return Probe(in_bronze, readable, waited, cpu_seconds(bench.stack.supervisor) - used)
+            return Probe(in_bronze, readable, waited, cpu_between(used, cpu_by_process(bench.stack.supervisor)))
         time.sleep(_LOOK_SECONDS)
     raise BenchError(f"a change of {row.source}.{row.table} is not in {silver} after {waited:.0f} s: ./cdc status")
 

@@ -13,19 +13,28 @@ from typing import Any
 import psutil
 
 from cdc_assets.bench.bar_plot import bar_plot
-from cdc_assets.bench.figures import Figure
+from cdc_assets.bench.whole_run import WholeRun
 from cdc_assets.quantity import quantity
 
 Row = Mapping[str, Any]
 _MET = {True: "yes", False: "**no**", None: ""}
 
 
-def write_page(file: Path, figures: Sequence[Figure], failures: Mapping[str, str], asked: str) -> None:
+def write_page(file: Path, run: WholeRun, asked: str) -> None:
     """The page, and its plot as a file of the same name that ends in .svg; `asked` is the command."""
-    rows = [figure.row() for figure in figures]
+    rows = [figure.row() for figure in run.figures]
     plot = file.with_suffix(".svg")
     plot.write_text(bar_plot(rows), encoding="utf-8")
-    file.write_text(page(rows, failures, {"command": f"`{asked}`", **machine()}, plot.name), encoding="utf-8")
+    facts = {"command": f"`{asked}`", **machine(), **parts_of(run)}
+    file.write_text(page(rows, run.failures, facts, plot.name), encoding="utf-8")
+
+
+def parts_of(run: WholeRun) -> dict[str, str]:
+    """Of a run that went on from its record: which scenarios were measured when, and of which commit."""
+    parts: dict[str, list[str]] = {}
+    for name, facts in run.earlier.items():
+        parts.setdefault(f"begun {facts['began']}, {facts['version']}", []).append(name)
+    return {f"part {number}, {when}": ", ".join(names) for number, (when, names) in enumerate(parts.items(), 1)}
 
 
 def machine() -> dict[str, str]:
@@ -34,14 +43,14 @@ def machine() -> dict[str, str]:
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total / 2**30
     return {
         "ended": f"{now:%Y-%m-%d %H:%M} UTC",
-        "version": _commit(),
+        "version": commit(),
         "machine": f"{quantity(cores, 'core')}, {memory:.0f} GiB, {platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
         "load of 1, 5 and 15 minutes at the end": ", ".join(f"{value:.1f}" for value in os.getloadavg()),
     }
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit of the clone, and whether files of it were changed; of an installed package nothing is known."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,12 +43,15 @@ class BenchStack:
 
 @contextmanager
 def scratch_stack(say: Say) -> Iterator[BenchStack]:
-    """A stack as `cdc up` leaves it, with the example sources; stopped and removed afterwards."""
+    """A stack as `cdc up` leaves it, with a registry of its own that declares the example sources; stopped and removed
+    afterwards."""
     with tempfile.TemporaryDirectory(prefix="cdc-bench-") as folder:
         home = Home(Path(folder) / "home")
         for name in _OF_THE_SHELL:
             os.environ.pop(name, None)
         os.environ["CDC_HOME"] = str(home.root)
+        # Scenarios onboard tables and declare sources: the files that ship with us stay as they are.
+        os.environ["CDC_SOURCES"] = str(shutil.copytree(settings.example_sources(), Path(folder) / "sources"))
         say(f"a stack of its own starts; if this is killed: CDC_HOME={home.root} ./cdc down --wipe --yes")
         try:
             run_cdc("up")

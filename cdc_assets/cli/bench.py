@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,9 @@ def bench(
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the run as a page as well, and its plot beside it as .svg.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep each scenario's figures there, and measure none that it holds.")
+    ] = None,
     output: Output = Format.text,
 ) -> None:
     """Measure bronze and silver with generated events, on a stack of its own that is removed afterwards.
@@ -48,15 +52,21 @@ def bench(
     """
     with report_errors():
         from cdc_assets.bench.measurement import Size
-        from cdc_assets.bench.report_page import write_page
+        from cdc_assets.bench.record import BenchRecord
+        from cdc_assets.bench.report_page import commit, write_page
         from cdc_assets.bench.whole_run import Wanted, run_scenarios
 
-        if markdown and not markdown.parent.is_dir():
-            raise typer.BadParameter(f"--markdown {markdown}: the folder {markdown.parent} does not exist")
-        found = run_scenarios(Wanted(scenario or (), here, peers, Size(rows, profile, quick)), _say)
+        for option, file in (("--markdown", markdown), ("--record", record)):
+            if file and not file.parent.is_dir():
+                raise typer.BadParameter(f"{option} {file}: the folder {file.parent} does not exist")
+        size = Size(rows, profile, quick)
+        kept = BenchRecord(
+            record, f"{size}, peers={peers}", {"began": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC", "version": commit()}
+        )
+        found = run_scenarios(Wanted(scenario or (), here, peers, size, kept), _say)
         _print([figure.row() for figure in found.figures], output)
         if markdown:
-            write_page(markdown, found.figures, found.failures, shlex.join(["./cdc", *sys.argv[1:]]))
+            write_page(markdown, found, shlex.join(["./cdc", *sys.argv[1:]]))
     _say_shortfalls(found)
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from cdc_assets.bench.carry import Took
 from cdc_assets.bench.events import SCHEMA, event_text, key_text
 from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.idle_cost import watch
+from cdc_assets.bench.idle_cost import cpu_between, watch
 from cdc_assets.bench.scenarios import SCENARIOS
 from cdc_assets.cli import app
 
@@ -96,6 +96,14 @@ def test_at_rest_counts_the_work_of_a_process() -> None:
     assert len(cores) == len(memory) == 2
     assert all(0.01 < took.wall < 5 for took in memory)
     assert sum(took.cpu for took in cores) < 0.6
+
+
+def test_cpu_of_a_process_that_has_gone_is_never_taken_back() -> None:
+    before = {1: (10.0, 5.0), 2: (3.0, 1.0)}
+    waited_for = {1: (10.5, 9.5)}
+    assert cpu_between(before, waited_for) == pytest.approx(0.5 + 0.5)
+    of_another_parent = {1: (10.5, 5.0), 3: (0.25, 0.0)}
+    assert cpu_between(before, of_another_parent) == pytest.approx(0.5 + 0.25)
 
 
 def test_a_scenario_that_is_not_there_is_named_with_those_that_are() -> None:

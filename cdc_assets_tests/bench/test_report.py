@@ -9,16 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from cdc_assets.bench.bar_plot import bar_plot
 from cdc_assets.bench.carry import Took
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.latency import percentile
 from cdc_assets.bench.measurement import Measurement, Size
+from cdc_assets.bench.record import BenchRecord
 from cdc_assets.bench.report_page import write_page
 from cdc_assets.bench.scenarios import Scenario
 from cdc_assets.bench.server_threads import thread_times, work_since
 from cdc_assets.bench.stack import BenchStack
-from cdc_assets.bench.whole_run import run_each
+from cdc_assets.bench.whole_run import WholeRun, run_each
 from cdc_assets.errors import BenchError
 from cdc_assets.stack.home import Home
 
@@ -49,7 +52,7 @@ def test_a_plot_has_a_bar_for_each_figure_in_seconds_and_a_line_at_the_target() 
 
 def test_a_page_tells_every_figure_what_was_not_measured_and_the_profile(tmp_path: Path) -> None:
     file = tmp_path / "run.md"
-    write_page(file, FIGURES, {"tick": "no | such\ntopic"}, "./cdc bench --quick")
+    write_page(file, WholeRun(FIGURES, {"tick": "no | such\ntopic"}), "./cdc bench --quick")
     text = file.read_text(encoding="utf-8")
     assert "| 1,000 into <many> | cdc_assets | 2 | 2 | 2 | s | 3 | 1 | **no** | 1 |" in text
     assert "| 1,000 into <many> | Iceberg | 4 | 4 | 4 | s | 6 |  |  | 1 |" in text
@@ -76,6 +79,41 @@ def test_a_scenario_that_fails_leaves_the_others_and_what_it_had_measured(tmp_pa
     assert found.figures == FIGURES[:2]
     assert found.failures == {"half": "the topic is gone"}
     assert said == ["half was not measured: the topic is gone"]
+
+
+def test_a_run_goes_on_from_its_record_and_tells_what_is_older(tmp_path: Path) -> None:
+    measured: list[str] = []
+
+    def first(_: Measurement) -> Iterator[Figure]:
+        measured.append("first")
+        yield from FIGURES[:2]
+
+    def second(_: Measurement) -> Iterator[Figure]:
+        measured.append("second")
+        if measured.count("second") == 1:
+            raise BenchError("the stack was ended")
+        yield FIGURES[2]
+
+    record = BenchRecord(tmp_path / "record.jsonl", "whole", {"began": "2026-01-02 03:04 UTC", "version": "`abc`"})
+    bench = Measurement(BenchStack(Home(tmp_path), 1, 1), Size(), tmp_path, lambda _: None)
+    scenarios = {"first": Scenario(first), "second": Scenario(second)}
+    run_each(scenarios, bench, record)
+    whole = run_each(scenarios, bench, record)
+    assert measured == ["first", "second", "second"]
+    assert [figure.row() for figure in whole.figures] == [figure.row() for figure in FIGURES]
+    write_page(tmp_path / "run.md", whole, "./cdc bench")
+    assert "| part 1, begun 2026-01-02 03:04 UTC, `abc` | first |" in (tmp_path / "run.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("line", "says"), [("{}", "line 1: no scenario's figures"), (None, "measured as whole, not as trial")])
+def test_a_record_of_something_else_is_refused(tmp_path: Path, line: str | None, says: str) -> None:
+    file = tmp_path / "record.jsonl"
+    if line is None:
+        BenchRecord(file, "whole").keep("tick", FIGURES)
+    else:
+        file.write_text(line, encoding="utf-8")
+    with pytest.raises(BenchError, match=says):
+        BenchRecord(file, "trial").held()
 
 
 def test_a_percentile_is_one_of_the_runs() -> None:

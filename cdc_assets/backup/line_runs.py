@@ -1,0 +1,128 @@
+"""Lines of a batch of bronze rows, made by Arrow where that is possible: a few calls for a thousand records.
+
+Record by record it takes 7 µs each, which is more than to compress it; this way it takes 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.backup.lines import BronzeRow, Lines, hour_folder
+
+_FIRST_PRINTABLE = 0x20
+
+
+@dataclass(frozen=True)
+class LineRun:
+    """Records one after the other of one hour and partition; `kinds` counts them by operation."""
+
+    folder: str
+    partition: int
+    min_offset: int
+    max_offset: int
+    kinds: Counter[str]
+    lines: bytes
+
+    @property
+    def records(self) -> int:
+        """How many lines it has."""
+        return self.kinds.total()
+
+
+def line_runs(batch: Any, lines: Lines) -> Iterator[LineRun]:
+    """Of an Arrow record batch with the columns of `BronzeRow`, in order of partition and offset, timestamps in ms."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    partitions, offsets, hours = (
+        batch.column("partition").to_numpy(),
+        batch.column("offset").to_numpy(),
+        np.floor_divide(batch.column("timestamp").to_numpy(), 3_600_000),
+    )
+    operation = pc.coalesce(batch.column("op"), "unknown")
+    kinds = pc.if_else(pc.is_null(batch.column("value")), "tombstone", pc.if_else(pc.equal(operation, ""), "unknown", operation))
+    text = made_by_arrow(batch, lines)
+    if text is None:
+        text = made_one_by_one(batch, lines)
+    changes = np.flatnonzero((np.diff(partitions) != 0) | (np.diff(hours) != 0)) + 1
+    for start, end in zip([0, *changes.tolist()], [*changes.tolist(), len(batch)], strict=True):
+        counted = pc.value_counts(kinds.slice(start, end - start)).to_pylist()
+        yield LineRun(
+            hour_folder(int(batch.column("timestamp")[start].as_py())),
+            int(partitions[start]),
+            int(offsets[start]),
+            int(offsets[end - 1]),
+            Counter({each["values"]: each["counts"] for each in counted}),
+            _joined(text, start, end),
+        )
+
+
+def made_one_by_one(batch: Any, lines: Lines) -> list[bytes]:
+    """Any record's line."""
+    columns = [batch.column(name).to_pylist() for name in BronzeRow._fields]
+    return [lines.line(row) for row in map(BronzeRow._make, zip(*columns, strict=True))]
+
+
+def made_by_arrow(batch: Any, lines: Lines) -> Any | None:
+    """The same lines as an Arrow array; None where a key or a value is no text, or holds a character that JSON must write by
+    its number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    quoted = {name: _quoted(batch.column(name)) for name in ("key", "value", "op", "position")}
+    if any(column is None for column in quoted.values()):
+        return None
+    headers = batch.column("headers")
+    with_headers = headers.null_count < len(headers)
+    written = pa.array(map(lines.headers, headers.to_pylist()), pa.large_string()) if with_headers else _text("[]")
+    number = {name: batch.column(name).cast(pa.large_string()) for name in ("offset", "partition", "timestamp")}
+    return pc.binary_join_element_wise(
+        *(_text('{"headers":'), written, _text(',"key":'), quoted["key"], _text(',"offset":'), number["offset"]),
+        *(_text(',"op":'), quoted["op"], _text(',"partition":'), number["partition"]),
+        *(_text(',"position":'), quoted["position"], _text(',"timestamp":'), number["timestamp"]),
+        *(_text(f',"topic":{lines.topic},"value":'), quoted["value"], _text("}\n"), _text("")),
+    )
+
+
+def _quoted(column: Any) -> Any | None:
+    """Each as a JSON string, or `null`."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        # As text only after it was looked at: a cast of bytes tests whether they are UTF-8.
+        text = column.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return None
+    data = text.buffers()[2]
+    if data is not None and len(data) and np.frombuffer(data, np.uint8).min() < _FIRST_PRINTABLE and _has_control(text):
+        return None
+    escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
+    return pc.coalesce(pc.binary_join_element_wise(_text('"'), escaped, _text('"'), _text("")), _text("null"))
+
+
+def _has_control(text: Any) -> bool:
+    """A buffer may hold more than the column's own bytes: rows before and behind it."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.match_substring_regex(text, r"[\x00-\x1f]")).as_py())
+
+
+def _text(text: str) -> Any:
+    import pyarrow as pa
+
+    return pa.scalar(text, pa.large_string())
+
+
+def _joined(text: Any, start: int, end: int) -> bytes:
+    import numpy as np
+
+    if isinstance(text, list):
+        return b"".join(text[start:end])
+    _, places, data = text.buffers()
+    held = np.frombuffer(places, np.int64)[text.offset :]
+    return bytes(data[int(held[start]) : int(held[end])])

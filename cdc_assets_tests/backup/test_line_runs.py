@@ -1,0 +1,61 @@
+"""Lines that Arrow makes are those that are made one by one, and JSON as Python reads it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.backup.line_runs import line_runs, made_by_arrow, made_one_by_one
+from cdc_assets.backup.lines import Lines, hour_folder
+
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+TEXT = st.text(st.sampled_from('a"\\/ü\u2028😀{}') | st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+DATA = st.none() | TEXT.map(str.encode)
+ANY_DATA = DATA | st.binary(max_size=6) | st.sampled_from([b"\x00", b"a\nb", b"\x7f", b"\xff"])
+HOUR = 3_600_000
+
+
+def batches(data: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    headers = st.none() | st.lists(st.fixed_dictionaries({"key": TEXT, "value": data}), max_size=2)
+    row = st.tuples(
+        *(st.integers(0, 2), st.integers(0, 9), st.integers(0, 3 * HOUR), st.none() | st.sampled_from(["r", "u", ""])),
+        *(st.none() | TEXT, headers, data, data),
+    )
+    return st.lists(row, min_size=2, max_size=12).map(as_batch)
+
+
+def as_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    ordered = sorted(rows, key=lambda row: row[:2])
+    types = {"partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.int64(), "op": pa.string(), "position": pa.string()}
+    types |= {"headers": pa.list_(HEADER), "key": pa.binary(), "value": pa.binary()}
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*ordered, strict=True), types.values(), strict=True)]
+    # Not from its begin on: what stands before a slice in its buffers is not its own.
+    return pa.record_batch(columns, names=list(types)).slice(1)
+
+
+@given(batches(DATA))
+def test_arrow_makes_the_lines_of_any_text(batch: pa.RecordBatch) -> None:
+    made = made_by_arrow(batch, Lines("t"))
+    assert made is not None
+    assert [line.encode() for line in made.to_pylist()] == made_one_by_one(batch, Lines("t"))
+
+
+@given(batches(ANY_DATA))
+def test_runs_hold_each_record_once_and_tell_what_it_is(batch: pa.RecordBatch) -> None:
+    runs = list(line_runs(batch, Lines("t")))
+    read = [(run, json.loads(line)) for run in runs for line in run.lines.splitlines(keepends=True) if line.strip()]
+    rows = batch.to_pylist()
+    assert [(each["partition"], each["offset"]) for _, each in read] == [(row["partition"], row["offset"]) for row in rows]
+    assert [run.folder for run, _ in read] == [hour_folder(row["timestamp"]) for row in rows]
+    assert sum(run.records for run in runs) == len(rows)
+    assert sum(run.kinds["tombstone"] for run in runs) == sum(row["value"] is None for row in rows)
+    assert b"".join(run.lines for run in runs) == b"".join(made_one_by_one(batch, Lines("t")))
+
+
+def test_what_is_no_text_is_made_one_by_one() -> None:
+    for data in (b"\xff", b"a\nb", b"\x00"):
+        assert made_by_arrow(as_batch([(0, n, 0, "c", None, None, None, data) for n in range(2)]), Lines("t")) is None
