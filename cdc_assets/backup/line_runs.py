@@ -44,9 +44,9 @@ def line_runs(batch: Any, lines: Lines) -> Iterator[LineRun]:
     )
     operation = pc.coalesce(batch.column("op"), "unknown")
     kinds = pc.if_else(pc.is_null(batch.column("value")), "tombstone", pc.if_else(pc.equal(operation, ""), "unknown", operation))
-    text = made_by_arrow(batch, lines)
+    text = arrow_lines(batch, lines)
     if text is None:
-        text = made_one_by_one(batch, lines)
+        text = row_lines(batch, lines)
     changes = np.flatnonzero((np.diff(partitions) != 0) | (np.diff(hours) != 0)) + 1
     for start, end in zip([0, *changes.tolist()], [*changes.tolist(), len(batch)], strict=True):
         counted = pc.value_counts(kinds.slice(start, end - start)).to_pylist()
@@ -56,23 +56,23 @@ def line_runs(batch: Any, lines: Lines) -> Iterator[LineRun]:
             int(offsets[start]),
             int(offsets[end - 1]),
             Counter({each["values"]: each["counts"] for each in counted}),
-            _joined(text, start, end),
+            _slice_lines(text, start, end),
         )
 
 
-def made_one_by_one(batch: Any, lines: Lines) -> list[bytes]:
-    """Any record's line."""
+def row_lines(batch: Any, lines: Lines) -> list[bytes]:
+    """The line of any record, one after the other."""
     columns = [batch.column(name).to_pylist() for name in BronzeRow._fields]
     return [lines.line(row) for row in map(BronzeRow._make, zip(*columns, strict=True))]
 
 
-def made_by_arrow(batch: Any, lines: Lines) -> Any | None:
+def arrow_lines(batch: Any, lines: Lines) -> Any | None:
     """The same lines as an Arrow array; None where a key or a value is no text, or holds a character that JSON must write by
     its number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    quoted = {name: _quoted(batch.column(name)) for name in ("key", "value", "op", "position")}
+    quoted = {name: _quote(batch.column(name)) for name in ("key", "value", "op", "position")}
     if any(column is None for column in quoted.values()):
         return None
     headers = batch.column("headers")
@@ -87,7 +87,7 @@ def made_by_arrow(batch: Any, lines: Lines) -> Any | None:
     )
 
 
-def _quoted(column: Any) -> Any | None:
+def _quote(column: Any) -> Any | None:
     """Each as a JSON string, or `null`."""
     import numpy as np
     import pyarrow as pa
@@ -118,7 +118,7 @@ def _text(text: str) -> Any:
     return pa.scalar(text, pa.large_string())
 
 
-def _joined(text: Any, start: int, end: int) -> bytes:
+def _slice_lines(text: Any, start: int, end: int) -> bytes:
     import numpy as np
 
     if isinstance(text, list):

@@ -23,7 +23,7 @@ class BenchRecord:
     facts: Mapping[str, str] = field(default_factory=dict)
     """When, of which commit and on which machine: kept with each scenario."""
 
-    def held(self) -> dict[str, dict[str, Any]]:
+    def load(self) -> dict[str, dict[str, Any]]:
         """By scenario: its `facts` and its `figures`.
 
         Raises:

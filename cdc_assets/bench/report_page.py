@@ -43,14 +43,19 @@ def machine() -> dict[str, str]:
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total / 2**30
     return {
         "ended": f"{now:%Y-%m-%d %H:%M} UTC",
-        "version": commit(),
+        "version": _commit(),
         "machine": f"{quantity(cores, 'core')}, {memory:.0f} GiB, {platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
         "load of 1, 5 and 15 minutes at the end": ", ".join(f"{value:.1f}" for value in os.getloadavg()),
     }
 
 
-def commit() -> str:
+def began() -> dict[str, str]:
+    """When a run begins, and of which commit: kept with what it measures."""
+    return {"began": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC", "version": _commit()}
+
+
+def _commit() -> str:
     """The commit of the clone, and whether files of it were changed; of an installed package nothing is known."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

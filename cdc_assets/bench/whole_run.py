@@ -47,7 +47,7 @@ def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
         BenchError: there is no stack to measure on, or no such scenario.
     """
     chosen = choose_scenarios(wanted.scenarios, quick=wanted.size.quick, peers=wanted.peers)
-    if set(chosen) <= set(wanted.record.held()):
+    if set(chosen) <= set(wanted.record.load()):
         return run_each({name: SCENARIOS[name] for name in chosen}, None, wanted.record)
     with ExitStack() as ending:
         stack = running_stack() if wanted.here else ending.enter_context(scratch_stack(say))
@@ -62,7 +62,7 @@ def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
 def run_each(chosen: Mapping[str, Scenario], bench: Measurement | None, record: BenchRecord | None = None) -> WholeRun:
     """The figures of all that could be measured, or that the record holds."""
     record = record or BenchRecord()
-    found, held = WholeRun(), record.held()
+    found, held = WholeRun(), record.load()
     for name, scenario in chosen.items():
         if name in held:
             found.figures += held[name]["figures"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,15 @@ if TYPE_CHECKING:
 _NARROW = ("scenario", "system", "median_s", "min_s", "max_s", "unit", "cpu_s", "target", "met")
 _Names = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; may be given more than once.")]
 
+_Page = Annotated[
+    Path | None,
+    typer.Option("--markdown", metavar="FILE", help="Write the run as a page as well, and its plot beside it as .svg."),
+]
+_Record = Annotated[
+    Path | None,
+    typer.Option("--record", metavar="FILE", help="Keep each scenario's figures there, and measure none that it holds."),
+]
+
 
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Only the scenarios of ten minutes.")] = False,
@@ -34,12 +42,8 @@ def bench(
     profile: Annotated[
         bool, typer.Option("--profile", help="With -o json, yaml or --markdown: calls to Spark and its CPU seconds, by step.")
     ] = False,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the run as a page as well, and its plot beside it as .svg.")
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep each scenario's figures there, and measure none that it holds.")
-    ] = None,
+    markdown: _Page = None,
+    record: _Record = None,
     output: Output = Format.text,
 ) -> None:
     """Measure bronze and silver with generated events, on a stack of its own that is removed afterwards.
@@ -53,21 +57,24 @@ def bench(
     with report_errors():
         from cdc_assets.bench.measurement import Size
         from cdc_assets.bench.record import BenchRecord
-        from cdc_assets.bench.report_page import commit, write_page
+        from cdc_assets.bench.report_page import began, write_page
         from cdc_assets.bench.whole_run import Wanted, run_scenarios
 
-        for option, file in (("--markdown", markdown), ("--record", record)):
-            if file and not file.parent.is_dir():
-                raise typer.BadParameter(f"{option} {file}: the folder {file.parent} does not exist")
+        _assert_folders({"--markdown": markdown, "--record": record})
         size = Size(rows, profile, quick)
-        kept = BenchRecord(
-            record, f"{size}, peers={peers}", {"began": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC", "version": commit()}
-        )
+        kept = BenchRecord(record, f"{size}, peers={peers}", began())
         found = run_scenarios(Wanted(scenario or (), here, peers, size, kept), _say)
         _print([figure.row() for figure in found.figures], output)
         if markdown:
             write_page(markdown, found, shlex.join(["./cdc", *sys.argv[1:]]))
     _say_shortfalls(found)
+
+
+def _assert_folders(files: dict[str, Path | None]) -> None:
+    """Each file's folder is there before anything is measured."""
+    for option, file in files.items():
+        if file and not file.parent.is_dir():
+            raise typer.BadParameter(f"{option} {file}: the folder {file.parent} does not exist")
 
 
 def _say_shortfalls(found: WholeRun) -> None:

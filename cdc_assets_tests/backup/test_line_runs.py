@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.backup.line_runs import line_runs, made_by_arrow, made_one_by_one
+from cdc_assets.backup.line_runs import arrow_lines, line_runs, row_lines
 from cdc_assets.backup.lines import Lines, hour_folder
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -39,9 +39,9 @@ def as_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 @given(batches(DATA))
 def test_arrow_makes_the_lines_of_any_text(batch: pa.RecordBatch) -> None:
-    made = made_by_arrow(batch, Lines("t"))
+    made = arrow_lines(batch, Lines("t"))
     assert made is not None
-    assert [line.encode() for line in made.to_pylist()] == made_one_by_one(batch, Lines("t"))
+    assert [line.encode() for line in made.to_pylist()] == row_lines(batch, Lines("t"))
 
 
 @given(batches(ANY_DATA))
@@ -53,9 +53,9 @@ def test_runs_hold_each_record_once_and_tell_what_it_is(batch: pa.RecordBatch) -
     assert [run.folder for run, _ in read] == [hour_folder(row["timestamp"]) for row in rows]
     assert sum(run.records for run in runs) == len(rows)
     assert sum(run.kinds["tombstone"] for run in runs) == sum(row["value"] is None for row in rows)
-    assert b"".join(run.lines for run in runs) == b"".join(made_one_by_one(batch, Lines("t")))
+    assert b"".join(run.lines for run in runs) == b"".join(row_lines(batch, Lines("t")))
 
 
-def test_what_is_no_text_is_made_one_by_one() -> None:
+def test_what_is_no_text_is_row_lines() -> None:
     for data in (b"\xff", b"a\nb", b"\x00"):
-        assert made_by_arrow(as_batch([(0, n, 0, "c", None, None, None, data) for n in range(2)]), Lines("t")) is None
+        assert arrow_lines(as_batch([(0, n, 0, "c", None, None, None, data) for n in range(2)]), Lines("t")) is None

@@ -113,7 +113,7 @@ def test_a_record_of_something_else_is_refused(tmp_path: Path, line: str | None,
     else:
         file.write_text(line, encoding="utf-8")
     with pytest.raises(BenchError, match=says):
-        BenchRecord(file, "trial").held()
+        BenchRecord(file, "trial").load()
 
 
 def test_a_percentile_is_one_of_the_runs() -> None:

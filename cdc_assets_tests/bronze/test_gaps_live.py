@@ -125,3 +125,19 @@ def test_what_the_mirror_has_missed_is_read_again(ground: Ground) -> None:
     assert ground.silver() == ground.rows()
     (mirror,) = cdc.json("get", "mirrors", "holey")
     assert not mirror["repair"]
+
+
+def test_a_stream_reads_again_what_bronze_has_missed(ground: Ground) -> None:
+    """`mode: continuous` and `cdc stream` close the same hole, in a new epoch; a second stream finds nothing to do."""
+    before = max(values(names.bronze_path(ground.platform.lake, ground.source)), key=lambda row: row["epoch"])["epoch"]
+    ground.change("DELETE FROM public.holey WHERE id = 11", "UPDATE public.holey SET v = 'lost again' WHERE id = 12")
+    carry_to_lake(ground.platform, ground.source, deadline=180)
+    forget(ground.cdc.lake.bootstrap, COPY, ground.platform.lake_kafka().states([COPY])[COPY].ends[0])
+    ground.change("INSERT INTO public.holey VALUES (101, 'behind the second hole')")
+    carry_to_lake(ground.platform, ground.source, deadline=180)
+    ground.cdc("stream", "holey", "--until-caught-up")
+    assert ground.silver() == ground.rows()
+    epochs = {row["epoch"] for row in values(names.bronze_path(ground.platform.lake, ground.source))}
+    assert max(epochs) == before + 1
+    ground.cdc("stream", "holey", "--until-caught-up")
+    assert ground.silver() == ground.rows()

@@ -38,7 +38,8 @@ _REWRITTEN_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class LargeTableChanges:
-    """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table.
+    """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table. Without a key
+    all are new rows.
 
     Without `vectors` the table gets none: each file with a match is written anew.
     """
@@ -61,7 +62,8 @@ def merge_changes(
         raise LeftToSparkError("somebody else has committed to the table meanwhile")
     masks = read_masks(table)
     rows = changes.rows
-    matches, late = find_matches(folder, list(live.files.values()), masks, rows, spec.keys), np.empty(0, np.int64)
+    matches = find_matches(folder, list(live.files.values()), masks, rows, spec.keys) if spec.keys else []
+    late = np.empty(0, np.int64)
     if not changes.newer:
         matches, late = keep_newer(folder, matches, rows[POSITION])
     deletes = pc.equal(rows["_cdc_op"], "d").to_numpy()

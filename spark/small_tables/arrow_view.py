@@ -149,7 +149,7 @@ def _columns_of(silver: SilverVersion) -> pa.Schema:
 
 
 def _with_changes(silver: SilverVersion, committed: Committed, spec: SilverSpec) -> TableNow:
-    if reason := reason_against(spec):
+    if reason := reason_against(spec) if spec.keys else "the table has no key":
         raise LeftToSparkError(reason)
     before = silver.folded
     if before is None:

@@ -70,7 +70,7 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     leave_any(pc.is_null(events["position"]), "a record without a position")
     keyed = [field for field in fields if field.column.name in spec.keys]
     try:
-        after, key = _parse(events["value"], fields, "after"), _parse(events["key"], keyed)
+        after, key = _parse(events["value"], fields, "after"), _parse(events["key"], keyed) if keyed else {}
         columns = _columns(events, spec, fields, after, key)
     except (pa.ArrowInvalid, NotExactError) as error:
         raise LeftToSparkError(f"a record whose values do not fit as they come: {str(error)[:200]}") from error

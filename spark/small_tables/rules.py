@@ -14,7 +14,6 @@ _PLAIN_NAME = re.compile(r"^[^\W\d]\w*$")
 def reason_against(spec: SilverSpec) -> str:
     """Why only Spark's fold knows the table's rules; empty where a task may look at it."""
     reasons = {
-        "the table has no key": not spec.keys,
         f"its records are no {ENVELOPE}": spec.envelope != ENVELOPE,
         "its events may be about parts of rows": spec.partial,
         "deleted rows stay": soft(spec),

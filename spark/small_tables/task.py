@@ -33,7 +33,7 @@ from spark.silver import late
 from spark.silver import table as silver_table
 from spark.silver.batch import SilverRun
 from spark.silver.table import DELETION_VECTORS_FROM
-from spark.small_tables import birth, merge
+from spark.small_tables import birth, inserted, merge
 from spark.small_tables.decode import Field, decode_changes, fields_of
 from spark.small_tables.newest import POSITION, newest_per_key
 from spark.small_tables.rules import reason_against
@@ -120,7 +120,7 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
     topics = table.committed.of_table(spec.table)
     if not silver_job.has_news(topics, before):
         return silver_job.result(spec, None, topics, before, {}, started)
-    changes, fields = newest_changes(table, work, tail)
+    changes, fields = (newest_changes if spec.keys else new_rows)(table, work, tail)
     version, counts = _commit(work, delta, changes, fields)
     return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
 
@@ -131,6 +131,22 @@ def newest_changes(table: SmallTable, work: SilverRun, tail: BronzeTail) -> tupl
     Raises:
         LeftToSparkError: Spark has to look at it.
     """
+    records, fields = _batch(table, work, tail)
+    return newest_per_key(_decode(records, work.spec, fields), work.spec.keys), fields
+
+
+def new_rows(table: SmallTable, work: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
+    """The new rows of a table without a key, and its columns.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+    """
+    records, fields = _batch(table, work, tail)
+    inserted.refuse_all_but_inserts(records, table.committed.of_table(work.spec.table), work.before)
+    return _decode(records, work.spec, fields), fields
+
+
+def _batch(table: SmallTable, work: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
     fields = fields_of(work.spec)
     if table.held_twice:
         raise LeftToSparkError("rows of bronze are held twice")
@@ -138,7 +154,7 @@ def newest_changes(table: SmallTable, work: SilverRun, tail: BronzeTail) -> tupl
     records = _new_records(tail.of_table(work.spec.table), table.committed.of_table(work.spec.table), work.before)
     if records.nbytes > MOST_BATCH_BYTES:
         raise LeftToSparkError(f"the events have {records.nbytes >> 20} MiB")
-    return newest_per_key(_decode(records, work.spec, fields), work.spec.keys), fields
+    return records, fields
 
 
 def _decode(records: pa.Table, spec: SilverSpec, fields: list[Field]) -> pa.Table:
@@ -248,13 +264,17 @@ def _new_records(records: pa.Table, topics: Mapping[str, CommittedTopic], before
 
 def _commit(work: SilverRun, delta: Any, changes: pa.Table, fields: list[Field]) -> tuple[int, merge.Counts]:
     spec, before = work.spec, work.before
-    done = work.fold_state(truncated=before.truncated if before else None, quarantined=0)
+    truncated, snapshot = (before.truncated, before.snapshot) if before else (None, None)
+    done = work.fold_state(truncated=truncated, quarantined=0, snapshot=snapshot)
     rows = changes.cast(birth.lake_schema(fields))
     metadata = silver_metadata(work.operation_id, done, _FIGURES)
     if delta is None:
         rows = rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
         birth.create_table(spec, rows, metadata)
         version, counts = 0, {"inserted": rows.num_rows}
+    elif not spec.keys:
+        found = vector_merge.LargeTableChanges(rows, newer=True, vectors=False)
+        version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)
     elif (large := _is_large(delta)) or not is_local(spec.path):
         # In an object store by ourselves in any case: delta-rs puts a commit that was not answered again, as the next version.
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()

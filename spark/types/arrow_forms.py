@@ -16,6 +16,7 @@ ways, form by form (spark/types/test_arrow_forms.py).
     clock         microseconds since midnight   HH:MM:SS.ffffff; span, of any sign and length
     base64        bytes                         binary; base64_text, as text; unscaled, as a decimal; bits
     array of f    an array                      array<element>
+    doubles n=p   an object with numbers at p   struct<n:double>, all of them there
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +35,7 @@ from spark.errors import NotExactError
 from spark.types.arrays import JAVA_NAME
 from spark.types.mariadb.temporal import LONGEST
 from spark.types.numbers import SPECIAL
-from spark.types.rule import ARRAY
+from spark.types.rule import ARRAY, DOUBLES
 from spark.types.temporal import DAY_MICROS, FIRST_DAY, FIRST_MICRO, LAST_DAY, LAST_MICRO
 
 _NUMBERS = {
@@ -69,6 +71,9 @@ def arrow_form(form: str, lake: str) -> ArrowForm | None:
     if form in ("decimal", "unscaled"):
         kind = _decimal(lake)
         return ArrowForm(pa.string(), kind, (_decimals if form == "decimal" else _decimals_of_bytes)(kind))
+    if form.startswith(DOUBLES):
+        places = (place.split("=") for place in form.removeprefix(DOUBLES).split(","))
+        return _doubles_of({name: path.split(".") for name, path in places})
     if form.startswith("bits "):
         return ArrowForm(pa.string(), pa.string(), _by_value(_bits(int(form.removeprefix("bits "))), pa.string()))
     return _FIXED.get(form)
@@ -224,6 +229,30 @@ def _array_of(element: ArrowForm) -> ArrowForm:
         return pa.ListArray.from_arrays(values.offsets, element.convert(held), mask=pc.is_null(values))
 
     return ArrowForm(pa.list_(element.leaf), pa.list_(element.lake), convert)
+
+
+def _doubles_of(paths: dict[str, list[str]]) -> ArrowForm:
+    """Of an object, whatever else is in it, the numbers at these paths of names."""
+    nested: dict[str, Any] = {}
+    for path in paths.values():
+        inner = nested
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = pa.float64()
+    lake = pa.struct([(name, pa.float64()) for name in paths])
+
+    def convert(values: pa.Array) -> pa.Array:
+        whole = pc.is_valid(values)
+        found = [pc.struct_field(values, path) for path in paths.values()]
+        for numbers in found:
+            _need(pc.or_(pc.invert(whole), pc.is_finite(numbers).fill_null(False)), "an object that lacks a number")
+        return pa.StructArray.from_arrays(found, fields=list(lake), mask=pc.invert(whole))
+
+    return ArrowForm(_struct(nested), lake, convert)
+
+
+def _struct(nested: dict[str, Any]) -> pa.DataType:
+    return pa.struct([(name, _struct(each) if isinstance(each, dict) else each) for name, each in nested.items()])
 
 
 _TEXT = pa.string()

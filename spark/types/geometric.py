@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.types.rule import LakeType, Rule, SourceType
+from spark.types.rule import DOUBLES, LakeType, Rule, SourceType
+
+ROOT = "$."
 
 
 def _doubles(**paths: str) -> LakeType:
@@ -18,7 +20,8 @@ def _doubles(**paths: str) -> LakeType:
         whole = _all_there(list(found.values()))
         return sf.when(whole, sf.struct(*[value.alias(name) for name, value in found.items()]))
 
-    return LakeType(f"struct<{','.join(f'{name}:double' for name in paths)}>", convert)
+    form = f"{DOUBLES}{','.join(f'{name}={path.removeprefix(ROOT)}' for name, path in paths.items())}"
+    return LakeType(f"struct<{','.join(f'{name}:double' for name in paths)}>", convert, form=form)
 
 
 def _all_there(values: Sequence[Expression]) -> Expression:

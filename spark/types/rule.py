@@ -21,6 +21,8 @@ from spark.types.modes import Modes
 OURS = Modes()
 ARRAY = "array of "
 """Before the form of an array's elements."""
+DOUBLES = "doubles "
+"""Before the places of a struct's doubles in a JSON object, such as `x=center.x,radius=radius`."""
 Convert = Callable[[Expression], Expression]
 
 _SHAPE = re.compile(r"^(?P<head>[^(\[]+)(?:\((?P<args>[-\d,\s]+)\))?(?P<tail>[^\[\]]*?)(?P<array>(?:\[\d*\])*)$")

@@ -123,9 +123,8 @@ def test_one_table_is_left_and_the_others_are_folded(session: SparkSession, tmp_
 @pytest.mark.parametrize(
     ("change", "at_birth", "reason"),
     [
-        ({"keys": ()}, True, "the table has no key"),
         ({"deletes": "soft"}, True, "deleted rows stay"),
-        ({"columns": (*COLUMNS, Column("p", "point"))}, True, "column 'p' has type point, which Spark reads"),
+        ({"columns": (*COLUMNS, Column("p", "polygon"))}, True, "column 'p' has type polygon, which Spark reads"),
         ({"columns": (*COLUMNS, Column("a b", "text"))}, True, "a column has a name that Spark writes"),
         ({"columns": (*COLUMNS, Column("more", "text"))}, False, "the source's columns have changed"),
         ({"keys": ("id", "v")}, False, "table t: its key was (id) and is (id, v) now"),
@@ -146,6 +145,78 @@ def test_a_declaration_that_only_spark_knows(
     assert outcome.result is None
     assert outcome.left.startswith(reason)
     assert DeltaTable(spec.path).version() == before
+
+
+def test_places_and_circles_are_the_same_by_both_writers(session: SparkSession, tmp_path: Path) -> None:
+    source, rows = Source(session, tmp_path, "t"), {}
+    spec = replace(source.spec("t"), columns=(COLUMNS[0], Column("p", "point"), Column("c", "circle")))
+    for step in range(4):
+        for key in (1, 2, 10 + step):
+            point = None if key == 2 and step % 2 else {"x": 0.1 * step, "y": -7.5, "wkb": "AAAA", "srid": None}
+            circle = {"center": {"x": float(key), "y": 1e300}, "radius": step + 0.25}
+            record = event(source.offset, {"id": key, "p": point, "c": circle}, op="c" if key > 2 or step == 0 else "u")
+            record.key, source.offset = json.dumps({"id": key}), source.offset + 1
+            source.lake.put("t", record)
+            told = None if point is None else {"x": point["x"], "y": point["y"]}
+            rows[key] = (told, {"x": float(key), "y": 1e300, "radius": step + 0.25})
+        source.append()
+        if step % 2:
+            assert silver.run(session, spec).version == step
+        else:
+            [outcome] = run(session, SmallTablesSpec((spec,)))
+            assert outcome.result is not None, outcome.left
+            assert outcome.result.version == step
+        assert {row["id"]: (row["p"], row["c"]) for row in values(spec.path)} == rows
+        found = [row.asDict(recursive=True) for row in session.read.format("delta").load(spec.path).collect()]
+        assert {row["id"]: (row["p"], row["c"]) for row in found} == rows
+
+
+@pytest.mark.parametrize("without_key", ["append", "multiset"])
+def test_a_table_without_a_key_gets_its_inserts_from_a_task(session: SparkSession, tmp_path: Path, without_key: str) -> None:
+    source, rows = Source(session, tmp_path, "t"), list[str]()
+    spec = replace(source.spec("t"), keys=(), without_key=without_key)
+
+    def insert(text: str, *, op: str = "c", **more: Any) -> None:
+        record = event(source.offset, {"id": 1, "v": text}, op=op, **more)
+        record.key, source.offset = None, source.offset + 1
+        source.lake.put("t", record)
+
+    def fold(reason: str = "") -> None:
+        source.append()
+        [outcome] = run(session, SmallTablesSpec((spec,)))
+        assert outcome.left == reason
+        if outcome.result is None:
+            assert silver.run(session, spec).version is not None
+        assert sorted(row["v"] for row in values(spec.path)) == sorted(rows)
+        assert sorted(row.v for row in session.read.format("delta").load(spec.path).collect()) == sorted(rows)
+
+    insert("first"), rows.append("first")
+    fold("a table without a key begins")
+    for number in range(3):
+        insert("same"), insert(f"own {number}"), rows.extend(["same", f"own {number}"])
+        fold()
+    insert("first", source={"lsn": 1, "sequence": '["1", "1"]', "txId": 1})
+    insert("behind it"), rows.append("behind it")
+    fold("an event comes late")
+    insert("again"), rows.append("again")
+    fold()
+    assert len(DeltaTable(spec.path).file_uris()) < DeltaTable(spec.path).version()
+
+
+def test_what_a_task_leaves_of_a_table_without_a_key(session: SparkSession, tmp_path: Path) -> None:
+    source = Source(session, tmp_path, "t")
+    spec = replace(source.spec("t"), keys=(), without_key="multiset")
+    before = {"before": {"id": 1, "v": "one"}}
+    for op, row, more in (("c", {"id": 1, "v": "one"}, {}), ("c", {"id": 1, "v": "two"}, {}), ("d", None, before)):
+        record = event(source.offset, row, op=op, **more)
+        record.key, source.offset = None, source.offset + 1
+        source.lake.put("t", record)
+        source.append()
+        [outcome] = run(session, SmallTablesSpec((spec,)))
+        if outcome.result is None:
+            silver.run(session, spec)
+    assert outcome.left == "a record of a table without a key that is no insert"
+    assert [row["v"] for row in values(spec.path)] == ["two"]
 
 
 def test_a_worker_that_dies_commits_nothing_and_spark_goes_on(session: SparkSession, tmp_path: Path) -> None:

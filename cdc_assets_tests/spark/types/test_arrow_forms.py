@@ -37,6 +37,12 @@ MARIADB: list[tuple[str, Any]] = [
     *[("bit(10)", text) for text in ("BQA=", "AAI=", "")],
     *[("set('a','b')", text) for text in ("a,b", "")],
 ]
+GEOMETRIC: list[tuple[str, Any]] = [
+    *[("point", {"x": x, "y": -0.0, "wkb": "AQ==", "srid": None}) for x in (0.1, 5, -1.5e-300)],
+    *[("point", each) for each in ({"x": 1.0}, {"x": 1.0, "y": None}, {"x": "NaN", "y": 1.0}, {"x": 1e308, "y": "1"}, None)],
+    *[("line", each) for each in ({"a": 1.0, "b": 2, "c": -3.25}, {"a": 1.0, "b": 2.0})],
+    *[("circle", {"center": center, "radius": 2.5}) for center in ({"x": 1.0, "y": 2.0}, {"x": 1.0}, None)],
+]
 READ_BY_ARROW = {
     *("boolean", "smallint", "integer", "bigint", "real", "double precision", "numeric(10,2)", "numeric", "character(5)", "text"),
     *("jsonb", "uuid", "public.mood", "interval", "date", "timestamp without time zone", "timestamp with time zone", "bytea"),
@@ -88,6 +94,11 @@ def test_what_does_not_fit_is_left_to_spark() -> None:
     for kind, sent in REFUSED:
         with pytest.raises((LeftToSparkError, NotExactError, pa.ArrowInvalid)):
             by_arrow(typed("v", kind), sent)
+
+
+def test_the_forms_of_places(session: SparkSession) -> None:
+    read = compare(session, [Column("v", kind) for kind, _ in GEOMETRIC], [sent for _, sent in GEOMETRIC])
+    assert read == {"point", "line", "circle"}
 
 
 def test_the_forms_of_mariadb(session: SparkSession) -> None:
