@@ -1,7 +1,7 @@
 """Which tests a run plays: `--fast`, the default, or `--all`; of those a part (parts.py), or a shard.
 
 What is marked `all` takes minutes, or needs a server that nobody brings. What is marked `service`, or asks for a fixture that
-starts something, is not for `--fast`; a test that starts a server all the same fails there.
+starts something, is not for `--fast`; a test that starts a server all the same fails there. Nor is what is marked `slow`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from cdc_assets_tests.hostile import seeds
-from cdc_assets_tests.parts import PARTS, is_served, part_of
+from cdc_assets_tests.parts import PARTS, is_elsewhere, is_served, parts_of
 
 _SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--fast`, `--all`, `--part NAME` and `--shard I-of-N`, and which worlds of the hostile workload."""
-    parser.addoption("--fast", action="store_true", help="only tests that start no service and no JVM")
+    parser.addoption("--fast", action="store_true", help="only tests that start no service and no JVM, and take no seconds")
     parser.addoption("--all", action="store_true", help="also tests that take minutes, and those of servers that nobody brings")
     text = "only the tests of this part of the suite (cdc_assets_tests/parts.py); may be given more than once"
     home = "the home of a stack that runs already: the folders stack and e2e use it, and leave it alone"
@@ -30,16 +30,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     seeds.add_options(parser)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Folders without a test of the parts that are asked for."""
+    return True if config.option.part and is_elsewhere(collection_path, config.option.part) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out of `items` what is not asked for; pytest counts it as deselected."""
     option = config.option
     shard = _shard(option.shard, items) if option.shard else None
+    parts = parts_of(items)
 
     def is_chosen(item: pytest.Item) -> bool:
         return (
             (option.all or item.get_closest_marker("all") is None)
-            and not (option.fast and is_served(item))
-            and (option.part is None or part_of(item) in option.part)
+            and not (option.fast and (is_served(item) or item.get_closest_marker("slow") is not None))
+            and (option.part is None or parts[item.path] in option.part)
             and (shard is None or item.path in shard)
         )
 

@@ -1,24 +1,29 @@
-"""What several tiers share: one PostgreSQL and one MariaDB, with Debezium, for the whole session."""
+"""What several tiers share: PostgreSQL and MariaDB with Debezium, Spark, a Kafka broker, each once for the whole session."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from cdc_assets_tests.chosen import pytest_addoption as pytest_addoption
 from cdc_assets_tests.chosen import pytest_collection_modifyitems as pytest_collection_modifyitems
+from cdc_assets_tests.chosen import pytest_ignore_collect as pytest_ignore_collect
 from cdc_assets_tests.chosen import pytest_report_collectionfinish as pytest_report_collectionfinish
 from cdc_assets_tests.support.foreign_project import build_wheel, create_environment
+from cdc_assets_tests.support.lake.jvm import kafka_broker, spark_connect
 from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource, live_source
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.mysql_server import mysql_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # By default an example that takes 0.2 s fails, and one drawn slowly: a machine that does something else for so long is no fault.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,6 +59,29 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def foreign_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment that has our wheel installed."""
     return create_environment(tmp_path_factory.mktemp("environment"), wheel)
+
+
+@pytest.fixture(scope="session")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Spark Connect server."""
+    with spark_connect(tmp_path_factory.mktemp("spark")) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="session")
+def session(remote: str) -> Iterator[SparkSession]:
+    from spark.delta.session import connect
+
+    session = connect(remote)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker, for tests that need no database."""
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,9 @@ from pathlib import Path
 import typer
 
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.test_tally import last_line, read_tally
+from cdc_assets.cli.test_tally import last_line, part_minutes, read_tally
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.stack.java import share_classes
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = sys.executable
@@ -30,10 +31,10 @@ _LINT: tuple[Step, ...] = (
 )
 _TYPES: Step = ("mypy", [_PYTHON, "-m", "mypy"])
 CHECKS = (*_LINT, _TYPES)
-# By cdc_assets_tests/parts.py. Two at a time leave a third of two cores idle, three leave nothing. nice does not help: a stack's
-# processes are sessions of their own, and scheduled as such.
-_AT_A_TIME = 3
-_PARTS = ("spark", "live", "e2e", "order", "stack", "hostile", "rest")
+# By cdc_assets_tests/parts.py, the longest first. `live` waits for most of its time, two others leave a third of two cores, and a
+# fourth takes that. nice does not help: a stack's processes are sessions of their own, and scheduled as such.
+_AT_A_TIME = 4
+_PARTS = ("live", "chain", "e2e", "spark", "order", "stack", "rest", "hostile")
 # No part of it waits for anything: as many as the cores that CI has.
 _FAST_SHARDS = 2
 
@@ -47,20 +48,24 @@ def test(context: typer.Context) -> None:
         if context.args != ["--fast"]:
             # It tells by itself what it cannot bring; the tests that need it are skipped.
             subprocess.run([_PYTHON, "-m", "cdc_assets_tests.programs"], cwd=_ROOT, check=True)
+        if context.args in ([], ["--all"]):
+            share_classes()
         if context.args in ([], ["--fast"], ["--all"]):
-            failed = _one_by_one(_LINT, _environment(folders))
             if context.args == ["--fast"]:
-                failed += _side_by_side(folders, _fast(results), _FAST_SHARDS)
+                failed = _side_by_side(folders, chain(_LINT, _fast(results)), _FAST_SHARDS)
             else:
-                failed += _side_by_side(folders, _parts(results, context.args), _AT_A_TIME)
+                failed = _side_by_side(folders, chain(_LINT, _parts(results, context.args)), _AT_A_TIME)
         else:
             command = [_PYTHON, "-m", "pytest", f"--junitxml={results / 'pytest.xml'}", *context.args]
             failed = _one_by_one([("pytest", command)], _environment(folders))
         outcomes, reasons = read_tally(sorted(results.iterdir()))
+        minutes = part_minutes(results.iterdir())
     for reason, count in sorted(reasons.items()):
         console.print(f"skipped {count}: {reason}", markup=False)
     if failed:
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
+    if len(minutes) > 1:
+        console.print(f"minutes: {', '.join(f'{name} {took:.1f}' for name, took in minutes.items())}", markup=False)
     console.print(last_line(outcomes, reasons), markup=False)
     if failed:
         raise typer.Exit(1)

@@ -20,8 +20,6 @@ from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
-from cdc_assets_tests.spark.conftest import remote as remote
-from cdc_assets_tests.spark.conftest import session as session
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import forget, until

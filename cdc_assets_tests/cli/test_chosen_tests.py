@@ -28,6 +28,10 @@ def test_long():
 def test_server():
     pass
 
+@pytest.mark.slow
+def test_slow():
+    pass
+
 def test_hidden_server():
     subprocess.run(["java", "-version"])
 """
@@ -49,13 +53,15 @@ def played(folder: Path, *options: str) -> tuple[set[str], str]:
     return set(re.findall(r"::(test_\w+) (?:PASSED|FAILED)", done.stdout)), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_what_takes_long_is_played_when_asked_for(suite: Path) -> None:
     named, told = played(suite)
-    assert named == {"test_plain", "test_server", "test_hidden_server"}, told
+    assert named == {"test_plain", "test_server", "test_slow", "test_hidden_server"}, told
     assert "1 of the deselected are played with --all" in told
     assert played(suite, "--all")[0] == {*named, "test_long"}
 
 
+@pytest.mark.slow
 def test_fast_starts_no_server_and_refuses_one_that_nobody_has_marked(suite: Path) -> None:
     named, told = played(suite, "--fast")
     assert named == {"test_plain", "test_hidden_server"}, told
@@ -63,10 +69,11 @@ def test_fast_starts_no_server_and_refuses_one_that_nobody_has_marked(suite: Pat
     assert "1 failed, 1 passed" in told
 
 
+@pytest.mark.slow
 def test_shards_share_all_files_out(suite: Path) -> None:
     (suite / "test_other.py").write_text("def test_other():\n    pass\n")
     (one, told), (two, _) = (played(suite, f"--shard={number}-of-2") for number in (1, 2))
-    assert (one, two) == ({"test_plain", "test_server", "test_hidden_server"}, {"test_other"}), told
+    assert (one, two) == ({"test_plain", "test_server", "test_slow", "test_hidden_server"}, {"test_other"}), told
 
 
 def test_no_test_is_asked_for_by_a_variable() -> None:

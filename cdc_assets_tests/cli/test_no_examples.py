@@ -27,6 +27,7 @@ def names() -> tuple[str, ...]:
     return tuple(source.name for source in load_sources(settings.sources_folder()))
 
 
+@pytest.mark.slow
 def test_without_the_examples_there_is_no_source_and_dagster_loads(home: Path) -> None:
     assert names() == EXAMPLES
     declare_examples(declared=False)

@@ -89,6 +89,7 @@ def test_dry_runs_do_nothing() -> None:
     assert result.exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_listing_ends_as_it_should(lake: Path) -> None:
     """It was: exit code -6 in about three of ten ("terminate called without an active exception"), after the right output."""
     quarantine = str(lake / "quarantine" / "shop" / "orders")

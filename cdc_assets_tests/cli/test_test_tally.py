@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cdc_assets.cli.test_tally import last_line, read_tally
+from cdc_assets.cli.test_tally import last_line, part_minutes, read_tally
 
 TESTS = """
 from unittest import SkipTest
@@ -47,4 +47,7 @@ def test_each_test_is_counted_once_and_what_is_skipped_for_want_of_a_program_is_
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
     outcomes, reasons = read_tally([tmp_path / "it.xml", tmp_path / "not there.xml"])
     assert last_line(outcomes, reasons) == "1 passed, 2 failed, 3 skipped (2 without MariaDB's server)"
+    (tmp_path / "long.xml").write_text('<testsuites><testsuite time="90.0"/><testsuite time="60"/></testsuites>')
+    took = part_minutes([tmp_path / "it.xml", tmp_path / "long.xml", tmp_path / "not there.xml"])
+    assert (list(took), took["long"], 0 < took["it"] < 1) == (["long", "it"], 2.5, True)
     assert reasons == {"without MariaDB's server: no apt-get": 2, "asked for by a variable": 1}

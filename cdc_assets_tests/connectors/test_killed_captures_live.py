@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from cdc_assets_tests.spark.conftest import remote as remote
-from cdc_assets_tests.spark.conftest import session as session
 from cdc_assets_tests.support.lake.lake import Lake as Tables
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.captured_table import in_table, in_topic, kill_worker, run, slot, start_streaming

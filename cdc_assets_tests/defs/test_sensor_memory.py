@@ -49,6 +49,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TopicSource:
     return TopicSource.model_validate({"source": "feeds", "kind": "topics", "cluster": "lake", "tables": tables})
 
 
+@pytest.mark.slow
 def test_a_sensor_that_is_asked_again_and_again_keeps_nothing(source: TopicSource) -> None:
     """Each tick had an AdminClient of its own, four threads that stayed until the garbage was collected: thirty at a time."""
     sensor, platform = build_offsets_sensor(source), PlatformResource()

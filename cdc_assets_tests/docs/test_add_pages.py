@@ -19,6 +19,7 @@ from threading import Thread
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
 BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -46,7 +47,8 @@ class Copy:
     def __init__(self, folder: Path, page: str) -> None:
         self.root, self.text = folder, (HOW_TO / page).read_text(encoding="utf-8")
         for part in ("cdc_assets", "spark"):
-            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            # With what Python has compiled of it, which the copies of the files keep valid: that takes longer than the rest.
+            shutil.copytree(ROOT / part, folder / part)
         shutil.copytree(ROOT / "docs" / "reference", folder / "docs" / "reference")
         self.tables = 0
         for name, text in BLOCK.findall(self.text):
@@ -71,7 +73,7 @@ class Copy:
     def test(self, file: str) -> None:
         """The test of this name, which is on the page, passes."""
         tests = self.root / "cdc_assets_tests"
-        shutil.copytree(ROOT / tests.name, tests, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        shutil.copytree(ROOT / tests.name, tests, dirs_exist_ok=True)
         shutil.copy(ROOT / "pyproject.toml", self.root)
         done = self.python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests / file))
         assert re.search(r"^1 passed", done, re.MULTILINE), done

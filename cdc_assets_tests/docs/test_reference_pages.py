@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -43,11 +42,11 @@ def test_every_error_has_its_row() -> None:
 
 def error_classes(folder: Path) -> set[str]:
     """What is derived, at any distance, from one of the two roots: read from the sources, so that no heavy module is imported."""
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py")]
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    texts = [file.read_text(encoding="utf-8") for file in folder.rglob("*.py")]
+    classes = [found for text in texts for found in re.findall(r"^class (\w+)\(([^)]*)\)", text, re.MULTILINE)]
     found = {"CdcAssetsError", "SparkJobError"}
     for _ in classes:
-        more = {node.name for node in classes if {getattr(base, "id", "") for base in node.bases} & found}
+        more = {name for name, bases in classes if set(re.findall(r"\w+", bases)) & found}
         if more <= found:
             break
         found |= more

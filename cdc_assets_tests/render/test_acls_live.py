@@ -24,8 +24,6 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.render.guarded import COPY, TOPIC, Ground
 from cdc_assets_tests.render.guarded import ground as ground
 from cdc_assets_tests.render.secured import password
-from cdc_assets_tests.spark.conftest import remote as remote
-from cdc_assets_tests.spark.conftest import session as session
 from cdc_assets_tests.support.live.clusters import until
 from spark.bronze import job as bronze
 from spark.errors import KafkaLoginError

@@ -14,7 +14,9 @@ from spark.errors import LeftToSparkError
 from spark.large_tables import vector_merge
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, 8, *(pytest.param(seed, marks=pytest.mark.all) for seed in (3, 4, 5, 6, 7, 9, 10, 11))]
+)
 def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     # No file is small, some are, or all are; and checkpoints come often.
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])

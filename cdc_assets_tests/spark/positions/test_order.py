@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -33,9 +34,17 @@ def positions(connector: Connector) -> list[tuple[tuple[int, int, int, int], int
     return found
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=st.lists(STEP, min_size=10, max_size=80), order=st.randoms(use_true_random=False))
-def test_the_highest_position_of_a_key_is_its_state(steps: list, order) -> None:
+@pytest.mark.parametrize("times", [300, pytest.param(1500, marks=pytest.mark.all)])
+def test_the_highest_position_of_a_key_is_its_state(times: int) -> None:
+    @settings(max_examples=times, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(steps=st.lists(STEP, min_size=10, max_size=80), order=st.randoms(use_true_random=False))
+    def holds(steps: list, order) -> None:
+        newest_is_the_state(steps, order)
+
+    holds()
+
+
+def newest_is_the_state(steps: list, order) -> None:
     database, connector = play(steps, first_key=0)
     events = positions(connector)
     order.shuffle(events)

@@ -75,6 +75,13 @@ class Source:
         self.check()
 
 
+def one_row_in_bronze(session: SparkSession, root: Path) -> Source:
+    source = Source(session, root, "t")
+    source.write("t", "c", 1)
+    source.append()
+    return source
+
+
 def test_many_tables_in_one_job(session: SparkSession, tmp_path: Path) -> None:
     source = Source(session, tmp_path, *[f"t{n}" for n in range(12)])
     for step in range(3):
@@ -133,9 +140,7 @@ def test_one_table_is_left_and_the_others_are_folded(session: SparkSession, tmp_
 def test_a_declaration_that_only_spark_knows(
     session: SparkSession, tmp_path: Path, change: dict[str, Any], at_birth: bool, reason: str
 ) -> None:
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     spec = replace(source.spec("t"), **change)
     silver.run(session, spec if at_birth else source.spec("t"))
     before = DeltaTable(spec.path).version()
@@ -220,9 +225,7 @@ def test_what_a_task_leaves_of_a_table_without_a_key(session: SparkSession, tmp_
 
 
 def test_a_worker_that_dies_commits_nothing_and_spark_goes_on(session: SparkSession, tmp_path: Path) -> None:
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     source.fold()
     source.write("t", "u", 1)
     source.append()
@@ -265,9 +268,7 @@ def test_an_answer_that_is_lost_is_a_commit_all_the_same(
     from spark.small_tables import task
     from spark.small_tables.tail import BronzeTail
 
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     source.fold()
     source.write("t", "u", 1)
     source.append()
@@ -323,9 +324,7 @@ def test_checkpoints_come_and_both_read_them(session: SparkSession, tmp_path: Pa
 
 
 def test_changes_that_change_no_row_are_folded_once(session: SparkSession, tmp_path: Path) -> None:
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     source.fold()
     source.write("t", "c", 2)
     source.write("t", "d", 2)
@@ -335,18 +334,14 @@ def test_changes_that_change_no_row_are_folded_once(session: SparkSession, tmp_p
 
 def test_a_range_without_records_is_folded(session: SparkSession, tmp_path: Path) -> None:
     """Control records alone: the topic has gone on, and there is nothing to read."""
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     source.fold()
     source.lake.append(source.lake.ranges("t", {0: source.offset + 3}))
     source.check_second_fold()
 
 
 def test_a_table_of_somebody_elses_is_left(session: SparkSession, tmp_path: Path) -> None:
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     session.range(3).write.format("delta").save(source.spec("t").path)
     [outcome] = source.fold()
     assert outcome.left == "no commit of ours is among the newest of the table"
@@ -355,9 +350,7 @@ def test_a_table_of_somebody_elses_is_left(session: SparkSession, tmp_path: Path
 
 def test_where_no_task_can_run_all_is_left(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a cluster whose executors lack this package."""
-    source = Source(session, tmp_path, "t")
-    source.write("t", "c", 1)
-    source.append()
+    source = one_row_in_bronze(session, tmp_path)
     monkeypatch.setattr("spark.small_tables.job.fold_group", _broken)
     [outcome] = source.fold()
     assert outcome.left.startswith("the job of small tables failed")

@@ -1,0 +1,47 @@
+"""The parts of the suite: a file is of one, and none is left out by all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets_tests.parts import CHAIN, E2E, LIVE, ORDER, REST, SPARK, TESTS, is_elsewhere, parts_of
+
+
+@dataclass
+class Item:
+    """What a part is told by."""
+
+    path: Path
+    fixturenames: tuple[str, ...]
+
+
+def parts(*items: tuple[Path, tuple[str, ...]]) -> dict[Path, str]:
+    made: list[Any] = [Item(*each) for each in items]
+    return parts_of(made)
+
+
+def test_a_file_is_of_the_part_that_starts_most() -> None:
+    both, late, plain = (TESTS / "spark" / name for name in ("test_both.py", "test_late.py", "test_plain.py"))
+    found = parts((both, ()), (both, ("live", "remote")), (both, ("live",)), (late, ()), (late, ("remote",)), (plain, ()))
+    assert found == {both: CHAIN, late: ORDER, plain: REST}
+    assert parts((TESTS / "e2e" / "test_it.py", ("lakehouse",)), (plain, ("live",))) == {
+        TESTS / "e2e" / "test_it.py": E2E,
+        plain: LIVE,
+    }
+
+
+def test_a_test_that_its_part_would_not_look_for_is_refused() -> None:
+    with pytest.raises(pytest.UsageError, match="a test of the part spark belongs below cdc_assets_tests/spark"):
+        parts((TESTS / "docs" / "test_it.py", ("remote",)))
+
+
+def test_folders_are_left_out_where_no_test_of_the_parts_is() -> None:
+    assert is_elsewhere(TESTS / "docs", [SPARK])
+    assert is_elsewhere(TESTS / "test_parts.py", [E2E, ORDER])
+    for path, asked in ((TESTS / "docs", (SPARK, REST)), (TESTS / "spark" / "silver", (ORDER,)), (Path("/tmp"), (SPARK,))):
+        assert not is_elsewhere(path, asked)
+    assert not is_elsewhere(TESTS, [SPARK])
