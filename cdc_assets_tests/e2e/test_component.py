@@ -25,7 +25,7 @@ from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_project
 from cdc_assets_tests.support.lake.jvm import free_port
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.all]
 _GIVEN = ("CORE_BOOTSTRAP", "LAKE_BOOTSTRAP", "CORE_CONNECT", "LAKE_CONNECT", "CONNECT_SECRETS", "SPARK_REMOTE", "LAKE")
 _KEYS = {
     "CORE_CONNECT_LOGIN_FILE": "CORE_CONNECT",

@@ -238,7 +238,14 @@ sys.exit(__main__.main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("where", ["_persist_and_count", "_write", ""], ids=["reading", "before the write", "within the write"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("_persist_and_count", id="reading", marks=pytest.mark.all),
+        pytest.param("_write", id="before the write", marks=pytest.mark.all),
+        pytest.param("", id="within the write"),
+    ],
+)
 def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path, where: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["x" * 1000] * 2000)

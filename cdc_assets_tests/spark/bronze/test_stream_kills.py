@@ -29,7 +29,7 @@ from deltalake import DeltaTable
 from cdc_assets.bench.events import SCHEMA, event_text, key_text
 from cdc_assets_tests.support.lake.topics import Broker
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.all]
 ROOT = Path(__file__).parents[3]
 KEYS, SECONDS = 50, 120.0
 # As Dagster's runs do, one after the other: bronze, then silver.

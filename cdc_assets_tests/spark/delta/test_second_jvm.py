@@ -1,5 +1,5 @@
-"""A second Spark beside the tests' own, with an executor in a process of its own: which it loses in the middle of a comparison;
-and both append to one table on one disk, where released Delta guards a commit within one JVM only."""
+"""A second Spark beside the tests' own: both append to one table on one disk, where released Delta guards a commit within one
+JVM only; and one with an executor in a process of its own loses that in the middle of a comparison."""
 
 from __future__ import annotations
 
@@ -72,6 +72,12 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Second]:
 
 
 @pytest.fixture
+def other(tmp_path: Path) -> Iterator[str]:
+    with spark_connect(tmp_path / "other") as (remote, _):
+        yield remote
+
+
+@pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as instance:
         yield instance
@@ -106,6 +112,7 @@ def executor_killed(second: Second) -> Iterator[threading.Event]:
         thread.join(60)
 
 
+@pytest.mark.all
 def test_a_comparison_that_loses_its_executor_ends_equal(
     live: LiveSource, remote: str, session: SparkSession, second: Second, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
@@ -128,19 +135,19 @@ def test_a_comparison_that_loses_its_executor_ends_equal(
     assert len(second.executors()) > 1
 
 
-def test_two_jvms_append_a_range_once(remote: str, session: SparkSession, second: Second, tmp_path: Path) -> None:
+def test_two_jvms_append_a_range_once(remote: str, session: SparkSession, other: str, tmp_path: Path) -> None:
     lake, rounds = Meeting(session, tmp_path), 2
     lake.put("t", *[Record(offset, None, f'{{"op":"c","n":{offset}}}') for offset in range(4 * rounds + 3)])
     lake.met.add(threading.get_ident())
     lake.append(lake.ranges("t", {0: 1}))
     for end in range(4, 4 * rounds + 1, 4):
-        lake.at_once((remote, lake.ranges("t", {0: end})), (second.remote, lake.ranges("t", {0: end + 2})))
+        lake.at_once((remote, lake.ranges("t", {0: end})), (other, lake.ranges("t", {0: end + 2})))
         held = offsets(lake.bronze_path)
         assert {n for _, n in held} >= {*range(end)}
         assert set(held.values()) == {1}
     # What is left, alone: first by one, then by the other, which finds nothing.
     lake.met.add(threading.get_ident())
-    told = [lake.append(lake.ranges("t", {0: 4 * rounds + 3}), session=connect(each)) for each in (remote, second.remote)]
+    told = [lake.append(lake.ranges("t", {0: 4 * rounds + 3}), session=connect(each)) for each in (remote, other)]
     assert (told[0].rows_inserted > 0, told[1].rows_inserted) == (True, 0)
     assert offsets(lake.bronze_path) == Counter(("t", n) for n in range(4 * rounds + 3))
     committed = bronze_committed(lake.bronze_path)

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.ports import HOST, assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource, Part
+from cdc_assets_tests.support.servers.quick_worker import QuickWorker
 
 REGISTRY = """
 source: {name}
@@ -79,7 +79,7 @@ class Cdc:
 @contextmanager
 def live_lake(live: LiveSource) -> Iterator[Lake]:
     site = Site(live.home, assign(("lake-kafka", "lake-kafka-controller", "lake-connect"), {}))
-    broker, worker = KafkaBroker(site, "lake", 1), ConnectWorker(site, "lake")
+    broker, worker = KafkaBroker(site, "lake", 1), QuickWorker(site, "lake")
     with ExitStack() as stack:
         for part in (Part(broker), Part(worker)):
             stack.callback(part.kill)

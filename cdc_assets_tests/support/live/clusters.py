@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
-from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 from cdc_assets_tests.support.lake.jvm import locked_jars
 from cdc_assets_tests.support.live.live_source import Part
+from cdc_assets_tests.support.servers.quick_worker import QuickWorker
 
 
 @dataclass
@@ -108,7 +108,7 @@ def two_clusters(folder: Path) -> Iterator[Clusters]:
     home = Home(folder / "home").create()
     parts = ("core-kafka", "core-kafka-controller", "lake-kafka", "lake-kafka-controller", "lake-connect")
     site = Site(home, assign(parts, {}))
-    components = (KafkaBroker(site, "core", 1), KafkaBroker(site, "lake", 1), ConnectWorker(site, "lake"))
+    components = (KafkaBroker(site, "core", 1), KafkaBroker(site, "lake", 1), QuickWorker(site, "lake"))
     with ExitStack() as stack:
         for part in map(Part, components):
             stack.callback(part.kill)

@@ -146,6 +146,8 @@ class LiveSource:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                # How late it is told that a partition has no more: half a second by default.
+                "fetch.wait.max.ms": 50,
             }
         )
         try:
@@ -157,10 +159,10 @@ class LiveSource:
                     raise AssertionError(f"marker {mark}: {self.connect.status(f'{self.name}-capture')}; {sorted(found)}")
                 if not marked and time.monotonic() > due:
                     # Again now and then: what lies before the place in the log that a new connector's snapshot takes never comes.
-                    due = time.monotonic() + 5
+                    due = time.monotonic() + 1
                     with self.connection() as connection:
                         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (MARKER_PREFIX, mark))
-                messages = consumer.consume(2000, 0.3)
+                messages = consumer.consume(2000, 0.1)
                 if not messages and not marked:
                     self._assign(consumer, keep=True)
                 for message in messages:

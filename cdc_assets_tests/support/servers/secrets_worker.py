@@ -6,10 +6,10 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from cdc_assets.stack.components.connect import ConnectWorker
+from cdc_assets_tests.support.servers.quick_worker import QuickWorker
 
 
-class SecretsWorker(ConnectWorker):
+class SecretsWorker(QuickWorker):
     """Its provider `secrets` reads folders."""
 
     def link(self, place: str, secrets: Path) -> None:
