@@ -22,6 +22,7 @@ from cdc_assets.bench.sensor_tick import sensor_look
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 from spark.delta.local_log import newest_commits
+from spark.lake.place import is_local
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -38,10 +39,13 @@ def year(bench: Measurement) -> Iterator[Figure]:
     """A table of its own is measured new, aged, maintained, and measured again; the first two runs of each do not count.
 
     Raises:
-        BenchError: maintenance did not do its work, or the table holds other rows than were sent.
+        BenchError: maintenance did not do its work, or the table holds other rows than were sent; or the lake is on no disk,
+            where so many files are written in half a minute.
     """
     from cdc_assets.bench.stack_dagster import open_instance
 
+    if not is_local(bench.platform.lake):
+        raise BenchError(f"year: {bench.platform.lake} is no folder of this machine; give another CDC_LAKE")
     rows, commits = bench.asked.rows(ROWS), _OF_TRIAL if bench.asked.is_trial else _COMMITS
     old_log = quantity(commits, "commit", form=",")
     loaded = bench.make("_year", [bench.feed(rows)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,26 @@ from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, print_rows
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 
-_PLANNED = ("table", "files", "small_files", "dead_rows", "commits", "rewrite", "expire", "remove", "kept_from", "behind")
-_DONE = ("table", "files", "small_files", "dead_rows", "commits", "rewritten", "expired", "removed", "given_up")
+if TYPE_CHECKING:
+    from spark.maintenance.maintenance_spec import Maintained
+
+_PLANNED = (
+    "table",
+    "files",
+    "small_files",
+    "dead_rows",
+    "commits",
+    "rows_to_go",
+    "rewrite",
+    "expire",
+    "remove",
+    "kept_from",
+    "behind",
+)
+_DONE = ("table", "files", "small_files", "dead_rows", "commits", "rows_gone", "rewritten", "expired", "removed", "given_up")
 
 
 def maintain(
@@ -63,6 +79,7 @@ def _plans(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
             yield {
                 "table": table.name,
                 **_figures(figures),
+                "rows_to_go": plan.rows,
                 "rewrite": plan.rewrite_files,
                 "checkpoint": plan.checkpoint,
                 "expire": plan.expire_commits,
@@ -78,11 +95,12 @@ def _outcomes(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
     from cdc_assets.resources.platform import Platform
 
     for source, tables in _sources(chosen):
-        print(f"{source.name}: maintained table after table", file=sys.stderr, flush=True)
         for table, done in maintain_source(Platform(), source, tables):
+            print(f"{table.name}: {_sentence(done)}", file=sys.stderr, flush=True)
             yield {
                 "table": table.name,
                 **_figures(done.after.to_dict() if done.after else {}),
+                "rows_gone": done.rows_removed,
                 "rewritten": done.files_rewritten,
                 "checkpoint": done.checkpoint,
                 "expired": done.commits_expired,
@@ -92,6 +110,15 @@ def _outcomes(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
                 "seconds": done.seconds,
                 "given_up": "; ".join(f"{step}: {reason}" for step, reason in done.given_up.items()),
             }
+
+
+def _sentence(done: Maintained) -> str:
+    """What was done, for those who wait."""
+    made = f"{quantity(done.files_rewritten, 'file')} made {done.files_written}" if done.files_rewritten else ""
+    gone = {"row": done.rows_removed, "commit": done.commits_expired, "file": done.files_removed}
+    removed = ", ".join(quantity(count, what) for what, count in gone.items() if count)
+    parts = [made, f"{removed} removed" if removed else "", *(f"no {step}: {why}" for step, why in done.given_up.items())]
+    return f"{'; '.join(filter(None, parts)) or 'nothing to do'} ({done.seconds:.1f} s)"
 
 
 def _figures(found: dict[str, int]) -> dict[str, int | None]:

@@ -9,6 +9,7 @@ import dagster as dg
 
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.jobs import build_overall_jobs
+from cdc_assets.defs.old_runs import build_old_runs
 from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.alerts import build_alert_sensors
@@ -17,10 +18,12 @@ from cdc_assets.registry.models import BaseSource
 
 def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None = None) -> dg.Definitions:
     """The chains of the sources; a run works step after step in one process: its steps wait for Spark, Kafka and Connect."""
+    old_runs, each_night = build_old_runs()
     return dg.Definitions.merge(
         *(build_source_defs(source, declared_in) for source in sources),
         dg.Definitions(
-            jobs=[*build_overall_jobs(), *build_onboarding_jobs()],
+            jobs=[*build_overall_jobs(), *build_onboarding_jobs(), old_runs],
+            schedules=[each_night],
             sensors=build_alert_sensors(),
             resources={"platform": PlatformResource()},
             executor=dg.in_process_executor,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cdc_assets.errors import MissingAddressError, NothingToRunError, SparkRunError
+from cdc_assets.errors import MissingAddressError, NothingToRunError, SparkRunError, TableFailuresError
 from cdc_assets.maintenance.maintained_tables import MaintainedTable, tables_in_lake
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 
 if TYPE_CHECKING:
+    from spark.maintenance.by_spark import Step
     from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
 
 _BUSY_SECONDS = 5.0
@@ -37,20 +38,28 @@ def maintain_source(
     Raises:
         TableBusyError: somebody else maintains the source.
         NothingToRunError: there is no table of such a name.
+        TableFailuresError: at the end, naming the tables that failed.
     """
     from spark.maintenance.maintain import maintain
 
-    def by_spark(path: str) -> str:
-        from spark.maintenance.by_spark import optimize
+    failures: dict[str, str] = {}
 
+    def by_spark(step: Step, path: str) -> str:
         try:
-            return platform.spark().run(optimize, path)
+            return platform.spark().run(step, path)
         except (SparkRunError, MissingAddressError) as error:
             return str(error)[:300]
 
     with table_lock("maintenance", source.name, "all", deadline=_BUSY_SECONDS):
         for table in _chosen(platform.lake, source, wanted):
-            yield table, maintain(table.spec, by_spark)
+            try:
+                done = maintain(table.spec, by_spark)
+            except Exception as error:  # noqa: BLE001 - one table's failure is its own, and told when the others are done
+                failures[table.name] = f"{type(error).__name__}: {str(error)[:500]}"
+                continue
+            yield table, done
+    if failures:
+        raise TableFailuresError("maintenance", failures)
 
 
 def _chosen(lake: str, source: BaseSource, wanted: Sequence[str]) -> list[MaintainedTable]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cdc_assets import names
+from cdc_assets.maintenance.kept_windows import find_old_windows
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, silver_committed
 from spark.delta.commits import fold_silver
@@ -33,10 +34,13 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
         silver = names.silver_path(lake, source, table)
         found.append((silver, tuple(_needs_of_silver(silver, counted.get(names.table_name(table))))))
         found += [(path(lake, source, table), ()) for path in (names.history_path, names.quarantine_path)]
-    found.append((names.ledger_path(lake, source), ()))
-    root = lake.rstrip("/")
+    ledger = names.ledger_path(lake, source)
+    found.append((ledger, ()))
+    root, old = lake.rstrip("/"), find_old_windows(lake, source)
     return [
-        MaintainedTable(path.removeprefix(f"{root}/"), MaintenanceSpec(path, seconds, needs))
+        MaintainedTable(
+            path.removeprefix(f"{root}/"), MaintenanceSpec(path, seconds, needs, old_windows=old if path == ledger else None)
+        )
         for path, needs in found
         if open_folder(path).has_files(LOG)
     ]

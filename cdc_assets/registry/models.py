@@ -33,6 +33,7 @@ from cdc_assets.registry.source_settings import (
     Quarantine,
     Topics,
     Volumetry,
+    refuse_short_ledger,
 )
 from cdc_assets.registry.value_forms import ValueForms
 
@@ -154,6 +155,7 @@ class BaseSource(Declared):
     @model_validator(mode="after")
     def _portable_tables_are_plain(self) -> BaseSource:
         refuse_features(self)
+        refuse_short_ledger(self.ledger, self.topics)
         return self
 
     @property

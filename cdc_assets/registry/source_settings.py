@@ -5,12 +5,26 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.declared import Declared
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.value_forms import ValueForms
+
+LEAST_KEPT, LEAST_TIME_TRAVEL = timedelta(days=30), timedelta(hours=1)
+
+
+def refuse_short_ledger(ledger: LedgerSettings, topics: Topics) -> None:
+    """Windows have to be kept for longer than the topics that they are counted from.
+
+    Raises:
+        ValueError: with both times.
+    """
+    if ledger.keep is not None and ledger.keep <= topics.retention:
+        raise ValueError(
+            f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
+        )
 
 
 class Capture(Declared):
@@ -79,13 +93,24 @@ class LedgerSettings(Declared):
 
     `every` is the trigger in processing time: what each run counts is a pane of its windows. `early: false` shows closed
     windows only. A window may change without a warning until `allowed_lateness` after its end. `late` says what a later
-    change does to the check: it warns, fails, or is accepted.
+    change does to the check: it warns, fails, or is accepted. Windows that balance are kept for `keep`, and without it for
+    ever.
     """
 
     every: Duration = timedelta(minutes=15)
     early: bool = True
     allowed_lateness: Duration = timedelta(hours=1)
     late: Literal["warn", "fail", "accept"] = "warn"
+    keep: Duration | None = None
+
+    @field_validator("keep")
+    @classmethod
+    def _is_counted_anew_from(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value < LEAST_KEPT:
+            raise ValueError(
+                f"keep: {LEAST_KEPT.days}d at least: windows are counted anew for as long as a record may be redriven"
+            )
+        return value
 
 
 class Maintenance(Declared):
@@ -97,6 +122,13 @@ class Maintenance(Declared):
 
     every: Duration = timedelta(hours=1)
     time_travel: Duration = timedelta(days=2)
+
+    @field_validator("time_travel")
+    @classmethod
+    def _readers_come_to_their_end(cls, value: timedelta) -> timedelta:
+        if value < LEAST_TIME_TRAVEL:
+            raise ValueError("time_travel: 1h at least: a comparison or a long query reads the version that it began with")
+        return value
 
 
 class Freshness(Declared):

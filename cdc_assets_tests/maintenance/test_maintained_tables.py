@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -14,10 +17,16 @@ from typer.testing import CliRunner
 from cdc_assets import names
 from cdc_assets.bench.year import age
 from cdc_assets.cli import app
+from cdc_assets.defs.assets.maintenance import build_maintenance_asset
+from cdc_assets.defs.checks.maintained import build_maintained_check
+from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.errors import TableFailuresError
 from cdc_assets.maintenance.behind import EXPIRED_COMMITS, what_is_behind
+from cdc_assets.maintenance.maintain_source import maintain_source
 from cdc_assets.maintenance.maintained_tables import tables_in_lake
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.delta_logs import append_bronze
 from spark.delta.commits import Folded, silver_metadata
@@ -144,6 +153,8 @@ def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
     assert of_bronze["rewritten"] == planned[0]["rewrite"] == 24
     # An hour of commits, ten seconds each, and up to a checkpoint before that.
     assert 360 <= of_bronze["commits"] <= 480
+    told = CliRunner().invoke(app, ["maintain", "bronze/shop"]).stderr
+    assert re.fullmatch(r"bronze/shop: nothing to do \(\d+\.\d s\)\n", told), told
     code, planned = run("--dry-run")
     assert (code, [row["behind"] for row in planned]) == (0, ["", "", ""])
     after = bronze_committed(bronze)
@@ -155,6 +166,17 @@ def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
     assert found is not None
     assert found.topics[shop.topic("orders")].records == 13
     assert silver_committed(str(shop.silver("orders"))) is not None
+
+
+def test_a_table_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
+    for number in range(40):
+        shop.append("orders" if number % 2 else "lines")
+    shop.fold("orders")
+    next(shop.bronze.glob("*.parquet")).unlink()
+    found = maintain_source(Platform(), shop.source)
+    assert [table.name for table, _ in islice(found, 1)] == ["silver/shop/orders"]
+    with pytest.raises(TableFailuresError, match=r"1 table failed, all others are done:\n  bronze/shop: FileNotFoundError"):
+        next(found)
 
 
 def test_a_table_elsewhere_is_told(tmp_path: Path) -> None:
@@ -169,3 +191,33 @@ def test_a_table_of_another_name_is_refused(shop: Shop) -> None:
     done = CliRunner().invoke(app, ["maintain", "--dry-run", "silver/shop/nothing"])
     assert done.exit_code == 2
     assert "nothing" in done.output
+
+
+def test_the_asset_and_its_check_say_what_there_is(shop: Shop) -> None:
+    for number in range(30):
+        shop.append("orders" if number % 2 else "lines")
+    for table in shop.ends:
+        shop.fold(table)
+    parts: list[Any] = [build_maintenance_asset(shop.source), build_maintained_check(shop.source)]
+    done = dg.materialize(parts, resources={"platform": PlatformResource()})
+    [event] = done.asset_materializations_for_node("cdc_maintenance_shop")
+    told = {name: value.value for name, value in event.metadata.items()}
+    table = event.metadata["cdc/tables"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert (told["cdc/files_rewritten"], told["cdc/files_written"], told["cdc/files"]) == (30, 1, 3)
+    [of_bronze] = [record.data for record in table.records if record.data["table"] == "bronze/shop"]
+    assert (of_bronze["files"], of_bronze["rows"], of_bronze["files_rewritten"]) == (1, 30, 30)
+    assert of_bronze["kept_from"] == "0: time travel: 1 h"
+    [check] = done.get_asset_check_evaluations()
+    assert (check.passed, check.description) == (True, "3 tables as they should be")
+    assert {name: check.metadata[f"cdc/{name}"].value for name in ("small_files", "dead_rows")} == {
+        "small_files": 3,
+        "dead_rows": 0,
+    }
+    age(str(shop.bronze), 3_000, bronze_version=None, checkpoint_each=100)
+    again = dg.materialize(
+        parts, resources={"platform": PlatformResource()}, selection=dg.AssetSelection.checks(*parts[1].check_keys)
+    )
+    [check] = again.get_asset_check_evaluations()
+    assert not check.passed
+    assert re.fullmatch(r"bronze/shop: 2\d\d\d commits that nobody needs", check.description or ""), check.description

@@ -32,3 +32,17 @@ def test_a_trial_measures_and_leaves_nothing_behind(stack: RunningStack) -> None
     after = {path.name for path in stack.home.root.iterdir()}
     assert after - before <= {"locks"}
     assert not [*(stack.home.root / "locks").glob("*cdc_bench*")]
+
+
+@pytest.mark.all
+def test_a_year_of_commits_and_maintenance_leave_a_table_as_fast(stack: RunningStack) -> None:
+    """In small: 30,000 commits, and what one run of each tells; the bench itself asks for 1.5 times."""
+    done = cdc(stack, "bench", "--here", "--scenario", "year", "--rows", "3000", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = {row["scenario"]: row["median_s"] for row in json.loads(done.stdout)}
+    assert found.keys() == {
+        "maintenance after 30,000 commits",
+        *(f"{name} {when}" for name in ("cycle", "tick", "reconcile") for when in ("of a new table", "after 30,000 commits")),
+    }
+    for name in ("cycle", "tick", "reconcile"):
+        assert found[f"{name} after 30,000 commits"] <= 3 * found[f"{name} of a new table"] + 1.0

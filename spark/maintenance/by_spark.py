@@ -1,4 +1,8 @@
-"""Rewriting by Spark's OPTIMIZE and REORG, for tables with features of Delta that only Spark writes."""
+"""Steps by Spark, for tables with features of Delta that only Spark writes: its OPTIMIZE, and a property.
+
+Spark commits what it has written without looking whose turn it is, so it has the table's turn for all of it, as every writer
+of Spark has (spark.delta.lease). One that waits for it waits for one OPTIMIZE of files that are small or worn.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +15,37 @@ from spark.delta.lease import lend_to_spark
 from spark.delta.live_files import read_live_table
 from spark.errors import LeaseHeldError, LeftToSparkError
 from spark.maintenance.look import SMALL_BYTES
-from spark.maintenance.rewriting import BIN_BYTES, LEASE_SECONDS, Rewritten
+from spark.maintenance.rewriting import BIN_BYTES, GONE_SHARE, KEEP_LOG, LEASE_SECONDS, Rewritten
 
-RewriteBySpark = Callable[[str], str]
-"""Given a table's path: `optimize` in some session; why it was given up, empty where it was done."""
+Step = Callable[[Any, str], str]
+"""`optimize` or `keep_log`: given a session and a table's path, why it gave way to a writer; empty where it did not."""
+BySpark = Callable[[Step, str], str]
+"""Does a step in some session."""
+_CONF = {
+    "spark.databricks.delta.optimize.minFileSize": str(SMALL_BYTES),
+    "spark.databricks.delta.optimize.maxFileSize": str(BIN_BYTES),
+    "spark.databricks.delta.optimize.maxDeletedRowsRatio": str(GONE_SHARE),
+}
 
 
 def optimize(session: Any, path: str) -> str:
-    """Small files made one, rows that are gone taken out; why it gave way to a writer, empty where it did not."""
-    session.conf.set("spark.databricks.delta.optimize.minFileSize", str(SMALL_BYTES))
-    session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(BIN_BYTES))
+    """Small files made one; files of which much is gone written anew."""
+    for name, value in _CONF.items():
+        session.conf.set(name, value)
+    return _in_turn(path, lambda: session.sql(f"OPTIMIZE {table_at(path)}").collect())
+
+
+def keep_log(session: Any, path: str) -> str:
+    """Writers leave the log alone from now on."""
+    return _in_turn(
+        path, lambda: session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{KEEP_LOG}' = 'false')").collect()
+    )
+
+
+def _in_turn(path: str, statement: Callable[[], Any]) -> str:
     try:
         with lend_to_spark(path, seconds=LEASE_SECONDS):
-            session.sql(f"OPTIMIZE {table_at(path)}").collect()
-            session.sql(f"REORG TABLE {table_at(path)} APPLY (PURGE)").collect()
+            statement()
     except (LeftToSparkError, LeaseHeldError) as reason:
         return str(reason)
     except MAY_PASS as error:
@@ -34,10 +55,10 @@ def optimize(session: Any, path: str) -> str:
     return ""
 
 
-def count_rewritten(path: str, spark: RewriteBySpark) -> Rewritten:
+def count_rewritten(path: str, spark: BySpark) -> Rewritten:
     """Have Spark do it, and tell from the log what that did."""
     before = read_live_table(path)
-    reason = spark(path)
+    reason = spark(optimize, path)
     now = read_live_table(path)
     gone, new = set(before.files) - set(now.files), set(now.files) - set(before.files)
     return Rewritten(now.version - before.version, len(gone), len(new), reason)

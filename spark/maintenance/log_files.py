@@ -32,6 +32,12 @@ class LogFiles:
         """The newest version that it has."""
         return max(self.commits)
 
+    @cached_property
+    def oldest(self) -> int:
+        """The oldest version that it still gives: commits of older ones may be there for what they say alone."""
+        begin = min(self.commits)
+        return min((each for each in self.checkpoints if each >= begin - 1), default=begin) if begin else 0
+
     @property
     def since_checkpoint(self) -> int:
         """Commits that a reader reads behind the newest checkpoint."""
@@ -39,8 +45,7 @@ class LogFiles:
 
     def version_at(self, when: float) -> int:
         """The version that the table had at that time, or the oldest that there is."""
-        older = [version for version, at in self.commits.items() if at <= when]
-        return max(older, default=min(self.commits))
+        return max((version for version, at in self.commits.items() if at <= when), default=self.oldest)
 
     def checkpoint_below(self, version: int) -> int | None:
         """The newest checkpoint that is not above the version, nor above that which readers begin with."""

@@ -14,7 +14,7 @@ from spark.delta.delta_rs import open_delta
 from spark.delta.live_files import LiveTable, catch_up, read_live_table
 from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
-from spark.maintenance import by_spark, rewriting
+from spark.maintenance import by_spark, old_windows, rewriting
 from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage, remove_log
 from spark.maintenance.log_files import LogFiles, list_log
 from spark.maintenance.look import TableFigures, figures_of
@@ -24,27 +24,32 @@ from spark.maintenance.needs import Need, first_telling
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark.maintenance.by_spark import RewriteBySpark
+    from spark.maintenance.by_spark import BySpark
 
 Answer = TypeVar("Answer")
 CHECKPOINT_FROM = 20
 """Commits behind the newest checkpoint from which on maintenance makes another."""
 TIME_TRAVEL = "time travel"
-KEEP_LOG = "delta.enableExpiredLogCleanup"
-"""Whether writers remove old commits by themselves. They do not know which of ours are needed: `false`."""
+TRIES = 3
+"""So often a rewriting is begun that writers came before."""
 
 
 def plan(spec: MaintenanceSpec) -> MaintenancePlan:
     """What would be done now; nothing is changed."""
     try:
-        live, log = _look(spec.path)
+        return _plan(spec)
     except LeftToSparkError as reason:
         return MaintenancePlan(None, left=str(reason))
+
+
+def _plan(spec: MaintenanceSpec) -> MaintenancePlan:
+    live, log = _look(spec.path)
     kept = _find_kept(spec, log)
     expired = find_expired(log, kept.version, first_telling(spec.path))
     garbage = find_garbage(spec.path, kept.version, work_seconds=spec.work_seconds)
     return MaintenancePlan(
         figures=figures_of(live, log),
+        rows=old_windows.count_old(spec.path, live, spec.old_windows) if spec.old_windows else 0,
         rewrite_files=sum(map(len, rewriting.plan_bins(list(live.files.values())))),
         checkpoint=log.since_checkpoint >= CHECKPOINT_FROM,
         expire_commits=_commits_among(expired),
@@ -55,24 +60,26 @@ def plan(spec: MaintenanceSpec) -> MaintenancePlan:
     )
 
 
-def maintain(spec: MaintenanceSpec, spark: RewriteBySpark | None = None) -> Maintained:
-    """Do what the table needs; `spark` rewrites tables that only Spark writes, where there is one."""
+def maintain(spec: MaintenanceSpec, spark: BySpark | None = None) -> Maintained:
+    """Do what the table needs; `spark` writes tables that only Spark writes, where there is one."""
     started, given_up = time.monotonic(), dict[str, str]()
     try:
         live, log = _look(spec.path)
     except LeftToSparkError as reason:
         return Maintained(None, None, given_up={"all": str(reason)})
     before = figures_of(live, log)
+    rows = _attempt("rows", given_up, lambda: _remove_rows(spec, live)) or 0
     rewritten = _attempt("rewrite", given_up, lambda: _rewrite(spec, live, spark)) or rewriting.Rewritten()
     if rewritten.given_up:
         given_up["rewrite"] = rewritten.given_up
-    _attempt("settings", given_up, lambda: _keep_log(spec.path))
+    _attempt("settings", given_up, lambda: _keep_log(spec.path, spark))
     made = bool(_attempt("checkpoint", given_up, lambda: _make_checkpoint(spec.path)))
     done = _attempt("expire", given_up, lambda: _expire(spec)) or Maintained(None, None)
     return replace(
         done,
         before=before,
         after=_figures(spec.path),
+        rows_removed=rows,
         files_rewritten=rewritten.files,
         files_written=rewritten.written,
         checkpoint=made,
@@ -99,34 +106,56 @@ def _attempt(name: str, given_up: dict[str, str], step: Callable[[], Answer]) ->
 
 
 def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
-    """The oldest version that somebody reads, and who; nothing from there on is removed."""
-    oldest = min(log.commits)
+    """The oldest version that somebody reads and that is there, and who; nothing from there on is removed.
+
+    Of a table that was idle for long, readers need nothing between what they have read and what came now.
+    """
     found = [Need(log.version_at(log.now - spec.time_travel), f"{TIME_TRAVEL}: {spec.time_travel / 3600:g} h")]
     first = min((*found, *spec.needs), key=lambda need: need.version)
-    return first if first.version >= oldest else replace(first, version=oldest)
+    return first if first.version >= log.oldest else replace(first, version=log.oldest)
 
 
-def _rewrite(spec: MaintenanceSpec, live: LiveTable, spark: RewriteBySpark | None) -> rewriting.Rewritten:
-    bins = rewriting.plan_bins(list(live.files.values()))
-    if not bins:
+def _remove_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
+    if spec.old_windows is None:
+        return 0
+    if reason := rewriting.only_by_spark(live):
+        raise LeftToSparkError(reason)
+    return old_windows.remove_old(spec.path, live, spec.old_windows)
+
+
+def _rewrite(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None) -> rewriting.Rewritten:
+    """As long as writers come before, from what they have left."""
+    done = _rewrite_once(spec, live, spark)
+    for _ in range(1, TRIES):
+        if not done.given_up:
+            break
+        done = done.then(_rewrite_once(spec, read_live_table(spec.path), spark))
+    return done
+
+
+def _rewrite_once(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None) -> rewriting.Rewritten:
+    if not rewriting.plan_bins(list(live.files.values())):
         return rewriting.Rewritten()
-    try:
+    if not (reason := rewriting.only_by_spark(live)):
         return rewriting.rewrite(spec.path, live)
-    except LeftToSparkError:
-        if spark is None:
-            raise
-        return by_spark.count_rewritten(spec.path, spark)
+    if spark is None:
+        raise LeftToSparkError(reason)
+    return by_spark.count_rewritten(spec.path, spark)
 
 
-def _keep_log(path: str) -> None:
+def _keep_log(path: str, spark: BySpark | None) -> None:
     """Writers leave the log alone from now on."""
     live = read_live_table(path)
-    rewriting.refuse_features(live)
-    if (live.metadata.get("configuration") or {}).get(KEEP_LOG) == "false":
+    if (live.metadata.get("configuration") or {}).get(rewriting.KEEP_LOG) == "false":
+        return
+    if reason := rewriting.only_by_spark(live):
+        reason = spark(by_spark.keep_log, path) if spark is not None else reason
+        if reason:
+            raise LeftToSparkError(reason)
         return
     with rewriting.turn(path):
         catch_up(live, path)
-        configuration = {**(live.metadata.get("configuration") or {}), KEEP_LOG: "false"}
+        configuration = {**(live.metadata.get("configuration") or {}), rewriting.KEEP_LOG: "false"}
         info = rewriting.commit_info("SET TBLPROPERTIES", {}, {})
         put_commit(path, live.version + 1, [info, {"metaData": {**live.metadata, "configuration": configuration}}])
 

@@ -8,27 +8,30 @@ from typing import Any
 from spark.maintenance.expiry import WORK_SECONDS
 from spark.maintenance.look import TableFigures
 from spark.maintenance.needs import Need
+from spark.maintenance.old_windows import OldWindows
 
 TWO_DAYS = 172_800.0
 
 
 @dataclass(frozen=True)
 class MaintenanceSpec:
-    """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others
-    still read. `work_seconds`: a file that no commit names may be a writer's for so long."""
+    """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others still
+    read. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger, what goes."""
 
     path: str
     time_travel: float = TWO_DAYS
     needs: tuple[Need, ...] = ()
     work_seconds: float = WORK_SECONDS
+    old_windows: OldWindows | None = None
 
 
 @dataclass(frozen=True)
 class MaintenancePlan:
-    """What is to be done for a table. `kept` says from which version on everything stays, and why;
+    """What is to be done for a table. `rows` are those that go. `kept` says from which version on everything stays, and why;
     `kept_seconds` how long ago the commit after that was made. `left` says why nothing of it can be done here."""
 
     figures: TableFigures | None
+    rows: int = 0
     rewrite_files: int = 0
     checkpoint: bool = False
     expire_commits: int = 0
@@ -41,7 +44,7 @@ class MaintenancePlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to be done."""
-        return not (self.rewrite_files or self.checkpoint or self.expire_commits or self.remove_files)
+        return not (self.rows or self.rewrite_files or self.checkpoint or self.expire_commits or self.remove_files)
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -54,6 +57,7 @@ class Maintained:
 
     before: TableFigures | None
     after: TableFigures | None
+    rows_removed: int = 0
     files_rewritten: int = 0
     files_written: int = 0
     checkpoint: bool = False

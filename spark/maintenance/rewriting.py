@@ -37,6 +37,8 @@ BIN_BYTES, BIN_BYTES_OF_COLUMNS = 64 << 20, 512 << 20
 GONE_SHARE = 0.2
 """A file of which more is gone is written anew."""
 LEASE_SECONDS = 1.0
+KEEP_LOG = "delta.enableExpiredLogCleanup"
+"""Whether writers remove old commits by themselves. They do not know which of ours are needed: `false`."""
 _FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz", FEATURE})
 _LATER = frozenset({"timestamp", "position", "_cdc_position"})
 _STATS_COLUMNS = "delta.dataSkippingStatsColumns"
@@ -51,15 +53,18 @@ class Rewritten:
     written: int = 0
     given_up: str = ""
 
+    def then(self, more: Rewritten) -> Rewritten:
+        """What both have done, as one."""
+        return Rewritten(self.commits + more.commits, self.files + more.files, self.written + more.written, more.given_up)
 
-def refuse_features(live: LiveTable) -> None:
-    """Raises LeftToSparkError where the table has features of Delta that are not written here."""
+
+def only_by_spark(live: LiveTable) -> str:
+    """The features of Delta that the table has and that are not written here; empty where it has none."""
     named = {*(live.protocol.get("writerFeatures") or ()), *(live.protocol.get("readerFeatures") or ())}
     others = sorted(named - _FEATURES)
     if others or (not named and int(live.protocol.get("minWriterVersion", 0)) > 2):
-        raise LeftToSparkError(f"Spark writes it: {', '.join(others) or live.protocol}")
-    if live.metadata.get("partitionColumns"):
-        raise LeftToSparkError("Spark writes it: it has partitions")
+        return f"Spark writes it: {', '.join(others) or live.protocol}"
+    return "Spark writes it: it has partitions" if live.metadata.get("partitionColumns") else ""
 
 
 @contextmanager
@@ -96,12 +101,7 @@ def _is_worn(file: AddFile) -> bool:
 
 
 def rewrite(path: str, live: LiveTable) -> Rewritten:
-    """Make the files of each bin one, in one commit each.
-
-    Raises:
-        LeftToSparkError: the table has features that are not written here.
-    """
-    refuse_features(live)
+    """Make the files of each bin one, in one commit each, until a writer has come before one."""
     folder = open_folder(path)
     bins = list(_small_enough(folder, plan_bins(list(live.files.values()))))
     masks = _masks(path, live)
@@ -109,7 +109,7 @@ def rewrite(path: str, live: LiveTable) -> Rewritten:
     for files in bins:
         made = _new_file(folder, live, files, masks)
         try:
-            _commit(path, live, files, made)
+            replace_files(path, live, files, [] if made is None else [made], operation="OPTIMIZE")
         except LeftToSparkError as reason:
             if made is not None:
                 folder.delete(made["path"])
@@ -146,16 +146,17 @@ def _new_file(folder: LakeFolder, live: LiveTable, files: Sequence[AddFile], mas
 
     They are sorted by the columns that readers skip files by: bronze by table and offset, silver by key.
     """
-    schema = _schema(live)
-    rows = pa.concat_tables(_read(folder, file, masks.get(unquote(file["path"])), schema) for file in files)
+    schema = schema_of(live)
+    rows = pa.concat_tables(read_rows(folder, file, masks.get(unquote(file["path"])), schema) for file in files)
     if not rows.num_rows:
         return None
     bounded = _columns_with_bounds(live, schema)
     by = [(name, "ascending") for name in bounded or () if name not in _LATER]
-    return {**write_file(folder, rows.sort_by(by) if by else rows, bounded), "dataChange": False}
+    return write_file(folder, rows.sort_by(by) if by else rows, bounded)
 
 
-def _schema(live: LiveTable) -> pa.Schema:
+def schema_of(live: LiveTable) -> pa.Schema:
+    """The table's columns, by Arrow."""
     from deltalake import Schema
 
     return pa.schema(Schema.from_json(live.metadata["schemaString"]).to_arrow())
@@ -169,7 +170,8 @@ def _columns_with_bounds(live: LiveTable, schema: pa.Schema) -> list[str] | None
     return [name for each in told.split(",") if (name := each.strip().strip("`")) in schema.names]
 
 
-def _read(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
+def read_rows(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
+    """The rows of a file in the columns of the table, those left out that the mask says are gone."""
     name = unquote(file["path"])
     held = pq.read_table(name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us")
     if mask is not None:
@@ -180,14 +182,16 @@ def _read(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa
     return pa.table(columns, schema=schema)
 
 
-def _commit(path: str, live: LiveTable, files: Sequence[AddFile], made: AddFile | None) -> None:
-    """The new file for the old ones.
+def replace_files(
+    path: str, live: LiveTable, files: Sequence[AddFile], added: Sequence[AddFile], *, operation: str, also: Sequence[Any] = ()
+) -> None:
+    """One commit: `added` for `files`, which `live` has, and the actions `also`; `live` is as new as that afterwards.
 
     Raises:
         LeftToSparkError: a writer has changed one of them, or the table itself, or writes just now; nothing is committed.
     """
-    removed = [{"remove": _as_removed(file)} for file in files]
-    added = [{"add": made}] if made is not None else []
+    changes = operation != "OPTIMIZE"
+    removed = [{"remove": {**_as_removed(file), "dataChange": changes}} for file in files]
     with turn(path):
         metadata, protocol = live.metadata, live.protocol
         catch_up(live, path)
@@ -198,14 +202,15 @@ def _commit(path: str, live: LiveTable, files: Sequence[AddFile], made: AddFile 
             if now is None or vector_key(now) != vector_key(file):
                 raise LeftToSparkError(f"a writer has changed {quantity(1, 'file')} meanwhile")
         metrics = {"numRemovedFiles": str(len(files)), "numAddedFiles": str(len(added))}
-        put_commit(path, live.version + 1, [commit_info("OPTIMIZE", {"predicate": "[]"}, metrics), *removed, *added])
+        info = commit_info(operation, {"predicate": "[]"}, metrics)
+        put_commit(path, live.version + 1, [info, *also, *removed, *({"add": {**file, "dataChange": changes}} for file in added)])
         catch_up(live, path)
 
 
 def _as_removed(file: AddFile) -> dict[str, Any]:
     vector = {"deletionVector": file["deletionVector"]} if file.get("deletionVector") else {}
     of_file = {"path": file["path"], "partitionValues": file.get("partitionValues") or {}, "size": file["size"]}
-    return {**of_file, "deletionTimestamp": int(time.time() * 1000), "dataChange": False, "extendedFileMetadata": True, **vector}
+    return {**of_file, "deletionTimestamp": int(time.time() * 1000), "extendedFileMetadata": True, **vector}
 
 
 def commit_info(operation: str, parameters: dict[str, str], metrics: dict[str, str]) -> dict[str, Any]:

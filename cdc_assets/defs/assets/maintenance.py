@@ -12,7 +12,7 @@ from cdc_assets.registry.models import BaseSource
 if TYPE_CHECKING:
     from spark.maintenance.maintenance_spec import Maintained
 
-_SUMS = ("files_rewritten", "files_written", "commits_expired", "files_removed", "bytes_removed")
+_SUMS = ("rows_removed", "files_rewritten", "files_written", "commits_expired", "files_removed", "bytes_removed")
 
 
 def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:

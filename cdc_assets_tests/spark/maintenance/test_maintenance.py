@@ -175,6 +175,24 @@ def read_version(table: DeltaTable) -> list[dict[str, Any]]:
     return list(pa.table(found).to_pylist())
 
 
+def test_news_of_a_table_that_was_idle_hold_nothing_that_is_gone(tmp_path: Path, eager: None) -> None:
+    bronze = Bronze(tmp_path, 7)
+    for _ in range(10):
+        bronze.append()
+    folded = DeltaTable(bronze.path).version()
+    for _ in range(3):
+        bronze.append()
+        steps.maintain(spec_of(bronze.path))
+    need = Need(folded, "silver has not folded what comes after it")
+    assert min(list_log(bronze.path).commits) > folded
+    bronze.append()
+    planned, done = steps.plan(spec_of(bronze.path, need)), steps.maintain(spec_of(bronze.path, need))
+    assert (planned.left, done.given_up) == ("", {})
+    assert done.kept is not None
+    assert read_live_table(bronze.path, done.kept.version).files
+    bronze.check()
+
+
 def test_a_writer_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: None) -> None:
     """It changes a file that is being written anew: its commit stands, and the new file goes."""
     table = Silver(tmp_path, 4, ("a",))

@@ -1,0 +1,90 @@
+"""Windows of a ledger go once they are older than declared; those that do not balance stay."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from cdc_assets import names
+from cdc_assets.ledger.read import read_windows
+from cdc_assets.maintenance.maintained_tables import tables_in_lake
+from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source
+from cdc_assets.resources.delta_log import ledger_counted
+from cdc_assets_tests.support.declared import declare, declare_source
+from spark.ledger.ledger_commits import Counted, ledger_metadata
+from spark.ledger.terms import FATES, HOPS, LINKS
+from spark.maintenance.maintain import maintain, plan
+
+SOURCE = """
+source: shop
+database: {kind: postgresql, host: db, dbname: shop, user: u, password: {secret: shop}}
+ledger: {keep: 40d}
+tables: [{name: public.orders}]
+"""
+DAY = 86_400
+NUMBERS = (*LINKS, *FATES, "late_by_ms_max", *(f"{hop}_{part}" for hop in HOPS for part in ("n", "ms_sum", "ms_max")))
+
+
+def window(begin: int, *, mirror: int = 3) -> dict[str, Any]:
+    facts = {"table": "orders", "op": "c", "pane": "on_time", "window_start": begin * 1_000_000, "counted_at": begin * 1_000_000}
+    return {**dict.fromkeys(NUMBERS, 0), **facts, "topic": 3, "mirror": mirror, "bronze": 3, "applied": 3}
+
+
+def append(path: str, rows: list[dict[str, Any]]) -> None:
+    moments = [(name, pa.timestamp("us", "UTC")) for name in ("window_start", "counted_at")]
+    texts = [(name, pa.string()) for name in ("table", "op", "pane")]
+    schema = pa.schema([*texts, *moments, *((name, pa.int64()) for name in NUMBERS)])
+    metadata = ledger_metadata("l", {"orders": Counted(1, "fold", {})})
+    properties = CommitProperties(custom_metadata={"userMetadata": metadata})
+    write_deltalake(path, pa.Table.from_pylist(rows, schema=schema), mode="append", commit_properties=properties)
+
+
+def begins(lake: str, source: Source) -> list[int]:
+    return [int(each.start.timestamp()) for each in read_windows(lake, source, source.tables[0])]
+
+
+def test_old_windows_go_and_those_out_of_balance_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, lake = declare_source(tmp_path, monkeypatch, SOURCE, Source), str(tmp_path / "lake")
+    path, now = names.ledger_path(lake, source), int(time.time()) // 60 * 60
+    ages = (80, 60, 41, 39, 1)
+    append(path, [window(now - days * DAY, mirror=2 if days == 60 else 3) for days in ages[:3]])
+    append(path, [window(now - days * DAY) for days in ages[3:]])
+    before = ledger_counted(path)
+    [of_ledger] = tables_in_lake(lake, source)
+    assert plan(of_ledger.spec).rows == 2
+    assert maintain(of_ledger.spec).rows_removed == 2
+    assert begins(lake, source) == [now - days * DAY for days in (60, 39, 1)]
+    assert ledger_counted(path) == before
+    # Once a day at most: files are written anew for it.
+    [again] = tables_in_lake(lake, source)
+    assert (plan(again.spec).rows, maintain(again.spec).rows_removed) == (0, 0)
+
+
+def test_without_a_word_all_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, lake = declare_source(tmp_path, monkeypatch, SOURCE.replace("40d", "null"), Source), str(tmp_path / "lake")
+    path = names.ledger_path(lake, source)
+    append(path, [window(0), window(60)])
+    [of_ledger] = tables_in_lake(lake, source)
+    assert maintain(of_ledger.spec).rows_removed == 0
+    assert begins(lake, source) == [0, 60]
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ("ledger: {keep: 7d}", "30d at least"),
+        ("ledger: {keep: 40d}\ntopics: {retention: 50d}", "is not longer than topics.retention"),
+        ("maintenance: {time_travel: 10m}", "1h at least"),
+    ],
+)
+def test_less_than_is_needed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: str, told: str) -> None:
+    file = declare(tmp_path, monkeypatch, SOURCE.replace("ledger: {keep: 40d}", declared))
+    with pytest.raises(RegistryError, match=told):
+        load_source(file)
