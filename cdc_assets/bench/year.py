@@ -23,6 +23,7 @@ from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 from spark.delta.local_log import newest_commits
 from spark.lake.place import is_local
+from spark.maintenance.needs import KIND
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -127,8 +128,10 @@ def age(path: str, commits: int, *, bronze_version: int | None, checkpoint_each:
 
 
 def _newest(path: str) -> tuple[int, str]:
-    """Version and metadata of the newest commit of ours."""
-    for commit in newest_commits(path, _LOOK) or ():
-        if "cdc_assets" in (commit["userMetadata"] or ""):
-            return commit["version"], commit["userMetadata"]
+    """The newest version, and what the newest commit of ours says that the table holds: those of maintenance say nothing."""
+    commits = newest_commits(path, _LOOK) or []
+    for commit in commits:
+        text = commit["userMetadata"] or ""
+        if "cdc_assets" in text and json.loads(text).get("kind") != KIND:
+            return commits[0]["version"], text
     raise BenchError(f"{path} has no commit of ours")
