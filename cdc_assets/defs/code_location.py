@@ -18,9 +18,12 @@ from cdc_assets.registry.models import BaseSource
 
 def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None = None) -> dg.Definitions:
     """The chains of the sources; a run works step after step in one process: its steps wait for Spark, Kafka and Connect."""
-    old_runs, each_night = build_old_runs()
+    chains = [build_source_defs(source, declared_in) for source in sources]
+    old_runs, each_night = build_old_runs(
+        [key for chain in chains for check in chain.asset_checks or () for key in check.check_keys]
+    )
     return dg.Definitions.merge(
-        *(build_source_defs(source, declared_in) for source in sources),
+        *chains,
         dg.Definitions(
             jobs=[*build_overall_jobs(), *build_onboarding_jobs(), old_runs],
             schedules=[each_night],

@@ -69,7 +69,7 @@ def test_a_run_that_has_not_ended_stays(instance: dg.DagsterInstance) -> None:
 
 
 def test_the_job_removes_what_its_location_has_left(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    job, schedule = build_old_runs()
+    job, schedule = build_old_runs([NEVER_RED])
     monkeypatch.setenv(VARIABLE, "30")
     repository = dg.Definitions(assets=[a, b], asset_checks=[never_red], jobs=[job], schedules=[schedule]).get_repository_def()
     resolved = repository.get_job(job.name)
