@@ -215,9 +215,8 @@ def test_the_asset_and_its_check_say_what_there_is(shop: Shop) -> None:
         "dead_rows": 0,
     }
     age(str(shop.bronze), 3_000, bronze_version=None, checkpoint_each=100)
-    again = dg.materialize(
-        parts, resources={"platform": PlatformResource()}, selection=dg.AssetSelection.checks(*parts[1].check_keys)
-    )
+    only = dg.AssetSelection.checks(*parts[1].check_keys)
+    again = dg.materialize(parts, resources={"platform": PlatformResource()}, selection=only, raise_on_error=False)
     [check] = again.get_asset_check_evaluations()
     assert not check.passed
     assert re.fullmatch(r"bronze/shop: 2\d\d\d commits that nobody needs", check.description or ""), check.description
