@@ -1,6 +1,6 @@
-"""Windows of a ledger that are older than they are to be kept: taken out by one commit, and not counted again.
+"""Windows of a ledger that are older than they are to be kept: taken out by one commit.
 
-The commit also says from when on there are windows (FLOOR): who counts a table anew leaves what is older alone.
+The commit also says from when on there are windows (FLOOR).
 """
 
 from __future__ import annotations

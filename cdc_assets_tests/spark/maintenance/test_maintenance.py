@@ -217,6 +217,8 @@ def test_a_writer_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     monkeypatch.setattr(steps, "TRIES", 3)
     assert steps.maintain(spec_of(table.spec.path, seconds=3600.0)).given_up == {}
     table.check()
+    for _ in range(6):
+        table.change()
     with lend_to_task(table.spec.path):
         monkeypatch.setattr(rewriting, "LEASE_SECONDS", 0.1)
         held: list[Maintained] = []
