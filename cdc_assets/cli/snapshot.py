@@ -1,9 +1,10 @@
-"""`cdc snapshot`: a captured table is read again by its running connector."""
+"""`cdc snapshot`: captured tables, or some of their rows, are read again by their running connector."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,44 +14,60 @@ from cdc_assets.quantity import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.snapshot_again import Way
+    from cdc_assets.registry.models import BaseSource
+
+_WHERE = "Only these rows: a condition in the database's SQL, the same for each table."
 
 
 def snapshot(
     source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
-    table: Annotated[str, typer.Argument(help="The table, as in the database or in the lake.")],
+    tables: Annotated[list[str], typer.Argument(help="The tables, as in the database or in the lake.")],
+    where: Annotated[str, typer.Option("--where", help=_WHERE)] = "",
     blocking: Annotated[
         bool, typer.Option("--blocking", help="In one piece, while all tables of the source stand still.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Read a table again through its running connector, and wait until its rows are in the topic.
+    """Read tables again through their running connector, and wait until their rows are in the topics.
 
     Use --blocking if rows of an earlier table must go. After a kill, give the same command again.
     """
-    from cdc_assets.onboarding.snapshot_again import judge, read_again, steps, work_of
+    from cdc_assets.onboarding.snapshot_again import Reading, judge, read_again, refuse_kind, steps, work_of
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([source])
-    try:
-        name = declared.table(table).name
-    except KeyError as error:
-        raise typer.BadParameter(f"{error.args[0]}; a new one is taken in by: cdc onboard {source} {table}") from None
-    way: Way = "blocking" if blocking else "incremental"
-    work = work_of(Platform(), source, name, way, lambda text: print(text, file=sys.stderr, flush=True))
-    answer = {"source": source, "table": name, "way": way, "dry_run": dry_run}
+    chosen = _registry_names(declared, tables)
+    refuse_kind(declared)
+    reading = Reading(chosen, "blocking" if blocking else "incremental", where.strip())
+    work = work_of(Platform(), source, reading, lambda text: print(text, file=sys.stderr, flush=True))
+    answer = {"source": source, "tables": list(chosen), "way": reading.way, "where": reading.where, "dry_run": dry_run}
     if dry_run:
-        judge(work)
-        rows = [{"step": step.name, "what": step.what} for step in steps(way)]
+        judge(work, reading.where)
+        rows = [{"step": step.name, "what": step.what} for step in steps(reading)]
         if is_data(output):
             print_document({**answer, "plan": rows}, output)
         else:
-            print(f"{source}: {name} again, {way}")
+            print(f"{source}: {', '.join(chosen)} again, {reading.way}")
             print("\n".join(f"{number:2} {row['step']:14} {row['what']}" for number, row in enumerate(rows, 1)))
         return
-    found = read_again(work, way)
+    found = read_again(work, reading)
     if is_data(output):
         print_document({**answer, "steps": found}, output)
         return
-    rows_read = sum(found["snapshot"]["rows_scanned"].values())
-    print(f"{source}: {name} read again ({way}): {quantity(rows_read, 'row')} in {found['snapshot']['seconds']:.1f} s")
+    _print_rows(source, reading.way, found["snapshot"])
+
+
+def _registry_names(source: BaseSource, tables: list[str]) -> tuple[str, ...]:
+    """Each once, as the registry names them."""
+    try:
+        return tuple(dict.fromkeys(source.table(table).name for table in tables))
+    except KeyError as error:
+        taken_in = f"a new one is taken in by: cdc onboard {source.name} {' '.join(tables)}"
+        raise typer.BadParameter(f"{error.args[0]}; {taken_in}") from None
+
+
+def _print_rows(source: str, way: Way, found: Mapping[str, Any]) -> None:
+    for table, rows in found["rows_scanned"].items():
+        print(f"{source}: {table} read again ({way}): {quantity(rows, 'row')} in {found['seconds']:.1f} s")
+    print(f"the chain carries them like changes; cdc reconcile {source} compares silver with the source then")

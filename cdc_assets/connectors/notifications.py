@@ -18,6 +18,10 @@ INITIAL = "Initial Snapshot"
 INCREMENTAL = "Incremental Snapshot"
 AGAIN = "again-"
 """How the signals of `cdc snapshot` begin, and so the ids of what is said of them: whole tables, without a condition."""
+PART = "part-"
+"""The same, for the rows that a condition names."""
+SOME_ROWS = ("heal-", PART)
+"""How the signals begin that ask for some rows of a table."""
 FINE = ("SUCCEEDED", "EMPTY")
 # Of one moment: a snapshot begins, then its tables are read, then it ends; or none begins.
 _ORDER = ("STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED", "ABORTED", "SKIPPED")

@@ -1,28 +1,69 @@
-"""A captured table is read again by its running connector: `cdc snapshot`. Of the connector nothing is written.
+"""Captured tables, or some rows of them, are read again by their running connector: `cdc snapshot`.
 
-No journal: each step looks at what is there, so a command that was killed is given again. Rows that come twice are folded once.
+Of the connector nothing is written. No journal: each step looks at what is there, so a command that was killed is given again.
+Rows that come twice are folded once.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import not_listed
-from cdc_assets.connectors.notifications import AGAIN
+from cdc_assets.connectors.notifications import AGAIN, PART
 from cdc_assets.errors import OnboardingError
-from cdc_assets.onboarding.declared_source import find_source
+from cdc_assets.onboarding.declared_source import find_source, takes
+from cdc_assets.onboarding.row_condition import refuse_condition
 from cdc_assets.onboarding.state import Facts, Journal, Onboarding, only_one
 from cdc_assets.onboarding.steps import capture, prerequisites, snapshot
 from cdc_assets.onboarding.work import OnboardingWork, Step
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 Way = Literal["incremental", "blocking"]
+_WHOLE = (
+    "--where goes with the reading by chunks only: rows of a blocking snapshot say that the table is whole, and with "
+    "schema_changes {drop_table: evolve} silver would lose all others; leave --blocking out"
+)
 
 
-def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable[[str], None]) -> OnboardingWork:
+@dataclass(frozen=True)
+class Reading:
+    """What is read again: the tables by their registry names, by chunks or in one piece; `where`: SQL that names the rows."""
+
+    tables: tuple[str, ...]
+    way: Way = "incremental"
+    where: str = ""
+
+    def command(self, source: str) -> str:
+        """As it is given again."""
+        options = ["--blocking"] * (self.way == "blocking") + (["--where", self.where] if self.where else [])
+        return shlex.join(["cdc", "snapshot", source, *self.tables, *options])
+
+
+def refuse_kind(source: BaseSource) -> None:
+    """Refuse a source whose connector takes no signals from here.
+
+    Raises:
+        OnboardingError: naming what there is instead.
+    """
+    if source.captured is None:
+        raise OnboardingError(
+            f"{source.name} is a source of topics: nobody can be asked for its rows again but whoever fills the topic; what the "
+            f"topic still holds is read again by: cdc repair bronze {source.name} TABLE --anew"
+        )
+    if not takes(source):
+        raise OnboardingError(
+            f"{source.name} is of kind {source.kind_name}, whose signals are not sent from here; rows that differ are asked for "
+            f"by: cdc reconcile {source.name} --heal (reconciliation: {{signals: schema.table}})"
+        )
+
+
+def work_of(platform: Platform, source: str, reading: Reading, say: Callable[[str], None]) -> OnboardingWork:
     """What the steps work with; nothing is asked of a service.
 
     Raises:
@@ -31,17 +72,19 @@ def work_of(platform: Platform, source: str, table: str, way: Way, say: Callable
     declared = find_source(source)
     if running := Journal.of(source).running:
         raise OnboardingError(f"{running.id} is not done: cdc onboard {source} --resume, or --rollback, then this command again")
-    command = f"cdc snapshot {source} {table}" + (" --blocking" if way == "blocking" else "")
     now = dt.datetime.now(dt.timezone.utc)
-    state = Onboarding(f"{AGAIN}{source}-{now:%Y%m%dT%H%M%S%f}", source, way, (table,), now.isoformat())
-    work = OnboardingWork(platform, state, declared, say, command)
-    if why := work.kind.refused.get(way):
+    told = PART if reading.where else AGAIN
+    state = Onboarding(f"{told}{source}-{now:%Y%m%dT%H%M%S%f}", source, reading.way, reading.tables, now.isoformat())
+    work = OnboardingWork(platform, state, declared, say, reading.command(source))
+    if why := work.kind.refused.get(reading.way):
         raise OnboardingError(f"{source} is of kind {declared.database.kind}: {why}; leave --blocking out")
+    if reading.where and reading.way == "blocking":
+        raise OnboardingError(_WHOLE)
     return work
 
 
-def judge(work: OnboardingWork) -> Facts:
-    """What the first step asks: the connector runs and lists the table, which exists and has a key.
+def judge(work: OnboardingWork, where: str = "") -> Facts:
+    """What the first step asks: the connector runs and lists the tables, which exist and have keys; they have the rows asked for.
 
     Raises:
         OnboardingError: naming all that stands in the way.
@@ -50,27 +93,29 @@ def judge(work: OnboardingWork) -> Facts:
     config = work.platform.core_connect().config(names.connector_name(work.after))
     if late := not_listed(work.after.model_copy(update={"tables": work.tables}), config):
         raise OnboardingError(f"connector {facts['connector']} does not capture {late}: cdc onboard {work.after.name} {late}")
+    if where:
+        refuse_condition(work, where)
     return facts
 
 
 def publish(work: OnboardingWork) -> Facts:
-    """The running connector's publication has the table, which a DROP has taken out, and the signal table."""
+    """The running connector's publication has the tables, which a DROP has taken out, and the signal table."""
     work.kind.update_capture(work, work.after)
     return {"tables": [table.name for table in work.tables]}
 
 
-def steps(way: Way) -> tuple[Step, ...]:
-    """In their order; `way`: by chunks while all goes on, or in one piece while nothing is streamed."""
+def steps(reading: Reading) -> tuple[Step, ...]:
+    """In their order: by chunks while all goes on, or in one piece while nothing is streamed."""
     return (
-        Step("preflight", prerequisites.STEP.what, judge),
+        Step("preflight", prerequisites.STEP.what, lambda work: judge(work, reading.where)),
         Step("signal-table", capture.SIGNAL_TABLE.what, capture.signal_table),
-        Step("published", "the publication has the table; DROP TABLE takes one out of it (PostgreSQL)", publish),
+        Step("published", "the publication has the tables; DROP TABLE takes one out of it (PostgreSQL)", publish),
         capture.WRITERS,
-        snapshot.by_signal(way),
+        snapshot.by_signal(reading.way, reading.where),
     )
 
 
-def read_again(work: OnboardingWork, way: Way) -> dict[str, Facts]:
+def read_again(work: OnboardingWork, reading: Reading) -> dict[str, Facts]:
     """Every step; what each has found.
 
     Raises:
@@ -78,7 +123,7 @@ def read_again(work: OnboardingWork, way: Way) -> dict[str, Facts]:
     """
     with only_one(work.after.name):
         found = {}
-        for step in steps(way):
+        for step in steps(reading):
             work.state.current = step.name
             found[step.name] = step.run(work)
         return found

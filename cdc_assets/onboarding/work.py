@@ -99,6 +99,9 @@ class CaptureDatabase(SourceDatabase, Protocol):
     def clear_signals(self, table: TableId) -> int:
         """Remove signals and watermarks that have been read; the number of rows."""
 
+    def plan_reading(self, table: TableId, condition: str) -> None:
+        """Plan a reading of the rows that a condition (SQL) names; a DatabaseError says why that is not possible."""
+
 
 class OnboardingKind(Protocol):
     """One kind of database. All of it may be repeated."""

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_assets import names
-from cdc_assets.connectors.notifications import FINE, INCREMENTAL, INITIAL, KeptNotifications, Notification, read_notifications
+from cdc_assets.connectors.notifications import (
+    FINE,
+    INCREMENTAL,
+    INITIAL,
+    SOME_ROWS,
+    KeptNotifications,
+    Notification,
+    read_notifications,
+)
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
 
@@ -65,5 +73,5 @@ def lost_snapshot(said: KeptNotifications) -> LostSnapshot:
 
 
 def _is_whole(scan: Notification) -> bool:
-    """Heals read some rows of a table; all else reads it whole."""
-    return scan.aggregate == INITIAL or (scan.aggregate == INCREMENTAL and not scan.id.startswith("heal-"))
+    """Heals and conditions read some rows of a table; all else reads it whole."""
+    return scan.aggregate == INITIAL or (scan.aggregate == INCREMENTAL and not scan.id.startswith(SOME_ROWS))

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdc_assets.connectors.notifications import PART, read_notifications
 from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.onboarding.drive import cdc, ended
@@ -63,6 +65,36 @@ def test_a_table_made_again_is_read_by_one_command(twice: Ground) -> None:
     assert twice.live.connect.config(f"{SOURCE}-capture") == config
 
 
+def test_only_the_rows_of_a_condition_are_read_again(twice: Ground) -> None:
+    with twice.live.connection() as connection:
+        connection.execute(f"INSERT INTO {TABLE} SELECT 'it''s ' || i, i FROM generate_series(200, 209) i")
+    before = len(sent_of(twice))
+    where = "v LIKE 'it''s %' AND id % 5 = 0 OR id = 2 -- by hand"
+    found = ended(cdc("snapshot", SOURCE, TABLE, "--where", where, "-o", "json"))
+    assert (found["where"], found["steps"]["snapshot"]["rows_scanned"]) == (where, {f"public.{TABLE}": 3})
+    assert [(op, key) for op, key, _ in sent_of(twice)[before:]] == [("r", 2), ("r", 200), ("r", 205)]
+    said = read_notifications(Platform().core_kafka(), [find_source(SOURCE)])[SOURCE].said
+    of_part = [each for each in said if each.table and each.id.startswith(PART)]
+    # Nobody takes a part for the whole table.
+    assert [(each.table, each.rows, each.is_table_again) for each in of_part] == [(f"public.{TABLE}", 3, False)]
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("nothing = 1", 'column "nothing" does not exist'),
+        ("id =", "syntax error"),
+        ("true); DROP TABLE twice_old; SELECT (1", "cannot insert multiple commands into a prepared statement"),
+        ("tags ? 'a'", "stands for a parameter in the connector's driver"),
+    ],
+)
+def test_a_condition_is_asked_of_the_database_before(twice: Ground, where: str, told: str) -> None:
+    process = cdc("snapshot", SOURCE, TABLE, "--where", where, "--dry-run")
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, told in err) == (1, True), err
+    assert sent_of(twice)
+
+
 def test_what_cannot_be_read_again_is_refused_with_the_way(twice: Ground) -> None:
     process = cdc("snapshot", SOURCE, "public.nowhere")
     _, err = process.communicate(timeout=120)
@@ -70,5 +102,6 @@ def test_what_cannot_be_read_again_is_refused_with_the_way(twice: Ground) -> Non
     twice.live.connect.stop(f"{SOURCE}-capture")
     process = cdc("snapshot", SOURCE, TABLE, "--dry-run")
     _, err = process.communicate(timeout=120)
-    told = f"connector {SOURCE}-capture is STOPPED, tasks none; materialize it first, or cdc snapshot {SOURCE} public.{TABLE}"
+    again = f"cdc resume {SOURCE}-capture, then cdc snapshot {SOURCE} public.{TABLE}"
+    told = f"connector {SOURCE}-capture is STOPPED, tasks none; {again}"
     assert (process.returncode, told in err) == (1, True), err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets import names
+from cdc_assets.connectors.apply import HELD
 from cdc_assets.connectors.capture import tables_in_list
 from cdc_assets.connectors.signals import is_unsignallable
 from cdc_assets.errors import OnboardingError
@@ -29,7 +30,8 @@ def run(work: OnboardingWork) -> Facts:
     status = work.platform.core_connect().status(name)
     if status is None or not status.running:
         seen = "does not exist" if status is None else f"is {status.state}, tasks {', '.join(status.tasks) or 'none'}"
-        findings.append(f"connector {name} {seen}; materialize it first, or {work.resume}")
+        first = f"cdc resume {name}" if status is not None and status.state in HELD else "materialize it"
+        findings.append(f"connector {name} {seen}; {first}, then {work.resume}")
     if findings:
         raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
     listing = tables_in_list(source, work.platform.core_connect().config(name) or {})

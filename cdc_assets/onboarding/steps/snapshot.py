@@ -18,9 +18,11 @@ from cdc_assets.connectors.apply import HELD
 from cdc_assets.connectors.notifications import FINE, Notification
 from cdc_assets.connectors.signals import collection, own_rows_condition
 from cdc_assets.errors import OnboardingError
+from cdc_assets.onboarding.row_condition import in_parentheses
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.models import Table
 
 _POLL_SECONDS = 0.3
 _SILENCE_SECONDS = 60.0
@@ -57,13 +59,17 @@ def notification_ends(work: OnboardingWork) -> dict[str, int]:
     return {} if state is None else {str(p): end for p, end in state.ends.items()}
 
 
-def by_signal(kind: str) -> Step:
-    """The step that asks for an `incremental` or a `blocking` snapshot and waits until every table is read."""
+def by_signal(kind: str, where: str = "") -> Step:
+    """The step that asks for an `incremental` or a `blocking` snapshot and waits until every table is read.
+
+    `where`: of the rows that this condition names, which only an incremental one takes.
+    """
 
     def run(work: OnboardingWork) -> Facts:
-        return signal_snapshot(work, kind)
+        return signal_snapshot(work, kind, where)
 
-    return Step("snapshot", f"{kind} snapshot of the tables, asked for by signal; their rows are in the topics", run, stop)
+    of = f"the rows where {where}" if where else "the tables"
+    return Step("snapshot", f"{kind} snapshot of {of}, asked for by signal; their rows are in the topics", run, stop)
 
 
 def stop(work: OnboardingWork) -> Facts:
@@ -76,17 +82,14 @@ def stop(work: OnboardingWork) -> Facts:
     return {"asked": "stop-snapshot"}
 
 
-def signal_snapshot(work: OnboardingWork, kind: str) -> Facts:
+def signal_snapshot(work: OnboardingWork, kind: str, where: str = "") -> Facts:
     """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
     collections = [collection(t.id) for t in work.tables]
     # A blocking snapshot reads by the connector's own SELECT.
-    own = [
-        {"data-collection": ".".join(t.id), "filter": own_rows_condition(t.id)}
-        for t in work.tables
-        if t.only and kind == "incremental"
-    ]
-    data = json.dumps({"data-collections": collections, "type": kind, **({"additional-conditions": own} if own else {})})
+    filters = {".".join(t.id): _filter(t, where) for t in work.tables if kind == "incremental"}
+    some = [{"data-collection": name, "filter": condition} for name, condition in filters.items() if condition]
+    data = json.dumps({"data-collections": collections, "type": kind, **({"additional-conditions": some} if some else {})})
     sent: list[str] = []
 
     def ask() -> None:
@@ -95,6 +98,12 @@ def signal_snapshot(work: OnboardingWork, kind: str) -> Facts:
 
     facts = follow_snapshot(work, names.connector_name(work.after), notification_ends(work), ask)
     return {"kind": kind, **facts, "signals": len(sent), "signal_rows_cleared": work.database.clear_signals(table)}
+
+
+def _filter(table: Table, where: str) -> str:
+    """What the rows must fulfil; empty: nothing."""
+    conditions = [own_rows_condition(table.id)] if table.only else []
+    return " AND ".join([*conditions, in_parentheses(where)] if where else conditions)
 
 
 def follow_snapshot(work: OnboardingWork, connector: str, start: dict[str, int], ask: Callable[[], None] | None = None) -> Facts:

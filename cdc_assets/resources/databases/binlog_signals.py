@@ -45,6 +45,15 @@ class BinlogSignals(BinlogDatabase):
         with self.connection() as cursor, self._explain_refusal(table):
             cursor.execute(f"INSERT IGNORE INTO {quote(*table)} VALUES (%s, %s, %s)", [signal, kind, data])
 
+    def plan_reading(self, table: TableId, condition: str) -> None:
+        """Plan a reading of the rows that a condition (SQL) names; nothing is read.
+
+        Raises:
+            DatabaseError: the condition is no single condition on the table's columns, or the role may not read it.
+        """
+        with self.connection() as cursor:
+            cursor.execute(f"EXPLAIN SELECT 1 FROM {quote(*table)} WHERE {condition}")
+
     @contextmanager
     def _explain_refusal(self, table: TableId) -> Iterator[Any]:
         import pymysql

@@ -140,6 +140,17 @@ class PostgresCapture(PostgresDatabase):
         with self.connection() as connection:
             return int(connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table))).rowcount)
 
+    def plan_reading(self, table: TableId, condition: str) -> None:
+        """Plan a reading of the rows that a condition (SQL) names; nothing is read.
+
+        Raises:
+            DatabaseError: the condition is no single condition on the table's columns, or the role may not read it.
+        """
+        with self.connection() as connection:
+            connection.execute("SET default_transaction_read_only = on")
+            # In binary, psycopg sends it as one statement: the server then refuses a second one behind a semicolon.
+            connection.execute(f"EXPLAIN SELECT 1 FROM {double_quote(*table)} WHERE {condition}".encode(), binary=True)
+
     def slot_process(self, slot: str) -> str:
         """The server process that reads the slot, and when it began: no two are the same; empty while nobody does."""
         query = (

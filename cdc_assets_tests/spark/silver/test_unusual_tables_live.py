@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets.apply.partitions import publish_by_root
 from cdc_assets.defs.checks.schema import schema_result
-from cdc_assets.onboarding.snapshot_again import read_again, work_of
+from cdc_assets.onboarding.snapshot_again import Reading, read_again, work_of
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -231,4 +231,5 @@ def read_whole(chain: SmallChain, tables: Sequence[str], patch: pytest.MonkeyPat
     (folder / "unusual.yaml").write_text(declared)
     patch.setenv("CDC_SOURCES", str(folder))
     for table in tables:
-        read_again(work_of(chain.platform, "unusual", f"unusual.{table}", "blocking", print), "blocking")
+        reading = Reading((f"unusual.{table}",), "blocking")
+        read_again(work_of(chain.platform, "unusual", reading, print), reading)
