@@ -20,6 +20,8 @@ SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
 MAINTENANCE = "maintenance"
 """Beside the layers: one asset per source, which looks after the tables of all."""
+ASSET_LAYERS = (*LAYERS, "windows")
+"""Those of a chain, and what is computed behind it of tables that declare it."""
 MARKER_PREFIX = "cdc_assets"
 SIGNAL_SCHEMA = "cdc_assets"
 NOW = "silver_now"
@@ -246,6 +248,21 @@ def sql_name(layer: str, source: BaseSource, table: Table | None = None) -> tupl
 def ledger_path(lake: str, source: BaseSource) -> str:
     """Every event of the source's tables, counted by window."""
     return f"{lake.rstrip('/')}/ledger/{source.name}"
+
+
+def windows_name(table: Table, windows: str) -> str:
+    """Windowed results of a table, in asset keys and paths: `orders__per_hour`."""
+    return f"{table_name(table)}__{windows}"
+
+
+def windows_path(lake: str, source: BaseSource, table: Table, windows: str) -> str:
+    """The results of a table's windows; what was said and taken back lies beside them, in `…__panes`."""
+    return f"{lake.rstrip('/')}/windows/{source.name}/{windows_name(table, windows)}"
+
+
+def windows_key(source: BaseSource, table: Table, windows: str) -> tuple[str, ...]:
+    """The asset of a table's windowed results."""
+    return asset_path("windows", source.name, windows_name(table, windows))
 
 
 def _topic_safe(name: str) -> str:

@@ -76,6 +76,7 @@ class TopicRange:
 
     `envelope` is a name of spark.kinds.envelopes, `connector` (the kind of source) one of spark.kinds.positions.
     `schema_registry` is the address of the registry, for envelopes in Avro.
+    `event_time` is the field that says when an event happened (spark.bronze.event_times); empty: the envelope knows.
     """
 
     table: str
@@ -86,6 +87,7 @@ class TopicRange:
     envelope: str = "debezium-json"
     connector: str = "postgresql"
     schema_registry: str | None = None
+    event_time: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.epoch <= MAX_EPOCH:

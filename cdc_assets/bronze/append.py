@@ -205,4 +205,5 @@ def bronze_spec(
 
 def _range(source: BaseSource, topic: str, each: TopicSlice, ranges: Ranges) -> TopicRange:
     table = names.table_name(each.table)
-    return TopicRange(table, topic, each.state.topic_id, each.epoch, ranges, **source.record_form(each.table))
+    form = source.record_form(each.table)
+    return TopicRange(table, topic, each.state.topic_id, each.epoch, ranges, **form, event_time=each.table.time_field)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import zlib
+from datetime import timedelta
 
 from cdc_assets import names, settings
 from cdc_assets.references import SecretRef
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.models import BaseSource, CapturedSource, Table
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.registry.oracle import Oracle
 from cdc_assets.registry.postgresql import Database
@@ -108,9 +109,14 @@ def password_placeholder(password: SecretRef) -> str:
     return f"${{dir:{secrets}:{password.secret}}}"
 
 
-def retention_ms(source: BaseSource) -> str:
-    """The declared topic retention in milliseconds."""
-    return str(int(source.topics.retention.total_seconds() * 1000))
+def retention_of(source: BaseSource, table: Table | None = None) -> timedelta:
+    """How long a topic keeps a record: the table's own declaration, else the source's."""
+    return (table.retention if table is not None else None) or source.topics.retention
+
+
+def retention_ms(source: BaseSource, table: Table | None = None) -> str:
+    """The same in milliseconds, as Kafka has it."""
+    return str(int(retention_of(source, table).total_seconds() * 1000))
 
 
 def heartbeat_ms(source: CapturedSource) -> str:

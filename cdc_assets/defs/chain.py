@@ -1,7 +1,8 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
-connector → topic → mirror → bronze → silver → ledger, bronze → backup, and maintenance of the lake. A source of topics has no
-connector, and no mirror where its topics are on the lake's own cluster; one whose database is not asked has its columns declared.
+connector → topic → mirror → bronze → silver → ledger, bronze → backup, silver → windows where they are declared, and maintenance
+of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own cluster; one whose database
+is not asked has its columns declared.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from cdc_assets.defs.assets.maintenance import build_maintenance_asset
 from cdc_assets.defs.assets.mirrors import build_mirror_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.assets.topics import build_topic_assets
+from cdc_assets.defs.assets.windowed_results import build_windows_assets
 from cdc_assets.defs.checks.builders import CHECKS
 from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
+from cdc_assets.defs.checks.windowed_source import windows_to_ask
 from cdc_assets.defs.continuous_run import build_continuous_job
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
@@ -31,7 +34,14 @@ from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledg
 from cdc_assets.defs.sensors.maintenance_schedule import build_maintenance_job, build_maintenance_schedule
 from cdc_assets.defs.sensors.rows_schedule import build_rows_job, build_rows_schedule
 from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job, build_volumetry_schedule
+from cdc_assets.defs.sensors.windows_schedule import (
+    build_windows_job,
+    build_windows_schedule,
+    build_windows_source_job,
+    build_windows_source_schedule,
+)
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.windowed.refine_windows import windows_of
 
 
 def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg.Definitions:
@@ -42,6 +52,8 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
         chain.append(build_mirror_assets(source))
     chain += [build_bronze_assets(source), build_silver_assets(source), build_ledger_assets(source)]
     chain.append(build_maintenance_asset(source))
+    if windows_of(source):
+        chain.append(build_windows_assets(source))
     if source.backup is not None:
         chain.append(build_backup_assets(source))
     sensors = [build_offsets_sensor(source, declared_in)]
@@ -60,6 +72,12 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     if has_rows_check(source):
         jobs.append(rows := build_rows_job(source))
         schedules.append(build_rows_schedule(source, rows))
+    if windows_of(source):
+        jobs.append(windows := build_windows_job(source))
+        schedules.append(build_windows_schedule(source, windows))
+    if windows_to_ask(source):
+        jobs.append(sums := build_windows_source_job(source))
+        schedules.append(build_windows_source_schedule(source, sums))
     return dg.Definitions(
         assets=chain,
         asset_checks=[check for build in CHECKS for check in build(source)],

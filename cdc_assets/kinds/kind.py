@@ -93,5 +93,7 @@ class Kind:
     """`(source) -> str`: what is mended before the connector is applied (apply.partitions)."""
     onboarding: Part | None = None
     """`() -> OnboardingKind` (onboarding.work)."""
+    windows: Part | None = None
+    """`(config, table, spec)`: figures by windows of event time, by the server's SQL (windowed.source_windows)."""
     traces: Part | None = None
     """`(source) -> Traces`: what `cdc remove` finds at the server (removal.at_source)."""

@@ -56,6 +56,7 @@ POSTGRESQL = Kind(
     epoch=Part("cdc_assets.failover.postgresql:PostgresEpoch"),
     partitions=Part("cdc_assets.apply.postgresql_partitions:publish_by_root"),
     onboarding=Part("cdc_assets.onboarding.kinds.postgresql:PostgresKind"),
+    windows=Part("cdc_assets.resources.databases.postgresql_windows:read_windows"),
     traces=Part("cdc_assets.removal.postgresql:postgresql_traces"),
 )
 MARIADB = Kind(

@@ -16,7 +16,7 @@ from cdc_assets.registry.models import BaseSource, Table
 from spark.delta.identifiers import double_quote
 from spark.lake.place import is_object
 
-LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger")
+LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger", "windows")
 RAW = ("key", "value")
 """A record's bytes, which hold the values of every column."""
 QUARANTINE_RAW = (*RAW, "row_key", "message")
@@ -76,6 +76,9 @@ def _of_table(source: BaseSource, table: Table, lake: str, bronze: str) -> Itera
     if table.history == "scd2":
         yield entry("history", names.history_path(lake, source, table))
     yield entry("bronze", bronze, RAW if hidden else (), names.table_name(table))
+    for windows in table.windows:
+        parts = ("windows", source.name, names.windows_name(table, windows.name))
+        yield LakeTable(parts, names.windows_path(lake, source, table, windows.name), source, table)
     yield entry("quarantine", names.quarantine_path(lake, source, table), QUARANTINE_RAW if hidden else ())
 
 

@@ -94,7 +94,7 @@ def _of_checks(dagster: DagsterAnswers) -> Iterator[MetricSample]:
 def _of_work(dagster: DagsterAnswers) -> Iterator[MetricSample]:
     for node in dagster.ask(_WORK)["assetNodes"]:
         path, done = node["assetKey"]["path"], node["assetMaterializations"]
-        if path[0] not in cdc_names.LAYERS or len(path) != 3 or not done:
+        if path[0] not in cdc_names.ASSET_LAYERS or len(path) != 3 or not done:
             continue
         yield MetricSample(names.WORKED_AT, _place(path), float(done[0]["timestamp"]) / 1000)
         for entry in done[0]["metadataEntries"]:

@@ -18,9 +18,9 @@ from cdc_assets.registry.database_kinds import AskedDatabase
 from cdc_assets.registry.declared import DatabaseKind, Declared
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
+from cdc_assets.registry.on_its_way import OnItsWay
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.record_form import RecordForm
-from cdc_assets.registry.rows import Rows
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.sink import Sink
 from cdc_assets.registry.source_settings import (
@@ -40,13 +40,14 @@ from cdc_assets.registry.value_forms import ValueForms
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 
 
-class Table(Rows):
+class Table(OnItsWay):
     """One captured table.
 
     `history: scd2` keeps every version of every row in a second table. With a track_history list, only changes of those
     columns make a version (or of all columns but those).
     `only` (PostgreSQL) makes a snapshot leave out the rows of tables that inherit from this one.
     `sensitive` names columns whose values a comparison, and `cdc sql`, show as hashes only.
+    `retention` is of its topic, where that is made here. `windows` are figures by event time (docs/how-to/windows.md).
     `compatibility: portable`, of a table or a source, keeps silver readable by all readers of Delta
     (docs/how-to/read-tables.md).
     `accept_inexact` names columns of types of which Debezium loses something unnoticed, and accepts that
@@ -64,7 +65,6 @@ class Table(Rows):
     track_history_column_list: tuple[str, ...] = ()
     track_history_except_column_list: tuple[str, ...] = ()
     quarantine: Quarantine = Quarantine()
-    sensitive: tuple[str, ...] = ()
     compatibility: Compatibility | None = None
     owners: tuple[Owner, ...] = ()
     description: str | None = None

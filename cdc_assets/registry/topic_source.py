@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.registry.event_time import EventTime
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.registry.record_form import RecordForm
@@ -34,6 +35,7 @@ class TopicTable(DeclaredTable):
 
     `connector` says whose positions the records carry. Envelopes that do not imply it need it. `values` says how the
     connector that fills the topic writes values. Without `keys`, rows of plain envelopes are appended.
+    `event_time` (envelope json) names the field that says when the event happened: ledger and silver go by it.
     """
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
@@ -41,6 +43,7 @@ class TopicTable(DeclaredTable):
     envelope: EnvelopeName
     connector: PositionsName | None = None
     values: ValueForms = ValueForms()
+    event_time: EventTime | None = None
 
     @field_validator("name")
     @classmethod
@@ -56,6 +59,11 @@ class TopicTable(DeclaredTable):
     def own_topic(self) -> str:
         """The topic that the file names."""
         return self.topic
+
+    @property
+    def time_field(self) -> str:
+        """The declared field, with its form before it."""
+        return self.event_time.told if self.event_time else ""
 
     @property
     def positions(self) -> str:
@@ -76,6 +84,18 @@ class TopicTable(DeclaredTable):
             raise ValueError(f"not among the columns {', '.join(self.columns)}: {', '.join(unknown)}")
         if self.columns_to_update and self.columns[self.columns_to_update].removesuffix(" not null") not in _TEXTS:
             raise ValueError(f"columns_to_update: {self.columns_to_update} lists columns: it is of type text[]")
+        return self
+
+    @model_validator(mode="after")
+    def _is_in_the_record(self) -> TopicTable:
+        row = ENVELOPES[self.envelope]
+        if row.columns and (unknown := [name for name in self.columns if name not in row.columns]):
+            raise ValueError(f"columns {', '.join(unknown)}: a record in {self.envelope} has {', '.join(row.columns)}")
+        if self.retention is not None:
+            raise ValueError("retention: the topic is made, and kept, by whoever fills it")
+        if self.event_time and not row.event_time:
+            having = ", ".join(row.name for row in ENVELOPES.values() if row.event_time)
+            raise ValueError(f"event_time: no field of a record in {self.envelope} can be named; of {having} it can")
         return self
 
     @model_validator(mode="after")

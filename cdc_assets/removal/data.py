@@ -93,6 +93,7 @@ def lake_folders(lake: str, source: BaseSource) -> list[str]:
         names.bronze_path(lake, source),
         *(path.rpartition("/")[0] for path in (silver, held)),
         names.ledger_path(lake, source),
+        names.windows_path(lake, source, source.tables[0], "any").rpartition("/")[0],
         names.stream_checkpoint(lake, source),
     ]
 
@@ -110,7 +111,7 @@ def remote_folders(lake: str, source: BaseSource) -> list[Trace]:
 
 
 def remove_lake(platform: Platform, source: BaseSource) -> list[str]:
-    """Bronze, silver with its histories, quarantine and ledger of a local lake; waits for the runs that hold a table.
+    """Bronze, silver with its histories, quarantine, ledger and windows of a local lake; waits for the runs that hold a table.
 
     Raises:
         RemovalError: a run holds a table for too long.
@@ -163,3 +164,5 @@ def forget_state(source: BaseSource) -> None:
     """What earlier looks have remembered of the source, in CDC_HOME."""
     for pattern in _STATE:
         (settings.home() / pattern.format(source.name)).unlink(missing_ok=True)
+    for file in (settings.home() / "windows").glob(f"{source.name}.*.json"):
+        file.unlink()

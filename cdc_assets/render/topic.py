@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_assets import names
 from cdc_assets.connectors.debezium_common import retention_ms
-from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.models import CapturedSource, Table
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import Manifest, manifest
 
@@ -14,14 +14,15 @@ KEPT = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}
 
 def kafka_topics(source: CapturedSource, deployment: Deployment) -> list[Manifest]:
     """A topic per table."""
-    return [_topic(source, names.topic(source, table), deployment) for table in source.tables]
+    return [_topic(source, table, deployment) for table in source.tables]
 
 
-def _topic(source: CapturedSource, topic: str, deployment: Deployment) -> Manifest:
+def _topic(source: CapturedSource, table: Table, deployment: Deployment) -> Manifest:
+    topic = names.topic(source, table)
     spec = {
         "topicName": topic,
         "partitions": source.topics.partitions,
         **({"replicas": source.topics.replication_factor} if source.topics.replication_factor else {}),
-        "config": {"cleanup.policy": "delete", "retention.ms": int(retention_ms(source))},
+        "config": {"cleanup.policy": "delete", "retention.ms": int(retention_ms(source, table))},
     }
     return manifest("KafkaTopic", topic, deployment, spec, cluster=deployment.core.kafka, annotations=KEPT)

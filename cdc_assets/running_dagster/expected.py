@@ -34,7 +34,7 @@ class Expected:
 
     def surplus(self, location: Location) -> Iterator[str]:
         """What the location still has of these sources, though it is no longer declared."""
-        ours = {key for key in location.assets if len(key) > 1 and key[0] in names.LAYERS and key[1] in self.digests}
+        ours = {key for key in location.assets if len(key) > 1 and key[0] in names.ASSET_LAYERS and key[1] in self.digests}
         yield from (f"asset {'/'.join(key)}" for key in sorted(ours - self.assets))
         checks = {(key, name) for key, name in location.checks if key in self.assets}
         yield from (f"check {name} of {'/'.join(key)}" for key, name in sorted(checks - self.checks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +13,7 @@ from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.runbook import runbook
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.windowed_results import WindowedResults
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.settings import sources_folder
 
@@ -19,12 +21,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"
 WORDS = re.compile(r"`(\w+)`")
 
 
-def with_histories(source: BaseSource) -> BaseSource:
-    return source.model_copy(update={"tables": tuple(t.model_copy(update={"history": "scd2"}) for t in source.tables)})
+WINDOWS = WindowedResults(name="w", event_time="at", size=timedelta(hours=1), measures={"n": "count"})
+
+
+def with_all(source: BaseSource) -> BaseSource:
+    """With what not every table has."""
+    more = {"history": "scd2", "windows": (WINDOWS,)}
+    return source.model_copy(update={"tables": tuple(t.model_copy(update=more) for t in source.tables)})
 
 
 def test_every_check_has_its_line() -> None:
-    definitions = [build_source_defs(with_histories(source)) for source in load_sources(sources_folder())]
+    definitions = [build_source_defs(with_all(source)) for source in load_sources(sources_folder())]
     checks = {key.name for each in definitions for checks in each.asset_checks or () for key in checks.check_keys}
     lines = [line.split("|")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert {name for line in lines for name in WORDS.findall(line)} == checks

@@ -77,12 +77,22 @@ def test_topics_on_the_lake_are_not_mirrored(tmp_path: Path) -> None:
         ("    topic: iot.readings\n", "", "tables.1.topic: is missing"),
         ("columns: {sensor", "colums: {sensor", "unknown key; accepted: "),
         ("owners:", "database: {}\nowners:", "database: unknown key"),
+        ("envelope: json", "envelope: text", "columns sensor: a record in text has value, key, time, headers, partition, offset"),
+        ("keys: [ID]", "event_time: {field: at}", "no field of a record in attunity-json can be named; of json it can"),
+        ("    envelope: json", "    event_time: {field: at..on}\n    envelope: json", "tables.1.event_time.field"),
+        ("    envelope: json", "    retention: 1d\n    envelope: json", "the topic is made, and kept, by whoever fills it"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, wrong: str, right: str, message: str) -> None:
     with pytest.raises(RegistryError) as refused:
         load_source(written(tmp_path, GOOD.replace(wrong, right)))
     assert message in str(refused.value)
+
+
+def test_the_time_of_an_event_may_be_a_field(tmp_path: Path) -> None:
+    said = "    event_time: {field: sent.at, form: milliseconds}\n    envelope: json"
+    city, readings = source_of(tmp_path, GOOD.replace("    envelope: json", said)).tables
+    assert (city.time_field, readings.time_field) == ("", "milliseconds:sent.at")
 
 
 def test_every_declarable_envelope_and_connector_is_known_to_the_jobs() -> None:

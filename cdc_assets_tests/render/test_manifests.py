@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.debezium_common import retention_ms
 from cdc_assets.connectors.declared_connectors import declared_connectors
 from cdc_assets.connectors.unchanged_value import with_public_text
 from cdc_assets.errors import RenderError
@@ -177,6 +179,16 @@ def test_taking_a_topic_out_of_git_never_deletes_it() -> None:
     assert {topic["spec"]["topicName"] for topic in topics.values()} == {"shop.public.orders", "shop.odd.we.ird_Name_x_"}
     for topic in topics.values():
         assert topic["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=false,Delete=false"
+
+
+def test_a_table_may_keep_its_topic_longer_than_the_source_says() -> None:
+    (shop,) = [source for source in sources() if isinstance(source, Source)]
+    first, *rest = shop.tables
+    kept = shop.model_copy(update={"tables": (first.model_copy(update={"retention": timedelta(days=30)}), *rest)})
+    topics = of_kind(render("strimzi", [kept], deployment()), "KafkaTopic").values()
+    found = {topic["spec"]["topicName"]: topic["spec"]["config"]["retention.ms"] for topic in topics}
+    days = 24 * 3600 * 1000
+    assert found == {"shop.public.orders": 30 * days, "shop.odd.we.ird_Name_x_": int(retention_ms(shop))}
 
 
 def test_argo_cd_applies_every_folder_once_in_order() -> None:

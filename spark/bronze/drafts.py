@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from spark.bronze.counts import position
+from spark.bronze.event_times import event_times
 from spark.delta.topic_commits import SchemaIds, merge_ids
 from spark.envelopes.envelope import Narrow, kind
 from spark.envelopes.known_envelopes import envelope
@@ -49,7 +50,7 @@ def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str,
         of("place.lsn", "bigint").alias("lsn"),
         of("place.text").alias("place"),
         of("tx_id").alias("tx_id"),
-        of("source_ts", "timestamp").alias("source_ts"),
+        event_times(topics, of("source_ts", "timestamp")).alias("source_ts"),
         of("snapshot").alias("snapshot"),
     )
     # From columns, in a projection of its own: Spark works an expression anew at each place that names it (ADR 71).

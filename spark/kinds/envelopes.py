@@ -11,7 +11,8 @@ class EnvelopeRow:
 
     `positions`: whose positions its records carry (spark.kinds.positions); empty where the table has to declare it.
     `is_row`: a record is a row, not a change of one, so that it needs no key. `in_avro`: it needs a schema registry.
-    `whole_before`: a change has the row before it, whole.
+    `whole_before`: a change has the row before it, whole. `columns`: the only ones that a record can have; none: any.
+    `event_time`: a field of the record may be declared as when the event happened.
     """
 
     name: str
@@ -20,10 +21,19 @@ class EnvelopeRow:
     is_row: bool = False
     in_avro: bool = False
     whole_before: bool = False
+    columns: tuple[str, ...] = ()
+    event_time: bool = False
 
 
 ROWS: tuple[EnvelopeRow, ...] = (
-    EnvelopeRow("json", "envelopes.plain_json:PlainJson", positions="topic", is_row=True),
+    EnvelopeRow("json", "envelopes.plain_json:PlainJson", positions="topic", is_row=True, event_time=True),
+    EnvelopeRow(
+        "text",
+        "envelopes.plain_text:PlainText",
+        positions="topic",
+        is_row=True,
+        columns=("value", "key", "time", "headers", "partition", "offset"),
+    ),
     EnvelopeRow("avro", "envelopes.plain_avro:PlainAvro", positions="topic", is_row=True, in_avro=True),
     EnvelopeRow("event-json", "envelopes.event_json:EventJson", positions="topic", is_row=True),
     EnvelopeRow("event-avro", "envelopes.event_avro:EventAvro", positions="topic", is_row=True, in_avro=True),

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.connectors.debezium_common import retention_ms
+from cdc_assets.connectors.debezium_common import retention_ms, retention_of
 from cdc_assets.connectors.declared_topic import make_topic
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
@@ -31,39 +31,39 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
         cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
 
         def ensure(table: Table) -> tuple[TopicState, str]:
-            name = names.topic(source, table)
             if own := source.captured:  # a topic of others is theirs to make and to keep
                 if source.managed_by == "gitops":
-                    return _topic_of_git(cluster, own, name)
-                return make_topic(cluster, own, name, deadline=_TOPIC_DEADLINE_SECONDS), ""
-            return cluster.await_state(name, deadline=_TOPIC_DEADLINE_SECONDS), ""
+                    return _topic_of_git(cluster, own, table)
+                return make_topic(cluster, own, table, deadline=_TOPIC_DEADLINE_SECONDS), ""
+            return cluster.await_state(names.topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS), ""
 
         for table, (state, differs) in each_table("topic", tables, ensure):
             if differs:
                 context.log.warning("topic %s: %s; managed_by: gitops, nothing was written; %s", state.name, differs, COMMIT)
-            yield table, {**topic_metadata(state), **_retention(source), **({"cdc/differs": differs} if differs else {})}
+            yield table, {**topic_metadata(state), **_retention(source, table), **({"cdc/differs": differs} if differs else {})}
 
     return topic
 
 
-def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, name: str) -> tuple[TopicState, str]:
+def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, table: Table) -> tuple[TopicState, str]:
     """The topic, and what of it is not as declared.
 
     Raises:
         OwnerError: it is not there; whoever made it from here would take it from the operator.
     """
+    name = names.topic(source, table)
     state = cluster.states([name]).get(name)
     if state is None:
         raise OwnerError(f"topic {name} is not at {cluster.bootstrap}, and is managed_by: gitops, nothing was written; {COMMIT}")
-    config, wanted = cluster.topic_config(name), {"cleanup.policy": "delete", "retention.ms": retention_ms(source)}
+    config, wanted = cluster.topic_config(name), {"cleanup.policy": "delete", "retention.ms": retention_ms(source, table)}
     found = [f"{key} is {config[key]}, declared is {value}" for key, value in wanted.items() if config[key] != value]
     if len(state.ranges) != source.topics.partitions:
         found.append(f"it has {quantity(len(state.ranges), 'partition')}, declared is {source.topics.partitions}")
     return state, "; ".join(found)
 
 
-def _retention(source: BaseSource) -> dict[str, str]:
-    return {"cdc/retention": format_duration(source.topics.retention)} if source.captured else {}
+def _retention(source: BaseSource, table: Table) -> dict[str, str]:
+    return {"cdc/retention": format_duration(retention_of(source, table))} if source.captured else {}
 
 
 def topic_metadata(state: TopicState) -> dict[str, Any]:

@@ -19,7 +19,10 @@ from cdc_assets.defs.checks.preflight import build_preflight_check
 from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
 from cdc_assets.defs.checks.reconciled_two_step import build_rows_checks, has_rows_check
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks
+from cdc_assets.defs.checks.windowed_proof import build_windows_check
+from cdc_assets.defs.checks.windowed_source import build_windows_source_check, windows_to_ask
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.windowed.refine_windows import windows_of
 
 Builder = Callable[[BaseSource], Sequence[dg.AssetChecksDefinition]]
 
@@ -33,4 +36,6 @@ CHECKS: tuple[Builder, ...] = (
     lambda source: [build_mirror_checks(source)] if names.is_mirrored(source) else [],
     lambda source: [build_history_checks(source)] if tables_with_history(source) else [],
     lambda source: [build_rows_checks(source)] if has_rows_check(source) else [],
+    lambda source: [build_windows_check(source)] if windows_of(source) else [],
+    lambda source: [build_windows_source_check(source)] if windows_to_ask(source) else [],
 )

@@ -20,7 +20,7 @@ def topics(work: OnboardingWork) -> Facts:
     found = {}
     for table in work.tables:
         name = names.topic(source, table)
-        found[name] = make_topic(core, source, name, deadline=_TOPIC_DEADLINE_SECONDS).ends
+        found[name] = make_topic(core, source, table, deadline=_TOPIC_DEADLINE_SECONDS).ends
     before = work.state.done.get("topics", {}).get("ends")
     return {"ends": before or {name: {str(p): end for p, end in ends.items()} for name, ends in found.items()}}
 

@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from cdc_assets.resources.kafka import Record
@@ -159,6 +160,24 @@ def plain(record: Record, told: Told) -> list[RowChange]:
     return [RowChange("row", told.document(record.value))]
 
 
+def read_text(record: Record, told: Told) -> list[RowChange]:
+    """A text is a row, with whatever else the record has; without a value, its key is gone."""
+    headers = [{"key": name, "value": None if raw is None else _utf8(raw)} for name, raw in record.headers]
+    at = datetime.fromtimestamp(record.timestamp / 1000, timezone.utc)
+    row = {
+        **{"value": _utf8(record.value), "key": _utf8(record.key), "time": at.isoformat(), "headers": json.dumps(headers)},
+        **{"partition": str(record.partition), "offset": str(record.offset)},
+    }
+    return [RowChange("gone" if record.value is None else "row", row)]
+
+
+def _utf8(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableRecordError from error
+
+
 READERS: dict[str, Reader] = {
     "attunity-json": attunity,
     "debezium-json": debezium,
@@ -168,6 +187,7 @@ READERS: dict[str, Reader] = {
     "debezium-avro": debezium,
     "debezium-unwrapped-avro": read_flat,
     "json": plain,
+    "text": read_text,
     "avro": plain,
 }
 

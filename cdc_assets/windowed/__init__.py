@@ -1,0 +1,1 @@
+"""Windowed results of tables: what a run of them is, and how they are proven."""

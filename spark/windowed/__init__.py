@@ -1,0 +1,1 @@
+"""Declared aggregates of a silver table over windows of event time."""

@@ -1,0 +1,101 @@
+"""Results and panes in their Delta tables. Panes are written first: what the table holds has been said.
+
+A run's panes carry the version of silver that it builds on. A run that was killed before its results were there, and is run
+again, builds on the same one, and puts its panes in the place of those.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark.delta.cluster import compute_once
+from spark.delta.identifiers import quote, table_at
+from spark.delta.log import Commit, commit_of
+from spark.delta.statement import execute
+from spark.windowed.declared_windows import (
+    AFTER_FINAL,
+    EARLY,
+    END,
+    FINAL,
+    LATE,
+    ON_TIME,
+    PANE,
+    SIGN,
+    WindowedSpec,
+)
+from spark.windowed.kept_state import KeptResults
+
+PANES = (EARLY, ON_TIME, LATE, AFTER_FINAL)
+_PROPERTIES = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "false"}
+_SECOND, _NOTHING = 1_000_000, -1
+
+
+def begin_tables(session: SparkSession, spec: WindowedSpec, results: DataFrame, now: KeptResults) -> Commit:
+    """Both tables anew, as they are declared now; `results` are read more than once."""
+    said = _as_panes(results, 1, pane_of(spec, None, now.watermark), _NOTHING, now)
+    for rows, path in ((said, spec.panes_path), (results, spec.path)):
+        writer = rows.coalesce(1).write.format("delta").mode("overwrite").options(**_PROPERTIES)
+        writer.option("overwriteSchema", "true").option("userMetadata", now.to_metadata()).save(path)
+    return commit_of(session, spec.path, now.operation_id)
+
+
+def write_changes(
+    session: SparkSession, spec: WindowedSpec, changes: DataFrame, before: KeptResults, now: KeptResults
+) -> tuple[Commit, dict[str, int]]:
+    """The changes (`refine`): into the log, then into the results; how many panes of each kind."""
+    keys, figures = [quote(name) for name in spec.keys], [measure.name for measure in spec.measures]
+    refined = changes.where(~_figures("said", figures).eqNullSafe(_figures("says", figures)))
+    pane = pane_of(spec, before.watermark, now.watermark)
+    taken = refined.where(sf.col("said").isNotNull()).select(*keys, "said.*")
+    given = refined.where(sf.col("says").isNotNull()).select(*keys, "says.*")
+    sides = [_as_panes(rows, sign, pane, before.silver_version, now) for rows, sign in ((taken, -1), (given, 1))]
+    panes = sides[0].unionByName(sides[1]).transform(compute_once)
+    writer = panes.coalesce(1).write.format("delta").mode("overwrite").option("userMetadata", now.to_metadata())
+    writer.option("replaceWhere", f"built_on = {before.silver_version}").save(spec.panes_path)
+    source = changes.select(*keys, sf.col("says").isNull().alias("cdc_gone"), "says.*")
+    view = f"cdc_windows_{now.operation_id}"
+    execute(session, _merge(spec, source.columns, view), view=view, rows=source, metadata=now.to_metadata())
+    counted = {row[PANE]: int(row["n"]) for row in panes.groupBy(PANE).agg(sf.count("*").alias("n")).collect()}
+    return commit_of(session, spec.path, now.operation_id), {f"panes_{name}": counted.get(name, 0) for name in PANES}
+
+
+def pane_of(spec: WindowedSpec, before: int | None, after: int | None) -> Expression:
+    """By which trigger a result is said (Akidau et al. 2015), from the watermark before and after this run."""
+    if after is None:
+        return sf.lit(EARLY)
+    end = sf.unix_micros(END)
+    if before is None:
+        return sf.when(end > after, EARLY).otherwise(ON_TIME)
+    closed = sf.when(end > before, ON_TIME).when(end + spec.allowed_lateness * _SECOND > before, LATE).otherwise(AFTER_FINAL)
+    return sf.when(end > after, EARLY).otherwise(closed)
+
+
+def _figures(side: str, names: list[str]) -> Expression:
+    """The measures of one side, null where there is no result."""
+    return sf.when(sf.col(side).isNotNull(), sf.struct(*[sf.col(side).getField(name).alias(name) for name in names]))
+
+
+def _as_panes(results: DataFrame, sign: int, pane: Expression, built_on: int, now: KeptResults) -> DataFrame:
+    """Results as the log has them."""
+    return results.drop(FINAL).withColumns(
+        {
+            SIGN: sf.lit(sign),
+            PANE: pane,
+            "built_on": sf.lit(built_on).cast("bigint"),
+            "silver_version": sf.lit(now.silver_version).cast("bigint"),
+            "computed_at": sf.now(),
+        }
+    )
+
+
+def _merge(spec: WindowedSpec, columns: list[str], view: str) -> str:
+    values = [name for name in columns if name != "cdc_gone"]
+    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in spec.keys)
+    sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in values if name not in spec.keys)
+    names, taken = ", ".join(map(quote, values)), ", ".join(f"s.{quote(name)}" for name in values)
+    return (
+        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} WHEN MATCHED AND s.cdc_gone THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED AND NOT s.cdc_gone THEN INSERT ({names}) VALUES ({taken})"
+    )
