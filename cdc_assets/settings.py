@@ -78,8 +78,8 @@ def user_definitions() -> str | None:
 
 
 def places_of_shell() -> dict[str, str]:
-    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS and CDC_LAKE, with whole paths: the stack's processes have
-    other working folders. An empty CDC_DEFINITIONS stays."""
+    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS, CDC_LAKE and CDC_VENDOR_DRIVERS, with whole paths: the stack's
+    processes have other working folders. An empty CDC_DEFINITIONS stays."""
     found = {}
     if os.environ.get("CDC_SOURCES"):
         found["CDC_SOURCES"] = str(sources_folder())
@@ -87,6 +87,8 @@ def places_of_shell() -> dict[str, str]:
         found["CDC_DEFINITIONS"] = user_definitions() or ""
     if (root := os.environ.get("CDC_LAKE")) and "://" not in root:
         found["CDC_LAKE"] = str(Path(root).absolute())
+    if drivers := os.environ.get("CDC_VENDOR_DRIVERS"):
+        found["CDC_VENDOR_DRIVERS"] = drivers
     return found
 
 

@@ -44,6 +44,8 @@ class Kind:
     """The include list takes names as they are: a server or a store compares them itself."""
     plugin: str | None = None
     """The set of jars (stack.jars.sets) with the connector's plugin. Without one a worker of the user's own has it."""
+    vendor_plugin: str | None = None
+    """The same with a driver under its vendor's own licence, for whoever accepts that (`CDC_VENDOR_DRIVERS`)."""
     settings: frozenset[str] = frozenset()
     """Keys of `capture` that are not for every kind, and are for this one."""
     binlog: str = ""

@@ -14,18 +14,24 @@ from cdc_assets.stack.home import Home, read_json
 from spark.lake.place import STORES, store_place
 
 _ALWAYS = "debezium-postgres"
-REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS")
+REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_VENDOR_DRIVERS")
 
 
 def needing_drivers() -> list[str]:
-    """Declared kinds whose driver has a licence of its vendor's own: who uses them fetches it."""
-    return sorted(row.name for row in _kinds_of_databases() if row.plugin is None)
+    """Declared kinds whose driver has a licence of its vendor's own, which nobody has accepted here."""
+    return sorted(row.name for row in _kinds_of_databases() if not _plugin(row))
 
 
 def plugins() -> tuple[str, ...]:
     """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
-    declared = sorted({row.plugin for row in _kinds_of_databases() if row.plugin} - {_ALWAYS})
+    declared = sorted({plugin for row in _kinds_of_databases() if (plugin := _plugin(row))} - {_ALWAYS})
     return (_ALWAYS, *declared)
+
+
+def _plugin(row: Kind) -> str | None:
+    """The set of jars; of a kind with a vendor's driver, where CDC_VENDOR_DRIVERS accepts that."""
+    accepted = [name.strip() for name in (settings.lookup("CDC_VENDOR_DRIVERS") or "").split(",")]
+    return row.plugin or (row.vendor_plugin if row.name in accepted else None)
 
 
 def buckets() -> Mapping[str, tuple[str, ...]]:

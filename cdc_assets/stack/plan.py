@@ -114,8 +114,9 @@ def choose(
             raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
     drivers = needing_drivers()
     if drivers and "CDC_CORE_CONNECT" not in external:
-        reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which this stack does not fetch"
-        raise StackError("core-connect", reason, "CDC_CORE_CONNECT=http://… ./cdc up, a worker that has the connector and it")
+        reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which is under the vendor's own licence"
+        accept = f"CDC_VENDOR_DRIVERS={','.join(drivers)} ./cdc up accepts it and fetches the driver"
+        raise StackError("core-connect", reason, f"{accept}; or CDC_CORE_CONNECT=http://… ./cdc up, a worker that has both")
     draft = Site(home, {}, count, external, spark=chosen_spark)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})

@@ -18,6 +18,7 @@ from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.stack import plan
+from cdc_assets.stack.declared_needs import places_to_remember
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.tables.fold_specs import silver_spec
@@ -122,6 +123,18 @@ def test_the_embedded_worker_has_a_plugin_when_its_kind_is_declared(tmp_path: Pa
     assert "debezium-mongodb" not in plan.jar_sets()
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     assert "debezium-mongodb" in plan.jar_sets()
+
+
+def test_a_vendors_driver_is_fetched_for_whoever_accepts_its_licence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source_of(tmp_path, MYSQL)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    home = Home(tmp_path / "home").create()
+    with pytest.raises(StackError, match="CDC_VENDOR_DRIVERS=mysql ./cdc up accepts it and fetches the driver"):
+        plan.choose(home, environment={})
+    monkeypatch.setenv("CDC_VENDOR_DRIVERS", "oracle, mysql")
+    assert "debezium-mysql" in plan.jar_sets()
+    assert plan.choose(home, environment={}).plugins == ("debezium-postgres", "debezium-mysql")
+    assert places_to_remember(home)["CDC_VENDOR_DRIVERS"] == "oracle, mysql"
 
 
 def test_a_vendors_driver_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
