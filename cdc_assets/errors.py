@@ -178,6 +178,10 @@ class PlotsMissingError(CdcAssetsError):
         super().__init__("plots need matplotlib, which is not installed: ./cdc up installs it, or pip install matplotlib")
 
 
+class AdoptionError(CdcAssetsError):
+    """A running connector cannot be taken over as it is; nothing was written."""
+
+
 class RenderError(CdcAssetsError):
     """Manifests cannot be made from the registry and the deployment, or would overwrite what is not ours."""
 

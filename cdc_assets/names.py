@@ -14,6 +14,7 @@ from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
 
 CORE_ALIAS = "core"
+"""What a mirror calls the core cluster, unless its source declares another alias."""
 LAKE_ALIAS = "lake"
 SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
@@ -55,12 +56,13 @@ def table_name(table: Table) -> str:
 
 def connector_name(source: BaseSource) -> str:
     """The Debezium connector on the core Connect cluster."""
-    return _connector(source, "capture")
+    declared = source.captured.capture.connector if source.captured else None
+    return declared or _connector(source, "capture")
 
 
 def mirror_connector_name(source: BaseSource) -> str:
     """The MirrorSourceConnector on the lake's Connect cluster; a KafkaMirrorMaker2's is one for all sources."""
-    return SHARED_MIRROR if is_shared_mirror(source) else _connector(source, "mirror")
+    return SHARED_MIRROR if is_shared_mirror(source) else source.mirror.connector or _connector(source, "mirror")
 
 
 def checkpoint_connector_name(source: BaseSource) -> str:
@@ -112,13 +114,13 @@ def signal_table(source: BaseSource) -> TableId:
 
     As `reconciliation.signals` declares it, else one of ours.
     """
-    declared = source.reconciliation.signals
+    declared = source.reconciliation.signals or (source.captured.capture.signals if source.captured else None)
     return parse_table(declared) if declared else TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
 
 
 def signal_topic(source: BaseSource) -> str:
     """Where the connector sends the rows of the signal table, as those of any table; nobody reads it."""
-    return _topic_safe(f"{source.name}.{'.'.join(signal_table(source))}")
+    return _topic_safe(f"{topic_prefix(source)}.{'.'.join(signal_table(source))}")
 
 
 def witness_table(source: BaseSource) -> TableId:
@@ -131,9 +133,20 @@ def starts_table(source: BaseSource) -> TableId:
     return TableId(SIGNAL_SCHEMA, f"starts_{source.name}")
 
 
+def topic_prefix(source: BaseSource) -> str:
+    """What the names of its connector's topics begin with; Debezium calls the source so."""
+    return (source.captured.capture.topic_prefix if source.captured else None) or source.name
+
+
+def heartbeat_topic(source: BaseSource) -> str:
+    """Where its connector beats, by Debezium's own name for it."""
+    return f"__debezium-heartbeat.{topic_prefix(source)}"
+
+
 def notification_topic(source: BaseSource) -> str:
     """Where the connector says how its snapshots go."""
-    return f"{source.name}.notifications"
+    declared = source.captured.capture.notifications if source.captured else None
+    return declared or f"{topic_prefix(source)}.notifications"
 
 
 def temporary(name: str) -> str:
@@ -153,7 +166,7 @@ def topic_of(source: BaseSource, table: TableId) -> str:
     SQL Server's has the database as well.
     """
     scope = source.captured.database.topic_scope if source.captured else ()
-    return _topic_safe(".".join((source.name, *scope, *table)))
+    return _topic_safe(".".join((topic_prefix(source), *scope, *table)))
 
 
 def collection(source: CapturedSource, table: TableId) -> str:
@@ -163,7 +176,7 @@ def collection(source: CapturedSource, table: TableId) -> str:
 
 def marker_topic(source: BaseSource) -> str:
     """Where Debezium puts logical decoding messages: our log-position markers and heartbeats."""
-    return f"{source.name}.message"
+    return f"{topic_prefix(source)}.message"
 
 
 def capture_names(source: CapturedSource) -> dict[str, str]:
@@ -185,12 +198,13 @@ def has_schema_history(source: CapturedSource) -> bool:
 
 def schema_history_topic(source: BaseSource) -> str:
     """Where a connector that needs it keeps the definitions that its tables have had."""
-    return f"{source.name}.schema-history"
+    declared = source.captured.capture.schema_history if source.captured else None
+    return declared or f"{topic_prefix(source)}.schema-history"
 
 
 def schema_history_group(source: BaseSource) -> str:
     """Debezium's own name of the consumer that reads it when a connector starts again, after `topic.prefix`."""
-    return f"{source.name}-schemahistory"
+    return f"{topic_prefix(source)}-schemahistory"
 
 
 def temporary_schema_history_topic(source: BaseSource) -> str:
@@ -202,7 +216,7 @@ def lake_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
     if not is_mirrored(source) or source.topics.replication == "identity":
         return topic(source, table)
-    return f"{CORE_ALIAS}.{topic(source, table)}"
+    return f"{source.mirror.alias}.{topic(source, table)}"
 
 
 def is_mirrored(source: BaseSource) -> bool:

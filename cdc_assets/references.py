@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import BaseModel, ConfigDict, Field
+
+_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_.-]+:[^${}]*\}")
+_TELLING = re.compile(
+    r"passw(or)?d|passphrase|secret|credential|token|jaas|user\.info|connection\.string"
+    r"|(api|access|private|account|shared|encryption|signing)[._-]?key|keystore\.key|\bsas\b",
+    re.IGNORECASE,
+)
+
+
+def is_reference(value: str) -> bool:
+    """Whether the value is one placeholder that a config provider resolves, and nothing else."""
+    return bool(_REFERENCE.fullmatch(value))
+
+
+def tells_secret(key: str) -> bool:
+    """Whether the name of a connector's setting says that its value is a secret."""
+    return bool(_TELLING.search(key))
 
 
 class EnvRef(BaseModel):

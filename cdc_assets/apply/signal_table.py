@@ -6,6 +6,7 @@ Without it the first `cdc snapshot`, `cdc onboard` or `cdc reconcile --heal` wou
 from __future__ import annotations
 
 from cdc_assets import names
+from cdc_assets.connectors.debezium_common import SIGNALS
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile.heal import signals_of
 from cdc_assets.registry.models import BaseSource
@@ -14,7 +15,8 @@ from cdc_assets.registry.models import BaseSource
 def ensure_signal_table(source: BaseSource) -> str:
     """Make it where the role may; else why it is not there and what to run. Empty, also for kinds whose table is declared."""
     asked = source.asked
-    if asked is None:
+    # A connector that was taken over may take no signals.
+    if asked is None or asked.capture.settings.get(SIGNALS, "") is None:
         return ""
     table = names.signal_table(asked)
     try:

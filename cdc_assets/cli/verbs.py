@@ -38,9 +38,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Sources and tables": {
         "validate": Verb("validate:validate", "Check the registry's files; no service is asked."),
-        "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),
         "reload": Verb("reload:reload", "Take the registry as it is now into the running Dagster."),
         "stream": Verb("stream:stream", "Carry bronze and silver in a loop: continuous mode."),
+        "adopt": Verb("adopt:adopt", "Take over a connector that runs; it is left as it is."),
         "onboard": Verb("onboard:onboard", "Take tables into a running connector; no change is lost."),
         "offboard": Verb("onboard:offboard", "Take tables out of a running connector; the data stays."),
         "snapshot": Verb("snapshot:snapshot", "Read a table again, by its running connector."),
@@ -53,6 +53,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "peek": Verb("peek:peek", "Print records of a topic, decoded; -f follows it."),
     },
     "Is it right?": {
+        "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),
         "alerts": Verb("alerts:alerts", "List who is told what went red; --test tells them."),
         "metrics": Verb("metrics:metrics", "Serve lags, rows, events and checks to Prometheus."),
         "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now."),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from cdc_assets import names
 from cdc_assets.connectors.capture import config_of_kind
 from cdc_assets.connectors.debezium_common import exact_pattern, server_id_of
+from cdc_assets.connectors.kept_settings import beside_settings, keep_running
 from cdc_assets.registry.models import CapturedSource, Table
 
 _SCHEMA_ONLY = "snapshot.mode.configuration.based"
@@ -38,7 +39,8 @@ def definitions_config(source: CapturedSource, tables: Sequence[Table]) -> dict[
 
 
 def _beside(source: CapturedSource, tables: Sequence[Table]) -> dict[str, str]:
-    config = config_of_kind(source.model_copy(update={"tables": tuple(tables)}))
+    alone = source.model_copy(update={"tables": tuple(tables)})
+    config = keep_running(beside_settings(alone, config_of_kind(alone)), None)
     name = names.temporary(config["name"])
     kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
     return {

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from cdc_assets import names
-from cdc_assets.connectors.debezium_common import exact_pattern, table_pattern
+from cdc_assets.connectors.debezium_common import SIGNALS, exact_pattern, table_pattern
+from cdc_assets.connectors.kept_settings import is_listed, topic_routes, with_settings, with_topics
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
-    """The whole config of `<source>-capture`."""
-    return _with_tables_of_ours(source, config_of_kind(source))
+    """The whole config of the source's capturing connector."""
+    return with_settings(
+        with_topics(_with_tables_of_ours(source, config_of_kind(source)), topic_routes(source)),
+        source.capture.settings,
+        _patterns_by_name(source),
+    )
+
+
+def _patterns_by_name(source: CapturedSource) -> dict[str, str]:
+    """What a list of tables that is not ours must name too, with our pattern for it."""
+    signals = [] if source.capture.settings.get(SIGNALS, "") is None else [names.signal_table(source)]
+    return {".".join(table): exact_pattern(*table) for table in (*(table.id for table in source.tables), *signals)}
 
 
 def config_of_kind(source: CapturedSource) -> dict[str, str]:
@@ -33,7 +42,7 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
     config = dict(config)
     if declared.signals:
         config["signal.enabled.channels"] = "source"
-        config["signal.data.collection"] = names.collection(source, parse_table(declared.signals))
+        config[SIGNALS] = names.collection(source, parse_table(declared.signals))
     listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
     for table in (parse_table(name) for name in (declared.marker, declared.signals) if name):
         # Where a server or a store compares names, or takes the pattern itself, the plain one stays.
@@ -47,17 +56,8 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
 
 def tables_in_list(source: BaseSource, running: Mapping[str, str]) -> list[str]:
     """The declared tables that a running connector's list has, however it is written."""
-    patterns = _patterns(running.get("table.include.list", running.get("collection.include.list", "")))
-    return [table.name for table in source.tables if any(pattern.fullmatch(".".join(table.id)) for pattern in patterns)]
-
-
-def _patterns(include_list: str) -> list[re.Pattern[str]]:
-    """A pattern that Python cannot read is none of ours, and matches nothing here."""
-    found = []
-    for text in include_list.split(","):
-        with suppress(re.error):
-            found.append(re.compile(text))
-    return found
+    patterns = running.get("table.include.list", running.get("collection.include.list", ".*")).split(",")
+    return [table.name for table in source.tables if is_listed(".".join(table.id), patterns)]
 
 
 def not_listed(source: BaseSource, running: Mapping[str, str] | None) -> str:

@@ -20,6 +20,7 @@ from cdc_assets.registry.value_forms import ValueForms
 BINLOG_SESSION = {"driver.sessionVariables": "sql_mode='STRICT_TRANS_TABLES'"}
 # Above what people number their servers with by hand.
 _FIRST_SERVER_ID = 1_000_000_000
+SIGNALS = "signal.data.collection"
 
 
 def base_settings(source: CapturedSource, connector: str) -> dict[str, str]:
@@ -28,7 +29,7 @@ def base_settings(source: CapturedSource, connector: str) -> dict[str, str]:
         "name": names.connector_name(source),
         "connector.class": f"io.debezium.connector.{connector}",
         "tasks.max": "1",
-        "topic.prefix": source.name,
+        "topic.prefix": names.topic_prefix(source),
         "snapshot.mode": source.capture.snapshot,
     }
 
@@ -74,12 +75,13 @@ def notification_settings(source: CapturedSource) -> dict[str, str]:
 
 def source_signal_settings(source: CapturedSource) -> dict[str, str]:
     """Rows are asked for again in the log itself, so that the connector knows what it has read before and after."""
-    return {"signal.enabled.channels": "source", "signal.data.collection": ".".join(names.signal_table(source))}
+    return {"signal.enabled.channels": "source", SIGNALS: ".".join(names.signal_table(source))}
 
 
 def record_settings(source: BaseSource) -> dict[str, str]:
     """Settings of the records and their topics, by the registry."""
-    topics = source.topics
+    topics, captured = source.topics, source.captured
+    with_schema = str(captured is not None and captured.capture.envelope == "debezium-json-schema").lower()
     return {
         # The default leaves TRUNCATE out.
         "skipped.operations": "none",
@@ -88,9 +90,9 @@ def record_settings(source: BaseSource) -> dict[str, str]:
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": "false",
+        "key.converter.schemas.enable": with_schema,
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": with_schema,
         # The default writes a column's default value where the row has NULL.
         "value.converter.replace.null.with.default": "false",
         "topic.creation.default.partitions": str(topics.partitions),

@@ -12,6 +12,7 @@ import re
 from datetime import timedelta
 
 from cdc_assets import names, settings
+from cdc_assets.connectors.kept_settings import with_settings
 from cdc_assets.connectors.logins import login
 from cdc_assets.registry.mirror import Checkpoints
 from cdc_assets.registry.models import BaseSource
@@ -25,7 +26,7 @@ _BYTES = {f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayCon
 
 def mirror_config(source: BaseSource) -> dict[str, str]:
     """The source connector's whole config, for exactly the declared tables' topics."""
-    return {
+    config = {
         "name": names.mirror_connector_name(source),
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
         **_between(source),
@@ -43,6 +44,7 @@ def mirror_config(source: BaseSource) -> dict[str, str]:
         "transaction.boundary": "poll",
         **_BYTES,
     }
+    return with_settings(config, source.mirror.settings, _patterns(source))
 
 
 def checkpoint_config(source: BaseSource, wanted: Checkpoints) -> dict[str, str]:
@@ -80,7 +82,7 @@ def heartbeat_config(source: BaseSource, every: timedelta) -> dict[str, str]:
 def _between(source: BaseSource) -> dict[str, str]:
     return {
         "tasks.max": "1",
-        "source.cluster.alias": names.CORE_ALIAS,
+        "source.cluster.alias": source.mirror.alias,
         "target.cluster.alias": names.LAKE_ALIAS,
         "source.cluster.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
         "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),
@@ -91,8 +93,13 @@ def _between(source: BaseSource) -> dict[str, str]:
 
 
 def _topics(source: BaseSource) -> dict[str, str]:
+    return {"topics": ",".join(_patterns(source).values()), "topics.exclude": "^$"}
+
+
+def _patterns(source: BaseSource) -> dict[str, str]:
+    """Each topic, and the regular expression for it alone."""
     topics = sorted(names.topic(source, table) for table in source.tables)
-    return {"topics": ",".join(re.escape(topic).replace(r"\-", "-") for topic in topics), "topics.exclude": "^$"}
+    return {topic: re.escape(topic).replace(r"\-", "-") for topic in topics}
 
 
 def _replicas(source: BaseSource) -> str:

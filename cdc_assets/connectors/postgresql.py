@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from cdc_assets import names
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import postgresql_tls
+from cdc_assets.connectors.kept_settings import beside_settings, transforms_of
 from cdc_assets.connectors.postgresql_statements import ON_CONNECT, initial_statements, refuse_time_zone
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.kinds import expect
@@ -92,12 +93,13 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
     Each of its rows says in a header behind which commit it stands (spark.bronze.drafts).
     """
     # It reads whole rows alone.
-    config = with_public_text(capture_config(source.model_copy(update={"tables": tuple(tables)})))
+    alone = source.model_copy(update={"tables": tuple(tables)})
+    config = with_public_text(beside_settings(alone, capture_config(alone)))
     kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
     return {
         **kept,
         # Its slot is not noted.
-        ON_CONNECT: refuse_time_zone(source.model_copy(update={"tables": tuple(tables)})),
+        ON_CONNECT: refuse_time_zone(alone),
         "name": names.temporary(config["name"]),
         "slot.name": names.temporary(config["slot.name"]),
         "slot.failover": "false",
@@ -106,7 +108,7 @@ def temporary_config(source: CapturedSource, tables: Sequence[Table], *, anchor:
         "snapshot.mode": "initial_only",
         # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
         "custom.metric.tags": "role=onboard",
-        "transforms": "anchor",
+        "transforms": ",".join([*transforms_of(config), "anchor"]),
         "transforms.anchor.type": "org.apache.kafka.connect.transforms.InsertHeader",
         "transforms.anchor.header": ANCHOR_HEADER,
         "transforms.anchor.value.literal": str(anchor),

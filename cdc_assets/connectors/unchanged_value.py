@@ -13,15 +13,17 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from spark.specs import UNCHANGED_HEADER
+from cdc_assets.connectors.kept_settings import keep_running, transforms_of
+from spark.specs import DEBEZIUM_UNAVAILABLE, UNCHANGED_HEADER
 
 DRAWN = "(drawn)"
 PUBLIC = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"
 HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _SETTING = "unavailable.value.placeholder"
 _OWN = re.compile(r"cdc_unchanged_[0-9a-f]{32}")
+_TRANSFORM = "unchanged"
 _HEADER = {
-    "transforms": "unchanged",
+    "transforms": _TRANSFORM,
     "transforms.unchanged.type": "org.apache.kafka.connect.transforms.InsertHeader",
     "transforms.unchanged.header": UNCHANGED_HEADER,
     "transforms.unchanged.value.literal": DRAWN,
@@ -33,9 +35,10 @@ DECLARED = {_SETTING: DRAWN, **_HEADER}
 
 
 def settle(declared: Mapping[str, str], running: Mapping[str, str] | None) -> dict[str, str]:
-    """The declared config with the text that the running connector's has, else with a new one."""
+    """The declared config with what is kept of the running connector's: settings so declared, its text, else a new one."""
+    declared = keep_running(declared, running)
     if DRAWN not in declared.values():
-        return dict(declared)
+        return declared
     kept = (running or {}).get(_SETTING, "")
     text = kept if _OWN.fullmatch(kept) else f"cdc_unchanged_{secrets.token_hex(16)}"
     return {key: text if value == DRAWN else value for key, value in declared.items()}
@@ -52,13 +55,16 @@ def has_another_text(config: Mapping[str, str], running: Mapping[str, str]) -> b
 
 
 def with_public_text(declared: Mapping[str, str]) -> dict[str, str]:
-    """The same at each rendering, and the same as before."""
+    """The same at each rendering, and the same as before; without a connector that runs, nothing of it is kept."""
+    declared = keep_running(declared, None)
     if declared.get(_SETTING) != DRAWN:
-        return dict(declared)
+        return declared
     kept = {key: value for key, value in declared.items() if _HEADER.get(key) != value}
+    if others := [name for name in transforms_of(declared) if name != _TRANSFORM]:
+        kept["transforms"] = ",".join(others)
     return {**kept, _SETTING: PUBLIC}
 
 
 def says_unchanged(value: object) -> bool:
     """Whether a column's value in an event stands for "as it was"."""
-    return value == PUBLIC or _OWN.fullmatch(str(value)) is not None
+    return value in (PUBLIC, DEBEZIUM_UNAVAILABLE) or _OWN.fullmatch(str(value)) is not None

@@ -79,7 +79,8 @@ def place(value: bytes | None) -> tuple[int, int] | None:
     None for what says neither: rows of snapshots, the first transaction behind one, messages outside of transactions.
     """
     try:
-        event: Mapping[str, Any] = json.loads(value or b"{}")
+        said: Mapping[str, Any] = json.loads(value or b"{}")
+        event: Mapping[str, Any] = said.get("payload", said)
         if event.get("op") not in _OPERATIONS or event["source"].get("snapshot") not in (None, "false", False):
             return None
         commit, lsn = json.loads(event["source"]["sequence"])

@@ -42,6 +42,8 @@ class Kind:
     """`(source) -> dict[str, str]`: the capturing connector's config (connectors.capture)."""
     plain_patterns: bool = False
     """The include list takes names as they are: a server or a store compares them itself."""
+    debezium: str = ""
+    """The connector's class, below `io.debezium.connector`."""
     plugin: str | None = None
     """The set of jars (stack.jars.sets) with the connector's plugin. Without one a worker of the user's own has it."""
     vendor_plugin: str | None = None
@@ -97,5 +99,7 @@ class Kind:
     """`() -> OnboardingKind` (onboarding.work)."""
     windows: Part | None = None
     """`(config, table, spec)`: figures by windows of event time, by the server's SQL (windowed.source_windows)."""
+    adoption: Part | None = None
+    """`() -> AdoptionKind`: what a connector that others have made captures here (adoption.source_block)."""
     traces: Part | None = None
     """`(source) -> Traces`: what `cdc remove` finds at the server (removal.at_source)."""

@@ -18,7 +18,6 @@ class _InPages(TypedDict):
 
 
 class _ByBinlog(TypedDict):
-    settings: frozenset[str]
     carry: Part
 
 
@@ -28,7 +27,6 @@ _IN_PAGES: _InPages = {
     "read_again": Part("cdc_assets.reconcile.key_signals:ask"),
 }
 _BY_BINLOG: _ByBinlog = {
-    "settings": frozenset({"server_id"}),
     "carry": Part("cdc_assets.volumetry.binlog_progress:carry_by_offsets"),
 }
 
@@ -37,8 +35,9 @@ POSTGRESQL = Kind(
     source=_ASKED,
     model=Part("cdc_assets.registry.postgresql:Database"),
     connector=Part("cdc_assets.connectors.postgresql:capture_config"),
+    debezium="postgresql.PostgresConnector",
     plugin="debezium-postgres",
-    settings=frozenset({"slot", "publication"}),
+    settings=frozenset({"slot", "publication", "signals"}),
     has_slot=True,
     has_schema_history=False,
     tells_place=True,
@@ -57,13 +56,16 @@ POSTGRESQL = Kind(
     partitions=Part("cdc_assets.apply.postgresql_partitions:publish_by_root"),
     onboarding=Part("cdc_assets.onboarding.kinds.postgresql:PostgresKind"),
     windows=Part("cdc_assets.resources.databases.postgresql_windows:read_windows"),
+    adoption=Part("cdc_assets.adoption.postgresql_adoption:PostgresAdoption"),
     traces=Part("cdc_assets.removal.postgresql:postgresql_traces"),
 )
 MARIADB = Kind(
     name="mariadb",
+    settings=frozenset({"server_id", "signals", "schema_history"}),
     source=_ASKED,
     model=Part("cdc_assets.registry.mariadb:MariaDb"),
     connector=Part("cdc_assets.connectors.mariadb:capture_config"),
+    debezium="mariadb.MariaDbConnector",
     plugin="debezium-mariadb",
     binlog="MariaDB",
     tells_place=True,
@@ -78,14 +80,17 @@ MARIADB = Kind(
     signals=Part("cdc_assets.resources.databases.mariadb_capture:MariaDbSignals"),
     incarnation=Part("cdc_assets.identity.mariadb:verdict"),
     onboarding=Part("cdc_assets.onboarding.kinds.mariadb:MariaDbKind"),
+    adoption=Part("cdc_assets.adoption.mariadb_adoption:MariaDbAdoption"),
     traces=Part("cdc_assets.removal.binlog:mariadb_traces"),
     **_BY_BINLOG,
 )
 MYSQL = Kind(
     name="mysql",
+    settings=frozenset({"server_id", "schema_history"}),
     model=Part("cdc_assets.registry.mysql:MySql"),
     connector=Part("cdc_assets.connectors.mysql:capture_config"),
     vendor_plugin="debezium-mysql",
+    debezium="mysql.MySqlConnector",
     binlog="MySQL",
     connection=Part("cdc_assets.resources.rows.mysql:MySqlConnection"),
     witness=Part("cdc_assets.volumetry.binlog_changes:mysql_witness"),
@@ -97,9 +102,11 @@ MYSQL = Kind(
 )
 SQLSERVER = Kind(
     name="sqlserver",
+    settings=frozenset({"schema_history"}),
     model=Part("cdc_assets.registry.sqlserver:SqlServer"),
     experimental=_NO_SERVER,
     connector=Part("cdc_assets.connectors.sqlserver:capture_config"),
+    debezium="sqlserver.SqlServerConnector",
     plain_patterns=True,
     plugin="debezium-sqlserver",
     connection=Part("cdc_assets.resources.rows.sqlserver:SqlServerConnection"),
@@ -108,9 +115,11 @@ SQLSERVER = Kind(
 )
 ORACLE = Kind(
     name="oracle",
+    settings=frozenset({"schema_history"}),
     model=Part("cdc_assets.registry.oracle:Oracle"),
     experimental=_NO_SERVER,
     connector=Part("cdc_assets.connectors.oracle:capture_config"),
+    debezium="oracle.OracleConnector",
     plain_patterns=True,
     vendor_plugin="debezium-oracle",
     connection=Part("cdc_assets.resources.rows.oracle:OracleConnection"),
@@ -122,6 +131,7 @@ MONGODB = Kind(
     model=Part("cdc_assets.registry.mongodb:MongoDb"),
     experimental=_NO_SERVER,
     connector=Part("cdc_assets.connectors.mongodb:capture_config"),
+    debezium="mongodb.MongoDbConnector",
     plain_patterns=True,
     plugin="debezium-mongodb",
     has_schema_history=False,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import ConnectorName, Declared
 from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
 
 
 class Checkpoints(Declared):
@@ -26,6 +27,10 @@ class Checkpoints(Declared):
 class Mirror(Declared):
     """What MirrorMaker 2 does for a source besides copying its topics.
 
+    `connector` is the mirror's name on Connect, `alias` what it calls the core cluster: copies are called `alias.topic`.
+    `settings` are its settings that are not ours. `cdc adopt` writes those of a mirror that runs (docs/how-to/adopt.md).
+    `new_tables: first` lets an onboarding give the mirror the new tables' topics alone, and old and new ones once the copies are
+    there; the old ones wait meanwhile. The default adds them to those that it carries.
     `heartbeats` is how often a mark is written to the topic `heartbeats` of the lake's cluster. Without it there is none.
     `resource` is for a source with managed_by: gitops. It says which Strimzi resource carries its topics, as the deployment's
     `mirror` does.
@@ -33,8 +38,18 @@ class Mirror(Declared):
 
     resource: Literal["mirrormaker2", "connector"] = "mirrormaker2"
 
+    connector: ConnectorName | None = None
+    alias: str = Field(default="core", pattern=r"^[A-Za-z0-9_-]{1,60}$")
+    settings: OtherSettings = Field(default_factory=dict)
+    new_tables: Literal["together", "first"] = "together"
     checkpoints: Checkpoints | None = None
     heartbeats: Duration | None = None
+
+    @field_validator("settings")
+    @classmethod
+    def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
+        refuse_settings("mirror.settings", value)
+        return value
 
 
 def refuse_mirror(mirror: Mirror, managed_by: str) -> None:
@@ -49,3 +64,7 @@ def refuse_mirror(mirror: Mirror, managed_by: str) -> None:
     if managed_by == "gitops" and mirror.resource == "mirrormaker2" and beside:
         said = ", ".join(f"mirror.{name}" for name in beside)
         raise ValueError(f"{said}: one KafkaMirrorMaker2 for all sources has none; declare mirror.resource: connector")
+    own = [name for name in ("connector", "alias", "settings", "new_tables") if name in mirror.model_fields_set]
+    if managed_by == "gitops" and mirror.resource == "mirrormaker2" and own:
+        said = ", ".join(f"mirror.{name}" for name in own)
+        raise ValueError(f"{said}: one KafkaMirrorMaker2 carries all sources; declare mirror.resource: connector")

@@ -13,9 +13,10 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.kinds import kind_of
+from cdc_assets.registry.capture_rules import refuse_capture
 from cdc_assets.registry.compatibility import Compatibility, refuse_features
 from cdc_assets.registry.database_kinds import AskedDatabase
-from cdc_assets.registry.declared import DatabaseKind, Declared
+from cdc_assets.registry.declared import DatabaseKind, Declared, TopicName
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.on_its_way import OnItsWay
@@ -57,6 +58,7 @@ class Table(OnItsWay):
     """
 
     name: str
+    topic: TopicName | None = None
     except_column_list: tuple[str, ...] = ()
     only: bool = False
     accept_inexact: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class Table(OnItsWay):
     @property
     def own_topic(self) -> str:
         """The topic that is declared for it; empty where the source's connector names it."""
-        return ""
+        return self.topic or ""
 
     @model_validator(mode="after")
     def _only_can_be_said(self) -> Table:
@@ -255,10 +257,7 @@ class CapturedSource(BaseSource):
     @model_validator(mode="after")
     def _settings_of_its_kind(self) -> CapturedSource:
         row = kind_of(self)
-        foreign = sorted({"slot", "publication", "server_id"} - row.settings)
-        given = [f"capture.{name}" for name in foreign if getattr(self.capture, name) is not None]
-        if given:
-            raise ValueError(f"{', '.join(given)}: a source of kind {self.database.kind} has no such setting")
+        refuse_capture(self.capture, row, self.managed_by)
         for name in ("marker", "signals", "every"):
             if getattr(self.reconciliation, name) and row.tells_place:
                 raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")

@@ -8,8 +8,10 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.declared import ConnectorName, Declared, TopicName
 from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
 from cdc_assets.registry.value_forms import ValueForms
 
 LEAST_KEPT, LEAST_TIME_TRAVEL = timedelta(days=30), timedelta(hours=1)
@@ -30,20 +32,42 @@ def refuse_short_ledger(ledger: LedgerSettings, topics: Topics) -> None:
 class Capture(Declared):
     """How changes leave the database: the Debezium connector's settings that matter.
 
-    `slot` and `publication` (PostgreSQL) default to names derived from the source.
+    Names default to ones derived from the source: `connector` (on Connect), `topic_prefix`, `slot` and `publication`
+    (PostgreSQL), `signals` (the table for signals), `notifications` and `schema_history` (topics). `cdc adopt` writes those
+    of a connector that runs.
+    `settings` are settings of that connector which are not ours; `null`: it has none (docs/how-to/adopt.md).
+    `unchanged_text` is what stands for a large value that an update left as it was, in records that do not say so themselves.
     `heartbeat` is how often a marker is written to the source's log, so that an idle captured database cannot hold back the
     log. It is Debezium's `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table.
     `server_id` (MariaDB, MySQL) is the id by which the server knows the connector. No replica may have the same.
     `values` is for readers of the topics that expect other forms than ours.
     """
 
-    envelope: Literal["debezium-json"] = "debezium-json"
+    envelope: Literal["debezium-json", "debezium-json-schema"] = "debezium-json"
     snapshot: Literal["initial", "no_data", "recovery"] = "initial"
+    connector: ConnectorName | None = None
+    topic_prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
     slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     publication: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     server_id: int | None = Field(default=None, ge=1, le=2**32 - 1)
     heartbeat: Duration = timedelta(seconds=10)
     values: ValueForms = ValueForms()
+    signals: str | None = None
+    notifications: TopicName | None = None
+    schema_history: TopicName | None = None
+    unchanged_text: str | None = Field(default=None, min_length=1)
+    settings: OtherSettings = Field(default_factory=dict)
+
+    @field_validator("signals")
+    @classmethod
+    def _is_schema_and_table(cls, value: str | None) -> str | None:
+        return value and str(parse_table(value))
+
+    @field_validator("settings")
+    @classmethod
+    def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
+        refuse_settings("capture.settings", value)
+        return value
 
 
 class Topics(Declared):

@@ -1,4 +1,4 @@
-"""Two tables or sources that would write to one place: one topic, one Delta table, one backup folder, one slot.
+"""Two tables or sources that would write to one place: one connector, topic, Delta table, backup folder or slot.
 
 Every name that this project derives is judged as its store compares names:
 
@@ -20,6 +20,14 @@ CASE_BLIND = sys.platform in ("darwin", "win32")
 """Whether the lake's folder may be one that compares names without regard to case."""
 
 
+_KEYS = {
+    "connector": "capture.connector",
+    "mirror connector": "mirror.connector",
+    "replication slot": "capture.slot",
+    "publication": "capture.publication",
+}
+
+
 @dataclass(frozen=True)
 class WriteTarget:
     """Something that is written by one table of one source; the whole source, where `index` is None."""
@@ -29,6 +37,8 @@ class WriteTarget:
     what: str
     name: str
     compared: str
+    key: str = "source"
+    """Where the name is declared, if it is."""
 
     @property
     def owner(self) -> str:
@@ -47,7 +57,11 @@ class Collision:
     def message(self) -> str:
         """What would share what, and the way out."""
         first, second = self.earlier, self.later
-        other = first.owner if first.source.name == second.source.name else f"{first.owner} of source {first.source.name}"
+        other = (
+            first.owner
+            if first.index is None or first.source.name == second.source.name
+            else f"{first.owner} of source {first.source.name}"
+        )
         one = "declare one of them in another source"
         way = "give one of them a name of its own" if second.index is None or first.source.name != second.source.name else one
         told = f"{second.what} {second.name!r}"
@@ -69,14 +83,25 @@ def find_collisions(sources: Sequence[BaseSource], *, case_blind: bool = CASE_BL
 
 
 def _places(source: BaseSource, case_blind: bool) -> Iterator[WriteTarget]:
+    for what, name, compared in _connectors(source):
+        yield WriteTarget(source, None, what, name, compared, _KEYS.get(what, "source"))
     own = list(_of_source(source))
     for what, name, compared in own:
-        yield WriteTarget(source, None, what, name, compared)
+        yield WriteTarget(source, None, what, name, compared, _KEYS.get(what, "source"))
     for index, table in enumerate(source.tables):
         for topic in _topics(source, table, by_connector=bool(own)):
             yield WriteTarget(source, index, *topic)
         for what, path in _folders(source, table):
             yield WriteTarget(source, index, what, path, path.lower() if case_blind else path)
+
+
+def _connectors(source: BaseSource) -> Iterator[tuple[str, str, str]]:
+    """By their cluster: a Connect cluster has each name once. A KafkaMirrorMaker2's is of all its sources."""
+    if captured := source.captured:
+        for name in _with_temporary(names.connector_name(captured)):
+            yield "connector", name, f"core {name}"
+    if names.is_mirrored(source) and not names.is_shared_mirror(source):
+        yield "mirror connector", names.mirror_connector_name(source), f"lake {names.mirror_connector_name(source)}"
 
 
 def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:

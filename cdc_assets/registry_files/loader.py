@@ -230,6 +230,8 @@ def _of_table(file: Path, document: Any, index: int, message: str) -> RegistryFi
 
 
 def _finding(file: Path, collision: Collision) -> RegistryFinding:
-    index = collision.later.index
-    loc: Loc = ("source",) if index is None else ("tables", index, "name")
-    return RegistryFinding(file, _line_of(_parse(file), loc), ".".join(map(str, loc)), collision.message)
+    document, index = _parse(file), collision.later.index
+    block, _, key = collision.later.key.partition(".")
+    declared = _holds(document, block) and _holds(document[block], key)
+    loc: Loc = ("tables", index, "name") if index is not None else (block, key) if declared else ("source",)
+    return RegistryFinding(file, _line_of(document, loc), ".".join(map(str, loc)), collision.message)

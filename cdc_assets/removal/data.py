@@ -43,7 +43,7 @@ def core_topics(source: Any) -> list[str]:
     own = [names.marker_topic(source), names.signal_topic(source), names.notification_topic(source)]
     if names.has_schema_history(source):
         own += [names.schema_history_topic(source), names.temporary_schema_history_topic(source)]
-    return [*(names.topic(source, table) for table in source.tables), *own, f"__debezium-heartbeat.{source.name}"]
+    return [*(names.topic(source, table) for table in source.tables), *own, names.heartbeat_topic(source)]
 
 
 def lake_topics(source: BaseSource) -> list[str]:

@@ -47,7 +47,7 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
 
 def _capture_acls(captured: Sequence[CapturedSource], deployment: Deployment) -> list[Acl]:
     written = [names.topic(source, table) for source in captured for table in source.tables]
-    beats = [f"__debezium-heartbeat.{source.name}" for source in captured]
+    beats = [names.heartbeat_topic(source) for source in captured]
     asked = [names.signal_topic(source) for source in captured if source.asked]
     signals = [names.topic_of(s, parse_table(s.reconciliation.signals)) for s in captured if s.reconciliation.signals]
     recovering = sorted(names.schema_history_group(source) for source in captured if names.has_schema_history(source))
@@ -84,12 +84,12 @@ def _checkpoint_acls(mirrored: Sequence[BaseSource]) -> list[Acl]:
 def _mirror_acls(mirrored: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:
     copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
     beside = [source.mirror for source in mirrored]
-    told = [f"{names.CORE_ALIAS}.checkpoints.internal"] if any(each.checkpoints for each in beside) else []
+    told = sorted({f"{each.alias}.checkpoints.internal" for each in beside if each.checkpoints})
     told += ["heartbeats"] if any(each.heartbeats for each in beside) else []
-    syncs = f"mm2-offset-syncs.{names.CORE_ALIAS}.internal"
+    syncs = sorted({f"mm2-offset-syncs.{each.alias}.internal" for each in beside})
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
-    return [*_topics(copies, _OWN_COPY), *_topics([syncs, *told], _INTERNAL), *_worker(own_group, prefix)]
+    return [*_topics(copies, _OWN_COPY), *_topics([*syncs, *told], _INTERNAL), *_worker(own_group, prefix)]
 
 
 def _sink_acls(sinks: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:

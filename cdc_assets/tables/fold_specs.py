@@ -56,7 +56,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         drops=found.drops,
         ignore_null_updates=_null_ignored(table, source_columns(source, table, found)),
         columns_to_update=table.columns_to_update or "",
-        unavailable=PUBLIC if source.captured else DEBEZIUM_UNAVAILABLE,
+        unavailable=(source.captured.capture.unchanged_text or PUBLIC) if source.captured else DEBEZIUM_UNAVAILABLE,
         schema_changes=(table.schema_changes or source.schema_changes).model_dump(),
         renamed=table.renamed,
         **source.record_form(table),

@@ -143,8 +143,8 @@ def _behind(record: Record, witness: Witness, previous: Baseline) -> bool:
         return False
     try:
         event = json.loads(record.value)
-        return witness.behind(event["source"], previous)
-    except (ValueError, KeyError, TypeError):
+        return witness.behind(event.get("payload", event)["source"], previous)
+    except (ValueError, KeyError, TypeError, AttributeError):
         # An event in another form tells no place: it came, that is all.
         return True
 
@@ -154,7 +154,7 @@ def _silent_tables(source: CapturedSource, witness: Witness, config: Mapping[str
     if config is None:
         return {table.name: f"connector {name} does not exist" for table in source.tables}
     # The names that run may differ from those declared now: the connector's own config is what holds.
-    listed = config.get("table.include.list", capture_config(source)["table.include.list"])
+    listed = config.get("table.include.list", capture_config(source).get("table.include.list", ".*"))
     patterns = [re.compile(part, re.IGNORECASE) for part in listed.split(",")]
     silent = witness.tables_outside_log(source, config)
     for table in source.tables:

@@ -201,7 +201,8 @@ def _holds(value: bytes | None, marker: str) -> bool:
         return False
     raw = marker.encode()
     forms = (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), raw.hex())
-    return json.loads(value).get("message", {}).get("content") in forms
+    said = json.loads(value)
+    return said.get("payload", said).get("message", {}).get("content") in forms
 
 
 def _connector_look(say: Say, connect: ConnectClient | None, name: str) -> Look:

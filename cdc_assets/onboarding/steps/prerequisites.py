@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cdc_assets import names
 from cdc_assets.connectors.apply import HELD
 from cdc_assets.connectors.capture import tables_in_list
+from cdc_assets.connectors.debezium_common import SIGNALS
 from cdc_assets.connectors.signals import is_unsignallable
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.preflight.capturable import refuse_inexact
+from cdc_assets.registry.models import CapturedSource
+
+_BY_SIGNAL = ("signal.enabled.channels", "notification.enabled.channels", "notification.sink.topic.name")
 
 
 def run(work: OnboardingWork) -> Facts:
@@ -23,6 +29,7 @@ def run(work: OnboardingWork) -> Facts:
             findings.append(work.kind.keyless.format(table=table.name))
     if work.state.route != "temporary":
         wide = [table.name for table in work.tables if is_unsignallable(table.id)]
+        findings += list(_find_unsignalled(source))
         findings += [f"{name}: no signal can name it (a blank, quote or dot in it); take route temporary" for name in wide]
     if not findings:
         refuse_inexact(work.database, source, work.kind.columns(work, found), snapshot=True)
@@ -40,6 +47,16 @@ def run(work: OnboardingWork) -> Facts:
         "connector": name,
         "captured": [table.name for table in work.tables if table.name in listing],
     }
+
+
+def _find_unsignalled(source: CapturedSource) -> Iterator[str]:
+    """A connector that was taken over may have neither signals nor notifications."""
+    out = [key for key in (SIGNALS, *_BY_SIGNAL) if source.capture.settings.get(key, "") is None]
+    if out:
+        yield (
+            f"{', '.join(out)} are left out by capture.settings of {source.name}, so its connector takes no signals: take these "
+            "lines out of capture.settings (it gets ours while it is stopped for the tables), or take --route temporary"
+        )
 
 
 STEP = Step("preflight", "the tables exist, have a key, can be published, and the connector runs", run)

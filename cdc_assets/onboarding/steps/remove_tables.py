@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets import settings
+from cdc_assets.connectors.kept_settings import is_listed
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.registry_file import file_of, remove_tables
 from cdc_assets.onboarding.state import Facts
@@ -20,6 +21,12 @@ def check_tables(work: OnboardingWork) -> Facts:
     if not work.before.tables:
         raise OnboardingError(
             f"{', '.join(sorted(declared))} are all tables of {work.declared.name}: delete its connector instead"
+        )
+    listed = work.declared.capture.settings.get("table.include.list") or ""
+    if still := [".".join(table.id) for table in work.tables if is_listed(".".join(table.id), filter(None, listed.split(",")))]:
+        raise OnboardingError(
+            f"capture.settings of {work.declared.name} has table.include.list: {listed}, which takes {', '.join(still)} still: "
+            f"take it out of the list in the registry, then cdc offboard {work.declared.name} --resume"
         )
     return {"left": sorted(declared - set(work.state.tables))}
 

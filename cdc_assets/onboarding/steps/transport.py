@@ -27,12 +27,25 @@ def topics(work: OnboardingWork) -> Facts:
 
 def mirror(work: OnboardingWork) -> Facts:
     """MirrorMaker 2 carries the new topics; waits until they are in the lake's cluster."""
-    began = time.monotonic()
-    applied = bring_connector(work.platform.lake_connect(), work.after, mirror_config(work.after))
+    began, connect, declared = time.monotonic(), work.platform.lake_connect(), mirror_config(work.after)
+    if work.after.mirror.new_tables == "first" and connect.config(declared["name"]) != declared:
+        bring_connector(connect, work.after, {**declared, "topics": _topics_alone(work)})
+        _await_copies(work)
+    applied = bring_connector(connect, work.after, declared)
+    _await_copies(work)
+    return {"connector": applied.name, "change": applied.summary, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _topics_alone(work: OnboardingWork) -> str:
+    """The new tables' topics, without those that the mirror carries; what is kept of its list would have them too."""
+    bare = work.after.mirror.model_copy(update={"settings": {}})
+    return mirror_config(work.after.model_copy(update={"tables": work.tables, "mirror": bare}))["topics"]
+
+
+def _await_copies(work: OnboardingWork) -> None:
     lake = work.platform.lake_kafka()
     for table in work.tables:
         lake.await_state(names.lake_topic(work.after, table), deadline=_TOPIC_DEADLINE_SECONDS)
-    return {"connector": applied.name, "change": applied.summary, "seconds": round(time.monotonic() - began, 3)}
 
 
 def without_mirror(work: OnboardingWork) -> Facts:

@@ -110,9 +110,15 @@ class ConnectClient:
 
     def definitions(self, connector_class: str) -> dict[str, str]:
         """The options that a plugin documents, with their types; empty where the cluster does not have it (KIP-769)."""
+        return {item["name"]: item.get("type") or "" for item in self._options(connector_class)}
+
+    def default_values(self, connector_class: str) -> dict[str, str | None]:
+        """The options that a plugin documents, with what holds where a config leaves them out; None: nothing does."""
+        return {item["name"]: item.get("default_value") for item in self._options(connector_class)}
+
+    def _options(self, connector_class: str) -> list[dict[str, Any]]:
         path = f"{_plugin_path({'connector.class': connector_class})}/config"
-        found = self._rest.request("GET", path, missing_ok=True) or []
-        return {item["name"]: item.get("type") or "" for item in found}
+        return list(self._rest.request("GET", path, missing_ok=True) or [])
 
     def put_config(self, name: str, config: Mapping[str, str]) -> None:
         """Create the connector, or replace its config."""

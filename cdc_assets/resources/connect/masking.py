@@ -10,13 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from cdc_assets.references import is_reference, tells_secret
+
 HIDDEN = "[hidden]"
-_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_.-]+:[^${}]*\}")
-_TELLING = re.compile(
-    r"passw(or)?d|passphrase|secret|credential|token|jaas|user\.info|connection\.string"
-    r"|(api|access|private|account|shared|encryption|signing)[._-]?key|keystore\.key|\bsas\b",
-    re.IGNORECASE,
-)
 # scheme://user:password@host, and jdbc:oracle:thin:user/password@host
 _USER_INFO = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@|(?<=:thin:)[^/\s@]*/[^\s@]*@")
 # jdbc:…?password=…, JAAS options, key=value lists
@@ -25,12 +21,7 @@ _ASSIGNED = re.compile(r"(?i)\b(\w*(?:password|passwd|secret|token))(\s*[=:]\s*)
 
 def is_secret(key: str, password_keys: Collection[str] = ()) -> bool:
     """Whether the value of this config key may be a secret."""
-    return key in password_keys or bool(_TELLING.search(key))
-
-
-def is_reference(value: str) -> bool:
-    """Whether the value is one placeholder that a config provider resolves, and nothing else."""
-    return bool(_REFERENCE.fullmatch(value))
+    return key in password_keys or tells_secret(key)
 
 
 def mask_value(key: str, value: str, password_keys: Collection[str] = ()) -> str:

@@ -1,0 +1,50 @@
+"""Settings of a connector or a mirror that are not as we would render them: what `cdc adopt` found, and a person may write.
+
+A value replaces ours, `null` leaves ours out, and `(kept)` is whatever the running connector has: it is for secrets, which
+no registry holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from cdc_assets.references import is_reference, tells_secret
+
+KEPT = "(kept)"
+"""The value that the running connector has. One that is created anew gets ours."""
+OtherSettings = dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.>-]{1,200}$")], str | None]
+_DECLARED_AT = {
+    "name": "connector",
+    "topic.prefix": "capture.topic_prefix",
+    "slot.name": "capture.slot",
+    "publication.name": "capture.publication",
+    "database.server.id": "capture.server_id",
+    "notification.sink.topic.name": "capture.notifications",
+    "schema.history.internal.kafka.topic": "capture.schema_history",
+    "signal.data.collection": "capture.signals",
+    "source.cluster.alias": "mirror.alias",
+}
+_FIXED = ("connector.class", "database.hostname", "database.port", "database.user", "database.dbname")
+
+
+def refuse_settings(place: str, settings: Mapping[str, str | None]) -> None:
+    """Settings that are declared at a place of their own, and secrets.
+
+    Raises:
+        ValueError: naming the setting, and where or how it is declared.
+    """
+    for key, value in settings.items():
+        at = _DECLARED_AT.get(key, "")
+        if at and (value is not None or key == "name"):
+            owner = "" if "." in at else f"{place.partition('.')[0]}."
+            raise ValueError(f"{place}.{key}: it is declared by {owner}{at}")
+        if key in _FIXED:
+            raise ValueError(f"{place}.{key}: it is declared under database, and cannot be another one here")
+        if value and tells_secret(key) and value != KEPT and not is_reference(value):
+            raise ValueError(
+                f"{place}.{key}: a secret's value is not written here; give ${{file:/path:key}} as the worker resolves it, or "
+                f"{KEPT}: as the running connector has it"
+            )

@@ -1,0 +1,1 @@
+"""Connectors that others have made and that run, taken over."""
