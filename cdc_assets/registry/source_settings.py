@@ -99,10 +99,13 @@ class Batching(Declared):
 
 
 class Backup(Declared):
-    """Where bronze batches are copied to, and how often at most."""
+    """Where bronze batches are copied to, and how often at most.
+
+    A busy source's changes do not wait on their way to silver for each batch to be copied.
+    """
 
     store: BackupStore
-    every: Duration = timedelta(0)
+    every: Duration = timedelta(seconds=10)
 
 
 class Volumetry(Declared):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,12 @@ def test_only_a_source_that_declares_it_has_a_long_run(source: Source, continuou
 def test_the_offsets_sensor_asks_for_backups_alone(
     continuous: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
 ) -> None:
+    assert continuous.backup is not None
+    often = continuous.model_copy(update={"backup": continuous.backup.model_copy(update={"every": timedelta(0)})})
+
     def tick() -> Any:
         context = dg.build_sensor_context(instance=instance, resources={"platform": platform})
-        return build_offsets_sensor(continuous).evaluate_tick(context)
+        return build_offsets_sensor(often).evaluate_tick(context)
 
     assert not tick().run_requests
     assert f"the run of {keeper_name(continuous)}" in (tick().skip_message or "")

@@ -54,6 +54,20 @@ def test_a_backlog_runs_by_itself(
     assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]
 
 
+@pytest.mark.parametrize(("every", "backed_up"), [(0, True), (3600, False)])
+def test_news_do_not_wait_for_a_backup_that_is_not_due(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka, every: int, backed_up: bool
+) -> None:
+    catch_up(platform, instance)
+    lake_kafka.topics[LINES].logs[0].append((b"k", b"{}"))
+    assert source.backup is not None
+    declared = source.model_copy(update={"backup": source.backup.model_copy(update={"every": timedelta(seconds=every)})})
+    context = dg.build_sensor_context(instance=instance, resources={"platform": platform})
+    (request,) = build_offsets_sensor(declared).evaluate_tick(context).run_requests or ()
+    wanted = ["bronze", "silver", "backup"] if backed_up else ["bronze", "silver"]
+    assert [key.path for key in request.asset_selection or ()] == [[layer, "shop", f"{layer}_lines"] for layer in wanted]
+
+
 def test_a_backup_of_the_epoch_before_is_behind(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
     """The new epoch has fewer records than the backup holds of all."""
     catch_up(platform, instance)

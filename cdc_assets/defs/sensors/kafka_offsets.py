@@ -87,7 +87,8 @@ def _look(
         batching=source.batching,
         alone=frozenset(pauses),
     )
-    run_requests = [_run_request(source, request) for request in requests]
+    due = frozenset(each.table for each in news if each.backup_due)
+    run_requests = [_run_request(source, request, due) for request in requests]
     return dg.SensorResult(
         run_requests=run_requests,
         asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
@@ -109,10 +110,13 @@ def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey
     return [asset_key(layer, source, table) for layer in layers for table in tables]
 
 
-def _run_request(source: BaseSource, request: Request) -> dg.RunRequest:
-    keys = _asset_keys(source, map(source.table, request.tables))
+def _run_request(source: BaseSource, request: Request, due: frozenset[str]) -> dg.RunRequest:
+    """Bronze and silver of the request's tables, as far as the sensor carries them, and the backups that are due."""
+    tables = list(map(source.table, request.tables))
+    keys = _asset_keys(source, tables)
+    copied = {_backup_key(source, table) for table in tables if names.table_name(table) in due}
     return dg.RunRequest(
-        asset_selection=keys if source.mode == "sensor" else [key for key in keys if key.path[0] == "backup"],
+        asset_selection=[key for key in keys if key in copied or (source.mode == "sensor" and key.path[0] != "backup")],
         asset_check_keys=[],
         tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
     )
@@ -159,12 +163,14 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
         except CdcAssetsError as error:
             problems.append(str(error))
             waiting = 1
+        last = copied.get(_backup_key(source, table))
         news.append(
             TableNews(
                 names.table_name(table),
                 waiting,
                 silver_behind=known is not None and records_behind(platform.lake, source, table, known) > 0,
-                backup_behind=known is not None and _backup_behind(source, copied.get(_backup_key(source, table)), known),
+                backup_behind=known is not None and _is_due(source, last) and _is_behind(last, known),
+                backup_due=_is_due(source, last),
             )
         )
     return news, problems
@@ -174,17 +180,21 @@ def _backup_key(source: BaseSource, table: Table) -> dg.AssetKey:
     return asset_key("backup", source, table)
 
 
-def _backup_behind(source: BaseSource, last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
+def _is_due(source: BaseSource, last: dg.EventLogEntry | None) -> bool:
+    """Whether the source has a backup, and the table's last one is as old as is declared."""
     if source.backup is None:
         return False
+    return last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
+
+
+def _is_behind(last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
     from cdc_assets.backup import BackupPosition
 
     told = last.asset_materialization.metadata if last and last.asset_materialization else {}
     # An older report names no epoch: read as of the first one, it asks for one backup too many at most.
     records = "cdc/epoch_records" if "cdc/epoch" in told else "dagster/row_count"
     at, copied = (int(str(told[key].value)) if key in told else 0 for key in ("cdc/epoch", records))
-    due = last is None or time.time() - last.timestamp >= source.backup.every.total_seconds()
-    return due and bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0
+    return bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0
 
 
 def _from_cursor(cursor: str | None) -> Waiting:

@@ -15,12 +15,16 @@ from cdc_assets.registry.source_settings import Batching
 
 @dataclass(frozen=True)
 class TableNews:
-    """One table at a tick. `waiting` counts offsets beyond bronze (an upper bound of records)."""
+    """One table at a tick. `waiting` counts offsets beyond bronze (an upper bound of records).
+
+    `backup_due`: the last backup is old enough for another; `backup_behind`: and bronze has records that it lacks.
+    """
 
     table: str
     waiting: int
     silver_behind: bool = False
     backup_behind: bool = False
+    backup_due: bool = True
 
 
 @dataclass(frozen=True)
