@@ -74,7 +74,7 @@ class _DagsterProcess(Component):
             **(self._storage() if self._own_postgres else {}),
             "telemetry": {"enabled": False},
             "nux": {"enabled": False},  # no invitation dialog in front of the lineage
-            "run_launcher": {"module": "dagster", "class": "DefaultRunLauncher"},
+            "run_launcher": {"module": "cdc_assets.stack.run_launcher", "class": "WatchedRunLauncher"},
             # Runs start at once: a queue would add its polling to every batch's latency, and tables lock each other out anyway.
             "run_coordinator": {"module": "dagster.core.run_coordinator", "class": "DefaultRunCoordinator"},
             "run_monitoring": {"enabled": True, "start_timeout_seconds": 900, "poll_interval_seconds": 30},
