@@ -23,7 +23,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
     @override
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Yes."""
+        """It does: a run is a process of this machine."""
         return True
 
     @override
