@@ -33,7 +33,7 @@ TABLE = {"name": "public.windowed", "windows": [HOPPING]}
 _INSERT = """
 INSERT INTO windowed SELECT i, (array['São Paulo', 'Rio | de', NULL])[1 + i %% 3], i %% 2 = 0,
   '1970-01-01 00:00:00'::timestamptz + (i * 7919 %% 20000 - 3000) * interval '1.000001 second',
-  nullif(i * 31 %% 1000, 0) / 100.0, i * 10000000000, i / 7.0, i %% 11 FROM generate_series(%s, %s) i
+  nullif(i * 31 %% 1000, 0) / 100.0, i * 10000000000::bigint, i / 7.0, i %% 11 FROM generate_series(%s::int, %s::int) i
 """
 
 
