@@ -40,7 +40,6 @@ from spark.silver import multiset, quarantine, view
 from spark.silver.changes import decode_changes, key_slots
 from spark.silver.columns_at_cut import ColumnsAtCut, columns_at_cut
 from spark.silver.fold import POSITION, after_truncate, fold_per_key, mark_problems
-from spark.silver.job import fresh
 from spark.silver.problems import PROBLEM
 from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
 
@@ -72,11 +71,6 @@ class Base:
             if known is None or known.epoch != state.epoch or known.positions != state.positions:
                 return True
         return False
-
-    def events(self, table: str) -> int:
-        """How many there are at most between what silver holds and the cut: those that a plan has to decode and fold."""
-        tail = self.tail.ranges.values() if self.tail is not None else ()
-        return fresh(self.committed.of_table(table), self.folded).total() + sum(end - start for start, end in tail)
 
 
 @dataclass(frozen=True)

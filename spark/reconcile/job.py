@@ -60,16 +60,10 @@ def _at_cut(session: SparkSession, task: Task) -> AtCut:
     return AtCut(session, task.spec, task.base, task.cut, task.without)
 
 
-def _suit_plans(session: SparkSession, task: Task) -> None:
-    """By all events that the rows lack: a table under steady writes, whose view is compared, may lack very many."""
-    rows = plans.rows_at_most(task.base.committed.of_table(task.spec.table).values())
-    plans.suit(session, events=task.base.events(task.spec.table), rows=rows)
-
-
 @restartable
 def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
-    _suit_plans(session, task)
+    plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
     at = _at_cut(session, task)
     rows = at.rows().where(at.row_text.within(task.part))
     found = _sum_buckets(rows.select(*_columns(at), "hidden"))
@@ -110,7 +104,7 @@ class SilverRows:
 @restartable
 def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyRange) -> SilverRows:
     """The rows of these keys (texts), and those of a range of keys in the order of their texts."""
-    _suit_plans(session, task)
+    plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
     at = _at_cut(session, task)
     text = at.row_text
     asked = session.createDataFrame([(key,) for key in keys], "asked string")
