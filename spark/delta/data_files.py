@@ -1,4 +1,4 @@
-"""A Parquet file of a Delta table, without Spark: written, and told as the `add` of a commit that follows.
+"""A Parquet file of a Delta table, without Spark: written and read, and told as the `add` or `remove` of a commit that follows.
 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#add-file-and-remove-file
 """
@@ -11,7 +11,9 @@ import uuid
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -38,6 +40,33 @@ def write_file(folder: LakeFolder, rows: pa.Table, bounded: Sequence[str] | None
         "dataChange": True,
         "stats": json.dumps(_statistics(rows, rows.column_names if bounded is None else bounded)),
     }
+
+
+def remove_action(file: AddFile, *, changes: bool = True) -> dict[str, Any]:
+    """The `remove` of a file that the table has; not `changes`: its rows are in other files of the commit."""
+    vector = {"deletionVector": file["deletionVector"]} if file.get("deletionVector") else {}
+    of_file = {"path": file["path"], "partitionValues": file.get("partitionValues") or {}, "size": file["size"]}
+    told = {"deletionTimestamp": int(time.time() * 1000), "dataChange": changes, "extendedFileMetadata": True}
+    return {"remove": {**of_file, **told, **vector}}
+
+
+def read_rows(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
+    """The rows of a file in the table's columns, less those that the mask says are gone; a column that the file does not have
+    yet is NULL."""
+    name = unquote(file["path"])
+    held = pq.read_table(name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us")
+    there = rows_there(held.num_rows, mask)
+    held = held if there.all() else held.filter(pa.array(there))
+    columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def rows_there(count: int, mask: np.ndarray | None) -> np.ndarray:
+    """For each of a file's rows whether it is there; a mask may end before the file does."""
+    there = np.ones(count, dtype=bool)
+    if mask is not None:
+        there[: len(mask)] = mask
+    return there
 
 
 def _statistics(rows: pa.Table, bounded: Sequence[str]) -> dict[str, Any]:

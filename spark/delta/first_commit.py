@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark.delta.data_files import AddFile, write_file
-from spark.delta.put_commit import put_commit
+from spark.delta.put_commit import commit_info, put_commit
 from spark.lake.folder import open_folder
 
 _PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -54,11 +54,10 @@ def create_table_of_files(
         LeftToSparkError: somebody else has made one meanwhile.
     """
     now = int(time.time() * 1000)
-    info = {"timestamp": now, "operation": "CREATE TABLE AS SELECT", "operationParameters": {}, "engineInfo": "cdc_assets"}
     count = sum(json.loads(file["stats"])["numRecords"] for file in files)
     without_zone = any(pa.types.is_timestamp(kind) and kind.tz is None for kind in map(_element, schema.types))
     actions: list[dict[str, Any]] = [
-        {"commitInfo": {**info, "operationMetrics": {"numOutputRows": str(count)}, "userMetadata": user_metadata}},
+        commit_info("CREATE TABLE AS SELECT", user_metadata, {"numOutputRows": count}),
         {"protocol": _NO_ZONE if without_zone else _PLAIN},
         {"metaData": _metadata(schema, properties, now)},
     ]

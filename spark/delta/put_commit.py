@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark.errors import CommitUncertainError, LakeStoreError, LeftToSparkError
@@ -30,6 +30,22 @@ def put_commit(path: str, version: int, actions: Sequence[dict[str, Any]]) -> No
     refuse_lost(path)
     if not _is_put(folder, name, content):
         raise LeftToSparkError(f"somebody else has committed version {version} of the table meanwhile")
+
+
+def commit_info(
+    operation: str, user_metadata: str, metrics: Mapping[str, object], parameters: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The first action of a commit of ours; its figures as texts, as Delta has them."""
+    return {
+        "commitInfo": {
+            "timestamp": int(time.time() * 1000),
+            "operation": operation,
+            "operationParameters": dict(parameters or {}),
+            "operationMetrics": {name: str(figure) for name, figure in metrics.items()},
+            "engineInfo": "cdc_assets",
+            "userMetadata": user_metadata,
+        }
+    }
 
 
 def _is_put(folder: LakeFolder, name: str, content: bytes) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark.delta.data_files import AddFile
+from spark.delta.data_files import AddFile, rows_there
 from spark.lake.folder import LakeFolder
 
 POSITION = "_cdc_position"
@@ -54,14 +54,6 @@ def find_matches(
 
     with ThreadPoolExecutor(_THREADS) as pool:
         return [found for found in pool.map(look, likely) if len(found.rows)]
-
-
-def rows_there(count: int, mask: np.ndarray | None) -> np.ndarray:
-    """For each of a file's rows whether it is there; a mask may end before the file does."""
-    there = np.ones(count, dtype=bool)
-    if mask is not None:
-        there[: len(mask)] = mask
-    return there
 
 
 def keep_newer(

@@ -7,7 +7,6 @@ the new rows, and a file of which more than half is gone is written anew.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark.delta.data_files import AddFile, write_file
+from spark.delta.data_files import AddFile, read_rows, remove_action, rows_there, write_file
 from spark.delta.deletion_vectors import read_masks, write_vectors
 from spark.delta.delta_rs import Counts, checkpoint, find_version
 from spark.delta.live_files import LiveTable, read_live_table
-from spark.delta.put_commit import put_commit
+from spark.delta.put_commit import commit_info, put_commit
 from spark.errors import LeftToSparkError
 from spark.lake.folder import LakeFolder, open_folder
-from spark.large_tables.matches import POSITION, FileMatches, find_matches, keep_newer, read_columns, rows_there
+from spark.large_tables.matches import POSITION, FileMatches, find_matches, keep_newer
 from spark.large_tables.protocol import upgrade
 from spark.silver.table import columns_with_bounds
 from spark.specs import SilverSpec
@@ -75,7 +74,8 @@ def merge_changes(
     counts = {"inserted": int(written.sum()) - updated, "updated": updated, "deleted": removed}
     told = replace(changes, rows=rows.filter(pa.array(written)))
     actions = [*(upgrade(live) if changes.vectors else ()), *_actions(spec, live, masks, matches, told)]
-    put_commit(spec.path, live.version + 1, [_commit_info(metadata, counts), *actions])
+    metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
+    put_commit(spec.path, live.version + 1, [commit_info("MERGE", metadata, metrics), *actions])
     checkpoint(table, live.version + 1)
     return find_version(spec.path, operation_id), counts
 
@@ -100,16 +100,16 @@ def _actions(
         dead = len(there) - int(there.sum())
         removed.append(file)
         if path in small:
-            kept.append(_read_rows(folder, file, there, new.schema))
+            kept.append(read_rows(folder, file, there, new.schema))
         elif there.any() and changes.vectors and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
             marked[path] = there
         elif there.any():
-            added.append(write_file(folder, _read_rows(folder, file, there, new.schema), bounded))
+            added.append(write_file(folder, read_rows(folder, file, there, new.schema), bounded))
     rows = pa.concat_tables(kept)
     added += [write_file(folder, rows, bounded)] if rows.num_rows else []
     vectors = write_vectors(folder, {path: np.flatnonzero(~there) for path, there in marked.items()}) if marked else {}
     added += [_with_vector(live.files[path], vector, rows=len(marked[path])) for path, vector in vectors.items()]
-    return [*({"remove": _as_removed(file)} for file in removed), *({"add": file} for file in added)]
+    return [*map(remove_action, removed), *({"add": file} for file in added)]
 
 
 def _small_files(live: LiveTable) -> frozenset[str]:
@@ -127,27 +127,7 @@ def _count_rows(folder: LakeFolder, file: AddFile) -> int:
     return int(pq.read_metadata(unquote(file["path"]), filesystem=folder.filesystem).num_rows)
 
 
-def _read_rows(folder: LakeFolder, file: AddFile, there: np.ndarray, schema: pa.Schema) -> pa.Table:
-    """The rows that are there, with the table's columns: one that the file does not have yet is NULL."""
-    held = read_columns(folder, file)
-    held = held if there.all() else held.filter(pa.array(there))
-    columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
-    return pa.table(columns, schema=schema)
-
-
 def _with_vector(file: AddFile, vector: dict[str, Any], *, rows: int) -> AddFile:
     """Bounds and rows stay those of the whole file, which `tightBounds` says; the rows have to be told."""
     stats = {"numRecords": rows, **json.loads(file.get("stats") or "{}"), "tightBounds": False}
     return {**file, "dataChange": True, "stats": json.dumps(stats), "deletionVector": vector}
-
-
-def _as_removed(file: AddFile) -> dict[str, Any]:
-    vector = {"deletionVector": file["deletionVector"]} if file.get("deletionVector") else {}
-    of_file = {"path": file["path"], "partitionValues": file.get("partitionValues") or {}, "size": file["size"]}
-    return {**of_file, "deletionTimestamp": int(time.time() * 1000), "dataChange": True, "extendedFileMetadata": True, **vector}
-
-
-def _commit_info(metadata: str, counts: Counts) -> dict[str, Any]:
-    metrics = {f"numTargetRows{name.capitalize()}": str(count) for name, count in counts.items()}
-    info = {"timestamp": int(time.time() * 1000), "operation": "MERGE", "operationParameters": {}, "operationMetrics": metrics}
-    return {"commitInfo": {**info, "engineInfo": "cdc_assets", "userMetadata": metadata}}

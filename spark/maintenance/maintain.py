@@ -156,7 +156,7 @@ def _keep_log(path: str, spark: BySpark | None) -> None:
     with rewriting.turn(path):
         catch_up(live, path)
         configuration = {**(live.metadata.get("configuration") or {}), rewriting.KEEP_LOG: "false"}
-        info = rewriting.commit_info("SET TBLPROPERTIES", {}, {})
+        info = rewriting.own_commit_info("SET TBLPROPERTIES", {})
         put_commit(path, live.version + 1, [info, {"metaData": {**live.metadata, "configuration": configuration}}])
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.delta.data_files import AddFile, write_file
+from spark.delta.data_files import AddFile, read_rows, write_file
 from spark.delta.live_files import LiveTable
 from spark.errors import LeftToSparkError
 from spark.lake.folder import open_folder
-from spark.maintenance.rewriting import read_rows, replace_files, schema_of
+from spark.maintenance.rewriting import replace_files, schema_of
 
 FLOOR = "cdc.ledgerFrom"
 """Table property: seconds since 1970 from which on there are windows."""

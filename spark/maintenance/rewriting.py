@@ -7,7 +7,6 @@ of the files meanwhile, the new file is thrown away: the writer's commit stands,
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark.delta.data_files import AddFile, write_file
+from spark.delta.data_files import AddFile, read_rows, remove_action, write_file
 from spark.delta.deletion_vectors import FEATURE, read_masks
 from spark.delta.delta_rs import open_delta
 from spark.delta.lease import lend_to_task
 from spark.delta.live_files import LiveTable, catch_up, vector_key
-from spark.delta.put_commit import put_commit
+from spark.delta.put_commit import commit_info, put_commit
 from spark.errors import LeaseLostError, LeftToSparkError, quantity
 from spark.lake.folder import LakeFolder, open_folder
 from spark.maintenance.look import is_small, rows_gone, rows_of_file
@@ -170,18 +169,6 @@ def _columns_with_bounds(live: LiveTable, schema: pa.Schema) -> list[str] | None
     return [name for each in told.split(",") if (name := each.strip().strip("`")) in schema.names]
 
 
-def read_rows(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
-    """The rows of a file in the columns of the table, those left out that the mask says are gone."""
-    name = unquote(file["path"])
-    held = pq.read_table(name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us")
-    if mask is not None:
-        there = np.ones(held.num_rows, dtype=bool)
-        there[: len(mask)] = mask
-        held = held.filter(pa.array(there))
-    columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
-    return pa.table(columns, schema=schema)
-
-
 def replace_files(
     path: str, live: LiveTable, files: Sequence[AddFile], added: Sequence[AddFile], *, operation: str, also: Sequence[Any] = ()
 ) -> None:
@@ -191,7 +178,7 @@ def replace_files(
         LeftToSparkError: a writer has changed one of them, or the table itself, or writes just now; nothing is committed.
     """
     changes = operation != "OPTIMIZE"
-    removed = [{"remove": {**_as_removed(file), "dataChange": changes}} for file in files]
+    removed = [remove_action(file, changes=changes) for file in files]
     with turn(path):
         metadata, protocol = live.metadata, live.protocol
         catch_up(live, path)
@@ -201,20 +188,13 @@ def replace_files(
             now = live.files.get(file["path"])
             if now is None or vector_key(now) != vector_key(file):
                 raise LeftToSparkError(f"a writer has changed {quantity(1, 'file')} meanwhile")
-        metrics = {"numRemovedFiles": str(len(files)), "numAddedFiles": str(len(added))}
-        info = commit_info(operation, {"predicate": "[]"}, metrics)
+        metrics = {"numRemovedFiles": len(files), "numAddedFiles": len(added)}
+        info = own_commit_info(operation, metrics, {"predicate": "[]"})
         put_commit(path, live.version + 1, [info, *also, *removed, *({"add": {**file, "dataChange": changes}} for file in added)])
         catch_up(live, path)
 
 
-def _as_removed(file: AddFile) -> dict[str, Any]:
-    vector = {"deletionVector": file["deletionVector"]} if file.get("deletionVector") else {}
-    of_file = {"path": file["path"], "partitionValues": file.get("partitionValues") or {}, "size": file["size"]}
-    return {**of_file, "deletionTimestamp": int(time.time() * 1000), "extendedFileMetadata": True, **vector}
-
-
-def commit_info(operation: str, parameters: dict[str, str], metrics: dict[str, str]) -> dict[str, Any]:
+def own_commit_info(operation: str, metrics: Mapping[str, int], parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The first action of a commit of maintenance, which says nothing of what the table holds."""
     text = json.dumps({"cdc_assets": 1, "kind": KIND, "operation_id": uuid.uuid4().hex}, separators=(",", ":"))
-    info = {"timestamp": int(time.time() * 1000), "operation": operation, "operationParameters": parameters}
-    return {"commitInfo": {**info, "operationMetrics": metrics, "engineInfo": "cdc_assets", "userMetadata": text}}
+    return commit_info(operation, text, metrics, parameters)

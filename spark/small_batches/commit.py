@@ -16,7 +16,7 @@ from spark.delta.commits import Committed, bronze_metadata
 from spark.delta.data_files import AddFile
 from spark.delta.delta_rs import attempt, checkpoint, commit_settings, find_version, open_delta
 from spark.delta.first_commit import create_table_of_files
-from spark.delta.put_commit import put_commit
+from spark.delta.put_commit import commit_info, put_commit
 from spark.delta.topic_commits import TopicCommit
 from spark.errors import LeftToSparkError
 from spark.lake.place import is_local
@@ -72,10 +72,9 @@ def _commit_by_delta_rs(table: Any, spec: BronzeSpec, committed: Committed, file
 def _actions(committed: Committed, files: Sequence[AddFile], metadata: str) -> list[dict[str, Any]]:
     """The commit as the protocol has it. What the store does not answer, delta-rs would put again as the next version."""
     now, rows = int(time.time() * 1000), sum(json.loads(file["stats"])["numRecords"] for file in files)
-    metrics = {"numFiles": str(len(files)), "numOutputRows": str(rows), "numOutputBytes": str(sum(f["size"] for f in files))}
-    info = {"timestamp": now, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "operationMetrics": metrics}
+    metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f["size"] for f in files)}
     return [
-        {"commitInfo": {**info, "engineInfo": "cdc_assets", "userMetadata": metadata}},
+        commit_info("WRITE", metadata, metrics, {"mode": "Append"}),
         {"txn": {"appId": APP, "version": committed.turn, "lastUpdated": now}},
         *({"add": file} for file in files),
     ]
