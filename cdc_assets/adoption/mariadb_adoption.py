@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cdc_assets.adoption.found_tables import is_captured
+from cdc_assets.adoption.found_tables import tables_of_lists
 from cdc_assets.adoption.running_connector import RunningConnector
 from cdc_assets.adoption.source_block import FoundAtSource, handling_modes
 from cdc_assets.errors import AdoptionError
@@ -64,8 +64,7 @@ class MariaDbAdoption:
         with database.connection() as cursor:
             cursor.execute(_TABLES)
             there = [TableId(*row) for row in cursor.fetchall()]
-        signals = running.config.get("signal.data.collection", "")
-        tables = sorted(table for table in there if is_captured(running, table) and ".".join(table) != signals)
+        tables = tables_of_lists(running, there)
         if not tables:
             raise AdoptionError(f"the server at {database.place} has no table in the lists of connector {running.name}")
         known = database.tables(tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cdc_assets.adoption.found_tables import is_captured
+from cdc_assets.adoption.found_tables import tables_of_lists
 from cdc_assets.adoption.running_connector import RunningConnector
 from cdc_assets.adoption.source_block import FoundAtSource, handling_modes
 from cdc_assets.errors import AdoptionError
@@ -79,19 +79,14 @@ class PostgresAdoption:
             raise AdoptionError(f"{where.format(f'slot {slot}')}: is this its server? SELECT * FROM pg_replication_slots")
         if published is None:
             raise AdoptionError(f"{where.format(f'publication {publication}')}: SELECT * FROM pg_publication")
-        signals = running.config.get("signal.data.collection", "")
-        tables = [
-            table
-            for table in database.publication_tables(publication)
-            if is_captured(running, table) and ".".join(table) != signals
-        ]
+        tables = tables_of_lists(running, database.publication_tables(publication))
         if not tables:
             raise AdoptionError(
                 f"publication {publication} at {database.place} has no table in the lists of connector {running.name}"
             )
         known = database.tables(tables)
         return FoundAtSource(
-            tables=sorted(tables),
+            tables=tables,
             keyless=[table for table, about in known.items() if not about.primary_key],
             facts=_facts(slot, publication, at_slot, published),
             notes=_notes(publication, published),

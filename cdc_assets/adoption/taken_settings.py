@@ -76,9 +76,12 @@ def mirror_differences(mirror: FoundMirror, connect: ConnectClient, source: Sour
 
 def other_settings(running: RunningConnector, source: Source) -> dict[str, str | None]:
     """The settings that the entry has to declare, so that the connector is rendered as it is."""
-    return {
-        key: running.value_to_keep(key) for key in differing_keys(running.config, settle(capture_config(source), running.config))
-    }
+    return {key: running.value_to_keep(key) for key in _unequal(running.config, capture_config(source))}
+
+
+def _unequal(config: Mapping[str, str], rendered: Mapping[str, str]) -> list[str]:
+    """The settings of a running connector that the rendered config would change."""
+    return differing_keys(config, settle(rendered, config))
 
 
 def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source: Source, *, ours: bool) -> None:
@@ -89,11 +92,9 @@ def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source
     """
     if ours:
         return
-    unequal = differing_keys(running.config, settle(capture_config(source), running.config))
+    unequal = _unequal(running.config, capture_config(source))
     if mirror is not None:
-        unequal += [
-            f"{mirror.name}: {key}" for key in differing_keys(mirror.config, settle(mirror_config(source), mirror.config))
-        ]
+        unequal += [f"{mirror.name}: {key}" for key in _unequal(mirror.config, mirror_config(source))]
     if unequal:
         raise AdoptionError(
             f"connector {running.name} would not be left as it is, so nothing was written: {', '.join(unequal)} cannot be "

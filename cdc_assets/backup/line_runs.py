@@ -94,22 +94,14 @@ def _quote(column: Any) -> Any | None:
     import pyarrow.compute as pc
 
     try:
-        # As text only after it was looked at: a cast of bytes tests whether they are UTF-8.
+        # Bytes that are no UTF-8 are none of its texts.
         text = column.cast(pa.large_string())
     except pa.ArrowInvalid:
         return None
-    data = text.buffers()[2]
-    if data is not None and len(data) and np.frombuffer(data, np.uint8).min() < _FIRST_PRINTABLE and _has_control(text):
+    if np.frombuffer(_bytes_of(text, 0, len(text)), np.uint8).min(initial=_FIRST_PRINTABLE) < _FIRST_PRINTABLE:
         return None
     escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
     return pc.coalesce(pc.binary_join_element_wise(_text('"'), escaped, _text('"'), _text("")), _text("null"))
-
-
-def _has_control(text: Any) -> bool:
-    """A buffer may hold more than the column's own bytes: rows before and behind it."""
-    import pyarrow.compute as pc
-
-    return bool(pc.any(pc.match_substring_regex(text, r"[\x00-\x1f]")).as_py())
 
 
 def _text(text: str) -> Any:
@@ -119,10 +111,13 @@ def _text(text: str) -> Any:
 
 
 def _slice_lines(text: Any, start: int, end: int) -> bytes:
+    return b"".join(text[start:end]) if isinstance(text, list) else bytes(_bytes_of(text, start, end))
+
+
+def _bytes_of(text: Any, start: int, end: int) -> Any:
+    """Those of the rows from one number on up to another: a column's buffers are its batch's, and of all batches beside it."""
     import numpy as np
 
-    if isinstance(text, list):
-        return b"".join(text[start:end])
     _, places, data = text.buffers()
-    held = np.frombuffer(places, np.int64)[text.offset :]
-    return bytes(data[int(held[start]) : int(held[end])])
+    ends = np.frombuffer(places, np.int64)[text.offset :]
+    return memoryview(data or b"")[int(ends[start]) : int(ends[end])]

@@ -23,11 +23,7 @@ def processes(root: int) -> list[psutil.Process]:
 
 def cpu_seconds(root: int) -> float:
     """Of the process and all that it has started, those that have ended and were waited for included."""
-    total = 0.0
-    for process in processes(root):
-        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            total += sum(process.cpu_times()[:4])
-    return total
+    return sum(map(sum, cpu_by_process(root).values()))
 
 
 def cpu_by_process(root: int) -> dict[int, tuple[float, float]]:

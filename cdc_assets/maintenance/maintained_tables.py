@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cdc_assets import names
@@ -29,10 +29,10 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     """Those that there are by now: bronze, each table's silver, history and quarantine, the ledger."""
     seconds = source.maintenance.time_travel.total_seconds()
     counted = ledger_counted(names.ledger_path(lake, source))
-    found = [(names.bronze_path(lake, source), tuple(_needs_of_bronze(lake, source, counted)))]
+    of_silver = {table.name: _needs_of_silver(lake, source, table, counted) for table in source.tables}
+    found = [(names.bronze_path(lake, source), tuple(_needs_of_bronze(lake, source, of_silver)))]
     for table in source.tables:
-        silver = names.silver_path(lake, source, table)
-        found.append((silver, tuple(_needs_of_silver(silver, counted.get(names.table_name(table))))))
+        found.append((names.silver_path(lake, source, table), of_silver[table.name]))
         found += [(path(lake, source, table), ()) for path in (names.history_path, names.quarantine_path)]
     ledger = names.ledger_path(lake, source)
     found.append((ledger, ()))
@@ -46,7 +46,7 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     ]
 
 
-def _needs_of_bronze(lake: str, source: BaseSource, counted: dict[str, Counted]) -> Iterator[Need]:
+def _needs_of_bronze(lake: str, source: BaseSource, of_silver: Mapping[str, tuple[Need, ...]]) -> Iterator[Need]:
     """Tables that have not folded all of it read the commits since; the ledger counts a fold in the bronze of its time."""
     committed = bronze_committed(names.bronze_path(lake, source))
     if committed is None:
@@ -59,10 +59,8 @@ def _needs_of_bronze(lake: str, source: BaseSource, counted: dict[str, Counted])
             topics = committed.of_table(names.table_name(table))
             if any(state.records_ahead_of(folded.topics.get(topic)) for topic, state in topics.items()):
                 yield Need(max(0, folded.bronze_version), f"{place} has not folded what comes after it")
-        silver = names.silver_path(lake, source, table)
-        place_of_ledger = counted.get(names.table_name(table))
-        for need in _needs_of_silver(silver, place_of_ledger):
-            text = commit_at(silver, need.version)
+        for need in of_silver[table.name]:
+            text = commit_at(names.silver_path(lake, source, table), need.version)
             fold = fold_silver([(need.version, text)])
             if fold is not None:
                 yield Need(max(0, fold.bronze_version), need.reason)
@@ -73,8 +71,10 @@ def _folding(lake: str, source: BaseSource, table: Table) -> list[str]:
     return [names.silver_path(lake, source, table), *history]
 
 
-def _needs_of_silver(path: str, counted: Counted | None) -> Iterator[Need]:
+def _needs_of_silver(lake: str, source: BaseSource, table: Table, counted: Mapping[str, Counted]) -> tuple[Need, ...]:
     """The ledger reads a table as it was at the folds that it has not counted; a ledger that never ran needs nothing."""
-    folded = silver_committed(path) if counted is not None else None
-    if counted is not None and folded is not None and folded.operation_id != counted.operation_id:
-        yield Need(counted.silver_version, "the ledger has not counted what comes after it: cdc ledger --count")
+    place = counted.get(names.table_name(table))
+    folded = silver_committed(names.silver_path(lake, source, table)) if place is not None else None
+    if place is None or folded is None or folded.operation_id == place.operation_id:
+        return ()
+    return (Need(place.silver_version, "the ledger has not counted what comes after it: cdc ledger --count"),)

@@ -32,9 +32,9 @@ def refuse_short_ledger(ledger: LedgerSettings, topics: Topics) -> None:
 class Capture(Declared):
     """How changes leave the database: the Debezium connector's settings that matter.
 
-    Names default to ones derived from the source: `connector` (on Connect), `topic_prefix`, `slot` and `publication`
-    (PostgreSQL), `signals` (the table for signals), `notifications` and `schema_history` (topics). `cdc adopt` writes those
-    of a connector that runs.
+    Names default to ones derived from the source. On Connect: `connector`. In Kafka: `topic_prefix`, `notifications` and
+    `schema_history`. In the database: `slot` and `publication` (PostgreSQL), `signals` (the table for signals). `cdc adopt`
+    writes those of a connector that runs.
     `settings` are settings of that connector which are not ours; `null`: it has none (docs/how-to/adopt.md).
     `unchanged_text` is what stands for a large value that an update left as it was, in records that do not say so themselves.
     `heartbeat` is how often a marker is written to the source's log, so that an idle captured database cannot hold back the

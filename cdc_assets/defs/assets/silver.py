@@ -24,11 +24,14 @@ from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import Column, JobResult
 
+_BEFORE_THE_BACKUP = {"dagster/priority": "1"}
+"""Of two steps behind bronze the backup's would run first, by its name, and a change would wait for it on its way to silver."""
+
 
 def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
-    @table_step("silver", source)
+    @table_step("silver", source, tags=_BEFORE_THE_BACKUP)
     def silver(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.

@@ -17,19 +17,16 @@ TableMetadata = Iterator[tuple[Table, Mapping[str, Any]]]
 Work = Callable[[dg.AssetExecutionContext, Platform, list[Table]], TableMetadata]
 
 
-_FIRST = {"dagster/priority": "1"}
-"""Of two steps behind bronze the backup's would run first, by its name, and a change would wait for it on its way to silver."""
-
-
-def table_step(layer: str, source: BaseSource, *, work: str | None = None) -> Callable[[Work], dg.AssetsDefinition]:
-    """Make a function the layer's step; it is given the tables that the run has selected. `work` names the step."""
+def table_step(
+    layer: str, source: BaseSource, *, work: str | None = None, tags: Mapping[str, str] | None = None
+) -> Callable[[Work], dg.AssetsDefinition]:
+    """Make a function the layer's step; it is given the tables that the run has selected. `work` names the step, `tags` are the
+    op's."""
 
     def make(materialize: Work) -> dg.AssetsDefinition:
         specs = [table_spec(layer, source, table) for table in source.tables]
 
-        name, tags = names.op_name(work or layer, source), _FIRST if layer == "silver" else {}
-
-        @dg.multi_asset(specs=specs, name=name, can_subset=True, op_tags=tags)
+        @dg.multi_asset(specs=specs, name=names.op_name(work or layer, source), can_subset=True, op_tags=tags)
         def step(context: dg.AssetExecutionContext, platform: PlatformResource) -> Iterator[dg.MaterializeResult]:
             selected = [table for table in source.tables if asset_key(layer, source, table) in context.selected_asset_keys]
             for table, metadata in materialize(context, platform, selected):

@@ -163,14 +163,14 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
         except CdcAssetsError as error:
             problems.append(str(error))
             waiting = 1
-        last = copied.get(_backup_key(source, table))
+        due = _is_due(source, last := copied.get(_backup_key(source, table)))
         news.append(
             TableNews(
                 names.table_name(table),
                 waiting,
                 silver_behind=known is not None and records_behind(platform.lake, source, table, known) > 0,
-                backup_behind=known is not None and _is_due(source, last) and _is_behind(last, known),
-                backup_due=_is_due(source, last),
+                backup_behind=known is not None and due and _is_behind(last, known),
+                backup_due=due,
             )
         )
     return news, problems
