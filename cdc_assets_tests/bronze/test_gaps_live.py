@@ -48,7 +48,7 @@ class Ground:
 
     def materialize(self) -> dict[str, Any]:
         """Bronze's metadata, once silver is up to date."""
-        carry_to_lake(self.platform, self.source, deadline=180)
+        carry_to_lake(self.platform, self.source, deadline=400)
         assets = [build_bronze_assets(self.source), build_silver_assets(self.source)]
         with dg.DagsterInstance.ephemeral() as instance:
             run = dg.materialize(assets, instance=instance, resources={"platform": self.platform})
@@ -96,7 +96,7 @@ def ground(
 def test_what_bronze_has_missed_is_read_again(ground: Ground) -> None:
     """A delete in the hole has no event any more: the epoch's begin takes the row out."""
     ground.change("DELETE FROM public.holey WHERE id = 7", "UPDATE public.holey SET v = 'lost' WHERE id = 8")
-    carry_to_lake(ground.platform, ground.source, deadline=180)
+    carry_to_lake(ground.platform, ground.source, deadline=400)
     forget(ground.cdc.lake.bootstrap, COPY, ground.platform.lake_kafka().states([COPY])[COPY].ends[0])
     ground.change("INSERT INTO public.holey VALUES (100, 'behind the hole')")
     told = ground.materialize()
@@ -129,10 +129,10 @@ def test_a_stream_reads_again_what_bronze_has_missed(ground: Ground) -> None:
     """`mode: continuous` and `cdc stream` close the same hole, in a new epoch; a second stream finds nothing to do."""
     before = max(values(names.bronze_path(ground.platform.lake, ground.source)), key=lambda row: row["epoch"])["epoch"]
     ground.change("DELETE FROM public.holey WHERE id = 11", "UPDATE public.holey SET v = 'lost again' WHERE id = 12")
-    carry_to_lake(ground.platform, ground.source, deadline=180)
+    carry_to_lake(ground.platform, ground.source, deadline=400)
     forget(ground.cdc.lake.bootstrap, COPY, ground.platform.lake_kafka().states([COPY])[COPY].ends[0])
     ground.change("INSERT INTO public.holey VALUES (101, 'behind the second hole')")
-    carry_to_lake(ground.platform, ground.source, deadline=180)
+    carry_to_lake(ground.platform, ground.source, deadline=400)
     ground.cdc("stream", "holey", "--until-caught-up")
     assert ground.silver() == ground.rows()
     epochs = {row["epoch"] for row in values(names.bronze_path(ground.platform.lake, ground.source))}

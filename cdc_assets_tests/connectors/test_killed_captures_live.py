@@ -43,7 +43,7 @@ def kill_midway(own: LiveSource, records: int) -> None:
         except KafkaException:  # there is no topic yet
             return 0
 
-    before, deadline = reached(), time.monotonic() + 120
+    before, deadline = reached(), time.monotonic() + 300
     while reached() == before:  # all of them take a second or two
         assert time.monotonic() < deadline
     worker.kill()

@@ -55,7 +55,7 @@ class OwnDagster:
 
     def assets(self) -> set[str]:
         """As any reader of GraphQL sees them."""
-        answer = httpx.post(f"{self.url}/graphql", json={"query": _ASSETS}, timeout=30, trust_env=False).json()
+        answer = httpx.post(f"{self.url}/graphql", json={"query": _ASSETS}, timeout=120, trust_env=False).json()
         return {"/".join(node["assetKey"]["path"]) for node in answer["data"]["assetNodes"]}
 
     def cdc(self, source: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -67,7 +67,7 @@ class OwnDagster:
             "CDC_HOME": str(self.project / "home"),
         }
         command = [sys.executable, "-m", "cdc_assets.cli", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -131,7 +131,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
 
 
 def wait_for(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline, log.read_text()[-4000:]
         time.sleep(0.2)

@@ -45,7 +45,7 @@ class Graphql:
 
     def sensor_that_made(self, asset: str) -> str:
         """The sensor whose run has materialized the asset last; empty: none has, a minute after Delta has the rows."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not (name := self._sensor_of_last_run(asset)) and time.monotonic() < deadline:
             time.sleep(0.3)
         return name

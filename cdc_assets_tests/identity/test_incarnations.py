@@ -153,7 +153,7 @@ def test_a_promoted_standby(server: OwnServer, slots: bool) -> None:
 
 
 def _until(connection: psycopg.Connection, question: str) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while (connection.execute(question.encode()).fetchone() or (False,))[0] is not True:
         assert time.monotonic() < until, question
         time.sleep(0.1)

@@ -141,7 +141,7 @@ def test_prometheus_takes_the_rules_and_alerts(prometheus: Program, tmp_path: Pa
 
 def await_alerts(port: int, log: Path) -> dict[str, list[dict[str, str]]]:
     """Those that are pending or firing, once there are any."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while time.monotonic() < until:
         try:
             found = ask(port, "/api/v1/alerts")["alerts"]

@@ -174,7 +174,7 @@ def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Pa
 
 def base_of(port: int, server: subprocess.Popen[bytes]) -> str:
     """Its own word of where it runs from."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while True:
         try:
             with pymysql.connect(host="127.0.0.1", port=port, user="root") as connection, connection.cursor() as cursor:

@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from spark.errors import CommitUncertainError, LakeStoreError, LeaseHeldError, LeaseLostError, SparkJobError
@@ -139,8 +139,7 @@ def take(path: str, kind: str, *, seconds: float) -> TableLease:
         newest = _newest(folder)
         if not newest.holder or newest.seconds > TWO_MINUTES:
             lease = TableLease(folder, kind, newest.number)
-            # Of two that saw the same row one is refused; one that saw an old row finds a higher number than its own.
-            if lease.put_next(_holder(kind)) and not folder.names(FOLDER, after=_name(lease.number)):
+            if _claim(lease):
                 return lease
         elif time.monotonic() > until:
             raise LeaseHeldError(f"{path} is being written by {newest.holder}, for {newest.seconds:.0f} s by its last word")
@@ -155,6 +154,19 @@ def refuse_lost(path: str) -> None:
     """
     if path in _HELD:
         _HELD[path].refuse_lost()
+
+
+def _claim(lease: TableLease) -> bool:
+    """Of two that saw the same row one is refused; one that saw an old row finds a higher number than its own."""
+    if not lease.put_next(_holder(lease.kind)):
+        return False
+    try:
+        return not lease.folder.names(FOLDER, after=_name(lease.number))
+    except LakeStoreError:
+        # Nobody would renew it, and all others would wait until it is two minutes old.
+        with suppress(LakeStoreError):
+            lease.put_next("")
+        raise
 
 
 def _give_back(lease: TableLease) -> None:

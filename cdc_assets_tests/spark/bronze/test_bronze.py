@@ -266,7 +266,7 @@ def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker
     assert process.returncode == -signal.SIGKILL
     # The server goes on with what the dead client had asked for. Where that is committed after this job's own append, the
     # next job takes it out (bronze_overlap).
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     bronze.run(session, asked)
     while (found := len(rows(path))) != 2000:
         assert time.monotonic() < until, f"{found} rows"

@@ -49,7 +49,7 @@ def test_every_key_that_was_asked_for_is_read_again_and_no_other(mariadb: LiveMa
     with own.settings():
         for number, data in enumerate(sent):
             MariaDbSignals(source.database).send_signal(signals, f"heal-test-{number}", "execute-snapshot", data)
-    until = time.monotonic() + 180
+    until = time.monotonic() + 400
     while len(found := records(own)[before:]) < len(wanted):
         assert time.monotonic() < until, f"{len(found)} of {len(wanted)}"
         time.sleep(0.5)

@@ -172,7 +172,7 @@ def test_a_loss_in_bronze_is_read_again_by_signals(chain: SmallChain) -> None:
     server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 18446744073709551614")
     before = len(records(chain.live, TABLES[1]))
     assert heal(chain.platform, chain.source, table, result) == (0, 1)
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while told(compared(chain, "rec__person")):
         assert time.monotonic() < deadline
         chain.advance()

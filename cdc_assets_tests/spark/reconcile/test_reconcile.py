@@ -301,6 +301,6 @@ def test_a_loss_in_bronze_is_told_from_one_in_silver(chain: SmallChain) -> None:
 
     asked = {t: heal(chain.platform, chain.source, chain.source.table(t), results[t]) for t in ("ledger", "person")}
     assert asked == {"ledger": (0, 1), "person": (1, 0)}
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while not all(r.equal for r in chain.compare(["ledger", "person"]).values()):
         assert time.monotonic() < deadline

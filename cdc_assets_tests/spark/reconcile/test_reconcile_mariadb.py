@@ -215,7 +215,7 @@ def test_a_loss_in_bronze_is_read_again_through_the_log(chain: SmallChain) -> No
     server.execute("UPDATE rec.person SET height = 1.5 WHERE number = 7001")
     read = rows_read(bronze)
     assert heal(chain.platform, chain.source, table, result) == (0, 1)
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while rows_read(bronze) == read or not_equal(chain, "rec__person"):
         assert time.monotonic() < deadline
         chain.advance()

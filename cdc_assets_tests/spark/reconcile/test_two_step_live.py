@@ -52,7 +52,7 @@ class Ground:
         if self.reader is None:
             return two_steps(platform, source, list(source.tables))[self.name]
         catalogue = platform.database(source).tables([t.id for t in source.tables])
-        carry = partial(carry_to_lake, platform, source, deadline=180)
+        carry = partial(carry_to_lake, platform, source, deadline=400)
         asked = two_step.TwoStepSource(PagedRows(self.reader), carry, catalogue)
         return two_step.compare(platform, source, source.tables, asked)[self.name]
 

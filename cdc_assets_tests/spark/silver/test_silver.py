@@ -167,7 +167,7 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
 
 
 def _once_it_writes(table: Path, before: int, kill) -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while len(list(table.glob("*.parquet"))) <= before and time.monotonic() < deadline:
         time.sleep(0.002)
     kill()

@@ -17,7 +17,7 @@ from cdc_assets_tests.support.histories.play import Player
 from cdc_assets_tests.support.live.live_source import LiveSource
 
 SIGNALS = "public.signals"
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds until the connector streams again; it takes some 5."""
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from spark.specs import TopicRange
 
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds for one answer of a broker, which takes milliseconds."""
 _NOT_YET = (
     *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART),

@@ -191,7 +191,7 @@ class LiveSource:
         for name in self.connect.connectors():
             self.connect.delete(name)
         with self.connection() as connection:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 240
             while connection.execute("SELECT 1 FROM pg_replication_slots WHERE active").fetchone():
                 assert time.monotonic() < deadline, connection.execute("TABLE pg_replication_slots").fetchall()
                 time.sleep(0.1)
