@@ -96,6 +96,9 @@ def find_highest(bench: Measurement, system: System, sender: SteadySender, secon
     for rate in rates:
         window = carry_for(bench, system, sender, rate, seconds)
         if not window.holds:
+            # Once more: one pause of the machine makes a minute's thirds unlike.
+            window = carry_for(bench, system, sender, rate, seconds)
+        if not window.holds:
             break
         highest, cpu = rate, sum(took.cpu for _, took in window.cycles)
     took = Took(highest, cpu)
@@ -121,4 +124,7 @@ def carry_for(bench: Measurement, system: System, sender: SteadySender, rate: fl
         cycles.append((at, measure(system.carry, system.cpu)))
     sent = sender.await_end()
     system.carry()
-    return SteadyLoad(rate, seconds, cycles, sent)
+    load = SteadyLoad(rate, seconds, cycles, sent)
+    middle, last = (median(load.third(number) or [0.0]) for number in (1, 2))
+    bench.say(f"sustained, {system.name}: cycles of {middle:.2f} s, then {last:.2f} s; the sender was {sent.late:.1f} s late")
+    return load

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -53,7 +52,8 @@ def transactions(rate: float) -> Iterator[Load]:
             (after,) = connection.execute(_COUNT).fetchone()
             load.reached = (after - before) / (time.monotonic() - began)
         finally:
-            process.send_signal(signal.SIGINT)
+            # Not SIGINT: what a shell has started in the background ignores it.
+            process.terminate()
             process.wait()
     if ended is not None or load.reached < rate * _REACHED:
         raise BenchError(f"pgbench committed {load.reached:.0f} transactions a second, wanted were {rate:.0f}; exit code {ended}")
