@@ -51,6 +51,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "sql": Verb("sql:sql", "Ask the lake's tables in SQL; list them without a statement."),
         "now": Verb("now:now", "Print a table's rows as they are now, ahead of silver."),
         "peek": Verb("peek:peek", "Print records of a topic, decoded; -f follows it."),
+        "notebook": Verb("notebook:notebook", "Start JupyterLab over the lake, with three notebooks."),
     },
     "Is it right?": {
         "preflight": Verb("preflight:preflight", "Check what capture needs at the source databases."),

@@ -61,19 +61,49 @@ def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any
     Raises:
         LakeSqlError: it is not in the lake, or only Spark reads it.
     """
-    if is_object(found.path):
-        raise LakeSqlError(f"{found.name}: {found.path} is not on a local disk, so Spark reads it: cdc sql --spark")
-    if not found.is_there:
-        raise LakeSqlError(f"{found.name}: nothing of it is in the lake yet: cdc status")
     if found.is_now:
+        _refuse_absent(found)
         return _scan_now(found, platform, values)
-    table = open_table(found.path)
-    if unread := delta_rows.unread_features(table):
-        raise LakeSqlError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
+    table = _open(found)
     hidden = tuple(field.name for field in table.schema().fields if field.name in found.sensitive)
     if hidden or not delta_rows.is_plain(table):
         return RowStream(delta_rows.arrow_schema(table), lambda: delta_rows.read_rows(table), hidden, values)
     return open_dataset(table, found.path)
+
+
+def read_version(found: LakeTable, version: int | None) -> tuple[int, pa.Table]:
+    """A version of the table (None: the newest) and its rows, sensitive columns as hashes.
+
+    Raises:
+        LakeSqlError: it is not in the lake, only Spark reads it, or that version is gone.
+    """
+    import pyarrow as pa
+    from deltalake.exceptions import DeltaError
+
+    table, newest = _open(found), None
+    try:
+        if version is not None:
+            newest = table.version()
+            table.load_as_version(version)
+        rows = RowStream(delta_rows.arrow_schema(table), lambda: delta_rows.read_rows(table), found.sensitive, HiddenValues())
+        return table.version(), pa.table(rows)
+    except (DeltaError, OSError) as error:
+        raise LakeSqlError(f"{found.name} at version {version}, of {newest}: {error}") from error
+
+
+def _open(found: LakeTable) -> Any:
+    _refuse_absent(found)
+    table = open_table(found.path)
+    if unread := delta_rows.unread_features(table):
+        raise LakeSqlError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
+    return table
+
+
+def _refuse_absent(found: LakeTable) -> None:
+    if is_object(found.path):
+        raise LakeSqlError(f"{found.name}: {found.path} is not on a local disk, so Spark reads it: cdc sql --spark")
+    if not found.is_there:
+        raise LakeSqlError(f"{found.name}: nothing of it is in the lake yet: cdc status")
 
 
 def _scan_now(found: LakeTable, platform: Platform, values: HiddenValues) -> RowStream:

@@ -141,8 +141,8 @@ def groups_for(arguments: list[str]) -> set[str]:
         return {"dev"}
     if {"--help", "-h"} & set(arguments):
         return set()
-    if arguments[:1] == ["sql"]:
-        return {"sql"}
+    if arguments[:1] in (["sql"], ["notebook"]):
+        return {arguments[0]}
     # `up`: the ledger's assets show their picture in Dagster.
     plots = arguments[:1] == ["up"] or (arguments[:1] == ["ledger"] and any(a.split("=")[0] == "--plot" for a in arguments))
     return {"plots"} if plots else set()

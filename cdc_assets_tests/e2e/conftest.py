@@ -26,12 +26,15 @@ from cdc_assets_tests.programs.wanted import CHROMIUM, command, find_library, is
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 
 ROOT = Path(__file__).parents[2]
-PAGE_TIMEOUT_MS = 60_000
+PAGE_TIMEOUT_MS = 180_000
 SHOP = """
 source: shop
 database: {{kind: mariadb, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: shop_db_password}}}}
 backup: {{store: {{kind: gcs, bucket: cdc-backup-shop, prefix: lake}}}}
-tables: [{{name: shop.orders}}]
+tables:
+  - name: shop.orders
+    windows:
+      - {{name: per_hour, event_time: at, size: 1h, by: [state], measures: {{orders: count, revenue: sum price}}}}
 """
 # What a user puts behind silver: it reads the table by delta-rs, and keeps what it has found beside the lake.
 GOLD = """
