@@ -147,6 +147,9 @@ class BaseSource(Declared):
     maintenance: Maintenance = Maintenance()
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
+    preview_rows: int = Field(
+        default=5, ge=0, le=20, description="So many rows of silver are shown in Dagster; sensitive columns are left out."
+    )
     tables: tuple[Table, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

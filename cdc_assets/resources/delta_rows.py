@@ -65,6 +65,14 @@ def read_rows(table: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in found))
 
 
+def read_first(table: Any, rows: int) -> pa.Table:
+    """So many rows of it, whichever come first."""
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    return pa.table(QueryBuilder(_SESSION).register("t", table).execute(f"SELECT * FROM t LIMIT {rows}").read_all())
+
+
 def has_deletion_vectors(table: Any) -> bool:
     """Whether its files may hold rows that are gone; delta-rs no longer tells how many, file by file."""
     return "deletionVectors" in (table.protocol().reader_features or ())

@@ -15,9 +15,7 @@ from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer
 
 pytestmark = pytest.mark.e2e
 NAME = "shop__orders__per_hour"
-_BY_HOUR = (
-    "SELECT state, DATE_FORMAT(at, '%Y-%m-%d %H'), COUNT(*), SUM(price) FROM shop.orders WHERE at IS NOT NULL GROUP BY 1, 2"
-)
+_BY_HOUR = "SELECT state, DATE_FORMAT(at, '%Y-%m-%d %H'), COUNT(*), SUM(price) FROM shop.orders WHERE at IS NOT NULL GROUP BY 1, 2"
 
 
 def of_source(server: MariaDbServer) -> set[tuple[Any, ...]]:

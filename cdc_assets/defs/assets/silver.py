@@ -20,6 +20,7 @@ from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.silver.fold_tables import Results, fold_tables
+from cdc_assets.silver.preview import preview
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import Column, JobResult
@@ -83,6 +84,11 @@ def column_schema(columns: Sequence[Column], found: CatalogueTable) -> dg.TableS
     )
 
 
+def _preview(path: str, source: BaseSource, table: Table) -> dict[str, Any]:
+    shown = preview(path, table.sensitive, source.preview_rows)
+    return {"cdc/preview": dg.MetadataValue.md(shown)} if shown else {}
+
+
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     bronze = asset_key("bronze", source, table)
     path = names.silver_path(lake, source, table)
@@ -95,6 +101,7 @@ def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable
         "dagster/column_lineage": dg.TableColumnLineage(
             {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}
         ),
+        **_preview(path, source, table),
         "cdc/delta_version": -1 if result.version is None else result.version,
         "cdc/events_folded": result.rows_read,
         "cdc/rows_inserted": result.rows_inserted,

@@ -112,6 +112,8 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
             "dagster/table_name": f"lake.{source.name}.{names.table_name(table)}",
             "dagster/uri": names.silver_path(lake, source, table),
             "dagster/storage_kind": "delta",
+            "cdc/read": f'cdc sql "FROM {".".join(names.sql_name("silver", source, table))}"',
+            "cdc/events": f"cdc peek {names.topic(source, table)} -f",
         }
     if layer == "ledger":
         return {

@@ -1,0 +1,53 @@
+"""The first rows of a silver table on its asset's page, as delta-rs wrote them; nothing sensitive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from cdc_assets.silver.preview import MASK, preview
+from cdc_assets_tests.support.lake.delta_shop import write
+from spark.delta.deletion_vectors import write_vectors
+from spark.delta.live_files import read_live_table
+from spark.delta.put_commit import put_commit
+from spark.lake.folder import open_folder
+from spark.large_tables.protocol import upgrade
+
+NAMES, LONG = ["a|b", None, "<b>x</b>"], "y" * 61
+
+
+def written(folder: Path) -> str:
+    rows = {"id": [1, 2, 3], "name": NAMES, "note": [LONG, b"\x01".hex(), None], "email": ["x@y"] * 3, "_cdc_op": ["c"] * 3}
+    write(folder / "t", pa.table(rows))
+    return str(folder / "t")
+
+
+def test_rows_are_shown_without_what_is_sensitive(tmp_path: Path) -> None:
+    shown = preview(written(tmp_path), ["email"], 2).splitlines()
+    assert shown == [
+        "| id | name | note | email |",
+        "| --- | --- | --- | --- |",
+        f"| 1 | a\\|b | {'y' * 60}… | {MASK} |",
+        f"| 2 |  | 01 | {MASK} |",
+    ]
+    assert "&lt;b>x&lt;/b>" in preview(str(tmp_path / "t"), (), 3)
+
+
+def test_rows_that_are_gone_are_not_shown(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    live = read_live_table(path)
+    [(name, file)] = live.files.items()
+    vector = write_vectors(open_folder(path), {name: np.array([0])})[name]
+    gone = {"path": name, "deletionTimestamp": 1, "dataChange": True}
+    info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
+    put_commit(path, live.version + 1, [info, *upgrade(live), {"remove": gone}, {"add": {**file, "deletionVector": vector}}])
+    assert json.loads(file["stats"])["numRecords"] == 3
+    assert [line.split()[1] for line in preview(path, (), 5).splitlines()[2:]] == ["2", "3"]
+
+
+def test_there_may_be_nothing_to_show(tmp_path: Path) -> None:
+    assert preview(str(tmp_path / "none"), (), 5) == ""
+    assert preview(written(tmp_path), (), 0) == ""
