@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_assets import settings
 from cdc_assets.errors import LakeSqlError
 from cdc_assets.lake_sql.answer import Answer
-from cdc_assets.lake_sql.duckdb_queries import query_by_duckdb
+from cdc_assets.lake_sql.duckdb_queries import import_duckdb, query_by_duckdb
 from cdc_assets.lake_sql.duckdb_scans import read_version
 from cdc_assets.lake_sql.lake_tables import LakeTable, lake_tables
 from cdc_assets.registry_files.loader import load_sources
@@ -49,7 +49,7 @@ def rows_of(source: str, table: str, version: int | None = None) -> pd.DataFrame
     if found is None:
         raise LakeSqlError(f"silver.{source}.{table} is no table of the registry: ask() lists all")
     at, read = read_version(found, version)
-    rows = read.to_pandas()
+    rows = import_duckdb().from_arrow(read).df()
     rows.attrs["version"] = at
     return rows
 

@@ -34,7 +34,7 @@ def statements_of(text: str) -> list[str]:
     Raises:
         LakeSqlError: one of them is no SQL, or no question.
     """
-    duckdb = _import_duckdb()
+    duckdb = import_duckdb()
     try:
         found = duckdb.extract_statements(text)
     except duckdb.Error as error:
@@ -55,7 +55,7 @@ def query_by_duckdb(
     Raises:
         LakeSqlError: what DuckDB says, with the names that are near to an unknown one.
     """
-    duckdb = _import_duckdb()
+    duckdb = import_duckdb()
     named = tables_in(statement, tables)
     if show_sensitive:
         named = [replace(table, sensitive=()) for table in named]
@@ -75,7 +75,12 @@ def query_by_duckdb(
     return answer(columns, rows, limit, hidden_columns(named))
 
 
-def _import_duckdb() -> Any:
+def import_duckdb() -> Any:
+    """The module.
+
+    Raises:
+        LakeSqlError: it is not installed; says how to.
+    """
     try:
         import duckdb
     except ImportError as error:
@@ -86,7 +91,7 @@ def _import_duckdb() -> Any:
 @contextmanager
 def _connect() -> Iterator[Any]:
     """A database in memory, with one of its own for each layer: `silver.shop.orders` is DuckDB's catalog, schema and table."""
-    with tempfile.TemporaryDirectory(prefix="cdc-sql-") as folder, _import_duckdb().connect() as connection:
+    with tempfile.TemporaryDirectory(prefix="cdc-sql-") as folder, import_duckdb().connect() as connection:
         connection.execute(f"SET temp_directory = {text_literal(folder)}")
         for layer in LAYERS:
             connection.execute(f"ATTACH ':memory:' AS {layer}")
@@ -118,5 +123,5 @@ def _missing(connection: Any, statement: str) -> list[str]:
     """The names of the statement that no table has, as far as DuckDB tells them."""
     try:
         return sorted(name.replace('"', "") for name in connection.get_table_names(statement, qualified=True))
-    except _import_duckdb().Error:
+    except import_duckdb().Error:
         return []

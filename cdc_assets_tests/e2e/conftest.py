@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,14 @@ def largest_cities() -> dg.MaterializeResult:
     (lake / "largest_cities.json").write_text(json.dumps(largest))
     return dg.MaterializeResult(metadata={"dagster/row_count": len(largest)})
 """
+
+
+def until(condition: Callable[[], Any], what: str, *, seconds: float = 120) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+    return found
 
 
 @dataclass

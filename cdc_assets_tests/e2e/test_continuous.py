@@ -6,13 +6,12 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
+from cdc_assets_tests.e2e.conftest import Lakehouse, until
 from cdc_assets_tests.e2e.webserver import Graphql
 
 pytestmark = pytest.mark.e2e
@@ -23,14 +22,6 @@ _RUNS = """{ runsOrError(filter: {tags: [{key: "cdc/source", value: "world"}], c
   results { assetSelection { path } } } } }"""
 _MESSAGES = """query($id: ID!) { logsForRun(runId: $id, limit: 1000) { ... on EventConnection { events {
   ... on MessageEvent { message } } } } }"""
-
-
-def until(condition: Callable[[], Any], what: str, *, seconds: float = 120) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-    return found
 
 
 class Country:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
-from cdc_assets_tests.e2e.test_continuous import until
+from cdc_assets_tests.e2e.conftest import Lakehouse, until
 from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer
 
 pytestmark = pytest.mark.e2e
 NAME = "shop__orders__per_hour"
-_BY_HOUR = "SELECT state, DATE_FORMAT(at, '%Y-%m-%d %H'), COUNT(*), SUM(price) FROM shop.orders WHERE at IS NOT NULL GROUP BY 1, 2"
+_BY_HOUR = (
+    "SELECT state, DATE_FORMAT(at, '%Y-%m-%d %H'), COUNT(*), SUM(price) FROM shop.orders WHERE at IS NOT NULL GROUP BY 1, 2"
+)
 
 
 def of_source(server: MariaDbServer) -> set[tuple[Any, ...]]:
