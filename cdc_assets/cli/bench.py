@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -54,6 +55,7 @@ def bench(
     With `--peers` a figure tells that this product is not slower than Iceberg, run by run.
     Exit 1: a figure misses its target by more than 15 %; 2: something was not measured.
     """
+    signal.signal(signal.SIGTERM, end_in_order)
     with report_errors():
         from cdc_assets.bench.measurement import Size
         from cdc_assets.bench.record import BenchRecord
@@ -68,6 +70,11 @@ def bench(
         if markdown:
             write_page(markdown, found, shlex.join(["./cdc", *sys.argv[1:]]))
     _say_shortfalls(found)
+
+
+def end_in_order(number: int, frame: object) -> NoReturn:
+    """What a signal that kills would leave running, the stack, is taken down on the way out."""
+    sys.exit(128 + number)
 
 
 def _assert_folders(files: dict[str, Path | None]) -> None:
