@@ -136,6 +136,10 @@ class TableBusyError(CdcAssetsError):
     """Another run holds the table."""
 
 
+class CutError(CdcAssetsError):
+    """A cut of a source cannot be made now, is not there, or names what the lake does not have any more."""
+
+
 class SparkRunError(CdcAssetsError):
     """A Spark job failed, or Spark Connect cannot be reached."""
 

@@ -19,8 +19,9 @@ LAKE_ALIAS = "lake"
 SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
-MAINTENANCE = "maintenance"
-"""Beside the layers: one asset per source, which looks after the tables of all."""
+MAINTENANCE, CUT = "maintenance", "cut"
+OF_SOURCE = (MAINTENANCE, CUT)
+"""Beside the layers: one asset per source, about the tables of all."""
 ASSET_LAYERS = (*LAYERS, "windows")
 """Those of a chain, and what is computed behind it of tables that declare it."""
 MARKER_PREFIX = "cdc_assets"
@@ -262,6 +263,11 @@ def sql_name(layer: str, source: BaseSource, table: Table | None = None) -> tupl
 def ledger_path(lake: str, source: BaseSource) -> str:
     """Every event of the source's tables, counted by window."""
     return f"{lake.rstrip('/')}/ledger/{source.name}"
+
+
+def cuts_path(lake: str, source: BaseSource) -> str:
+    """The source's kept cuts, and which version of each table they name."""
+    return f"{lake.rstrip('/')}/cuts/{source.name}"
 
 
 def windows_name(table: Table, windows: str) -> str:

@@ -16,7 +16,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
-    from spark.maintenance.maintenance_spec import Maintained
+    from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
 
 _PLANNED = (
     "table",
@@ -85,7 +85,7 @@ def _plans(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
                 "expire": plan.expire_commits,
                 "remove": plan.remove_files,
                 "remove_bytes": plan.remove_bytes,
-                "kept_from": f"{plan.kept.version}: {plan.kept.reason}" if plan.kept else plan.left,
+                "kept_from": oldest_kept(plan) or plan.left,
                 "behind": "; ".join(what_is_behind(plan)),
             }
 
@@ -106,10 +106,15 @@ def _outcomes(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
                 "expired": done.commits_expired,
                 "removed": done.files_removed,
                 "removed_bytes": done.bytes_removed,
-                "kept_from": f"{done.kept.version}: {done.kept.reason}" if done.kept else "",
+                "kept_from": oldest_kept(done),
                 "seconds": done.seconds,
                 "given_up": "; ".join(f"{step}: {reason}" for step, reason in done.given_up.items()),
             }
+
+
+def oldest_kept(found: MaintenancePlan | Maintained) -> str:
+    """From which version on all stay, and which stay by themselves."""
+    return "; ".join(f"{each.version}: {each.reason}" for each in (found.kept, found.named) if each)
 
 
 def _sentence(done: Maintained) -> str:

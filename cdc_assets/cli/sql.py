@@ -19,6 +19,7 @@ def sql(
     output: Output = Format.text,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a line of names first.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Ask the stack's Spark, which reads every table.")] = False,
+    cut: Annotated[str | None, typer.Option(help="Silver and histories as at this cut; a source's name: its newest.")] = None,
     show_sensitive: Annotated[
         bool, typer.Option("--show-sensitive", help="Values of sensitive columns, and records of their tables, as they are.")
     ] = False,
@@ -27,12 +28,11 @@ def sql(
 
     Read by DuckDB, without Spark. Nothing is written.
     """
-    from cdc_assets.lake_sql.lake_tables import lake_tables
     from cdc_assets.resources.platform import Platform
 
     settings.export_stack_environment()
     platform = Platform()
-    tables = lake_tables(load_sources(settings.sources_folder()), platform.lake)
+    tables = _tables(platform.lake, cut)
     if statement is None:
         _print_tables(tables, None if as_csv else output)
         return
@@ -52,14 +52,22 @@ def sql(
         )
 
 
+def _tables(lake: str, cut: str | None) -> list[Any]:
+    from cdc_assets.cuts.cut_manifest import find_cut
+    from cdc_assets.lake_sql.lake_tables import at_cut, lake_tables
+
+    sources = load_sources(settings.sources_folder())
+    found: list[Any] = lake_tables(sources, lake)
+    return found if cut is None else at_cut(found, lake, find_cut(lake, sources, cut))
+
+
 def _print_tables(tables: list[Any], output: Format | None) -> None:
-    from cdc_assets.resources.delta_log import silver_rows
     from spark.lake.place import is_object
 
     rows = [
         {
             "table": table.name,
-            "rows": None if table.is_now or table.only or is_object(table.path) else silver_rows(table.path),
+            "rows": None if table.is_now or table.only or is_object(table.path) else _rows(table),
             "sensitive": ", ".join(table.sensitive) or None,
             "path": table.path,
         }
@@ -67,6 +75,13 @@ def _print_tables(tables: list[Any], output: Format | None) -> None:
         if table.is_there
     ]
     _print(["table", "rows", "sensitive", "path"], rows, output, narrow=["table", "rows", "sensitive"])
+
+
+def _rows(table: Any) -> int | None:
+    from cdc_assets.resources.delta_log import silver_rows
+
+    rows: int | None = table.at.rows if table.at else silver_rows(table.path)
+    return rows
 
 
 def _print_answer(found: Any, output: Format | None, limit: int) -> None:

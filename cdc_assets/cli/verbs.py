@@ -49,6 +49,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Look at the data": {
         "sql": Verb("sql:sql", "Ask the lake's tables in SQL; list them without a statement."),
+        "cut": Verb("cut:app", "Consistent cuts of all tables of a source: list, show, make."),
         "now": Verb("now:now", "Print a table's rows as they are now, ahead of silver."),
         "peek": Verb("peek:peek", "Print records of a topic, decoded; -f follows it."),
         "notebook": Verb("notebook:notebook", "Start JupyterLab over the lake, with three notebooks."),

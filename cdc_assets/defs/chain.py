@@ -1,12 +1,13 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
-connector → topic → mirror → bronze → silver → ledger, bronze → backup, silver → windows where they are declared, and maintenance
-of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own cluster; one whose database
-is not asked has its columns declared.
+connector → topic → mirror → bronze → silver → ledger, bronze → backup, silver → windows and cuts where they are declared, and
+maintenance of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own cluster; one
+whose database is not asked has its columns declared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from cdc_assets.defs.assets.ledger import build_ledger_assets
 from cdc_assets.defs.assets.maintenance import build_maintenance_asset
 from cdc_assets.defs.assets.mirrors import build_mirror_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.defs.assets.source_cut import build_cut_asset
 from cdc_assets.defs.assets.topics import build_topic_assets
 from cdc_assets.defs.assets.windowed_results import build_windows_assets
 from cdc_assets.defs.checks.builders import CHECKS
@@ -28,6 +30,7 @@ from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
 from cdc_assets.defs.checks.windowed_source import windows_to_ask
 from cdc_assets.defs.continuous_run import build_continuous_job
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
+from cdc_assets.defs.sensors.cut_schedule import build_cut_job, build_cut_schedule
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.keep_continuous import build_keeper
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
@@ -54,34 +57,37 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
     chain.append(build_maintenance_asset(source))
     if windows_of(source):
         chain.append(build_windows_assets(source))
+    if source.cuts is not None:
+        chain.append(build_cut_asset(source))
     if source.backup is not None:
         chain.append(build_backup_assets(source))
     sensors = [build_offsets_sensor(source, declared_in)]
     if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
-    job, ledger = build_volumetry_job(source), build_ledger_job(source)
-    jobs: list[Any] = [job, ledger, maintenance := build_maintenance_job(source)]
-    schedules = [
-        build_volumetry_schedule(source, job),
-        build_ledger_schedule(source, ledger),
-        build_maintenance_schedule(source, maintenance),
-    ]
+    rhythms = list(_rhythms(source))
+    jobs = [job for job, _ in rhythms]
     if source.mode == "continuous":
         jobs.append(long_run := build_continuous_job(source, declared_in))
         sensors.append(build_keeper(source, long_run))
-    if has_rows_check(source):
-        jobs.append(rows := build_rows_job(source))
-        schedules.append(build_rows_schedule(source, rows))
-    if windows_of(source):
-        jobs.append(windows := build_windows_job(source))
-        schedules.append(build_windows_schedule(source, windows))
-    if windows_to_ask(source):
-        jobs.append(sums := build_windows_source_job(source))
-        schedules.append(build_windows_source_schedule(source, sums))
     return dg.Definitions(
         assets=chain,
         asset_checks=[check for build in CHECKS for check in build(source)],
         jobs=jobs,
         sensors=sensors,
-        schedules=schedules,
+        schedules=[schedule for _, schedule in rhythms],
     )
+
+
+def _rhythms(source: BaseSource) -> Iterator[tuple[Any, dg.ScheduleDefinition]]:
+    """The source's jobs on a declared rhythm, each with its schedule."""
+    yield (counts := build_volumetry_job(source)), build_volumetry_schedule(source, counts)
+    yield (ledger := build_ledger_job(source)), build_ledger_schedule(source, ledger)
+    yield (maintenance := build_maintenance_job(source)), build_maintenance_schedule(source, maintenance)
+    if source.cuts is not None:
+        yield (cut := build_cut_job(source)), build_cut_schedule(source, cut)
+    if has_rows_check(source):
+        yield (rows := build_rows_job(source)), build_rows_schedule(source, rows)
+    if windows_of(source):
+        yield (windows := build_windows_job(source)), build_windows_schedule(source, windows)
+    if windows_to_ask(source):
+        yield (sums := build_windows_source_job(source)), build_windows_source_schedule(source, sums)

@@ -76,7 +76,7 @@ class Kind:
     connection: Part | None = None
     """`(config) -> Connection`: pages by SQL, and questions of preflight (resources.rows)."""
     carry: Part | None = None
-    """`(LogMarker) -> str`: carries a place of the log to the core's topics (volumetry.log_position)."""
+    """`(LogMarker) -> CarriedPlace`: carries a place of the log to the core's topics (volumetry.log_position)."""
     witness: Part | None = None
     """`(config) -> Witness`: what the server knows of its own changes (volumetry.flow)."""
     preflight: Part | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdc_assets.cuts.named_versions import open_entry
 from cdc_assets.errors import CdcAssetsError, LakeSqlError
 from cdc_assets.lake_sql.lake_tables import LakeTable
 from cdc_assets.resources import delta_rows
@@ -93,7 +94,7 @@ def read_version(found: LakeTable, version: int | None) -> tuple[int, pa.Table]:
 
 def _open(found: LakeTable) -> Any:
     _refuse_absent(found)
-    table = open_table(found.path)
+    table = open_table(found.path) if found.at is None else open_entry(found.path, found.at)
     if unread := delta_rows.unread_features(table):
         raise LakeSqlError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
     return table

@@ -8,15 +8,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_assets import names
+from cdc_assets.cuts.cut_manifest import CutEntry, CutManifest
 from cdc_assets.registry.models import BaseSource, Table
 from spark.delta.identifiers import double_quote
 from spark.lake.place import is_object
 
-LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger", "windows")
+LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger", "windows", "cuts")
 RAW = ("key", "value")
 """A record's bytes, which hold the values of every column."""
 QUARANTINE_RAW = (*RAW, "row_key", "message")
@@ -26,7 +27,8 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class LakeTable:
-    """One table: `parts` are its name's. Of `only` those rows whose column `table` says so; None: all rows."""
+    """One table: `parts` are its name's. Of `only` those rows whose column `table` says so; None: all rows. `at`: the table as a
+    cut names it."""
 
     parts: tuple[str, ...]
     path: str
@@ -34,6 +36,7 @@ class LakeTable:
     table: Table | None = None
     sensitive: tuple[str, ...] = ()
     only: str | None = None
+    at: CutEntry | None = None
 
     @property
     def name(self) -> str:
@@ -57,11 +60,19 @@ def lake_tables(sources: Iterable[BaseSource], lake: str) -> list[LakeTable]:
     return sorted(found, key=lambda each: (LAYERS.index(each.parts[0]), each.parts))
 
 
+def at_cut(tables: Iterable[LakeTable], lake: str, cut: CutManifest) -> list[LakeTable]:
+    """Those that the cut names, as they were at it: silver and histories of its source."""
+    entries = {(each.layer, f"{lake.rstrip('/')}/{each.path}"): each for each in cut.entries}
+    found = [(table, entries.get((table.parts[0], table.path))) for table in tables]
+    return [replace(table, at=entry) for table, entry in found if entry is not None]
+
+
 def _of_source(source: BaseSource, lake: str) -> Iterator[LakeTable]:
     bronze = names.bronze_path(lake, source)
     raw = RAW if any(table.sensitive for table in source.tables) else ()
     yield LakeTable(names.sql_name("bronze", source), bronze, source, sensitive=raw)
     yield LakeTable(names.sql_name("ledger", source), names.ledger_path(lake, source), source)
+    yield LakeTable(names.sql_name("cuts", source), names.cuts_path(lake, source), source)
     for table in source.tables:
         yield from _of_table(source, table, lake, bronze)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cdc_assets.cuts.named_versions import open_entry
 from cdc_assets.errors import LakeSqlError, SparkRunError
 from cdc_assets.lake_sql.answer import Answer, answer, hidden_columns, refusal
 from cdc_assets.lake_sql.lake_tables import LakeTable, code_and_texts, pattern_of, tables_in
@@ -27,6 +28,9 @@ def query_by_spark(
     named = tables_in(statement, tables)
     if absent := [table.name for table in named if not table.is_there]:
         raise LakeSqlError(f"{', '.join(absent)}: nothing of it is in the lake yet: cdc status")
+    for table in named:
+        if table.at is not None:
+            open_entry(table.path, table.at)
     views, values = view_names(named), HiddenValues()
     specs = {table.name: current_spec(platform, table.source, table.table) for table in named if table.is_now and table.table}
 
@@ -75,7 +79,8 @@ def _rows_of(session: SparkSession, table: LakeTable, spec: Any) -> DataFrame:
 
     if table.is_now:
         return view.rows_now(session, spec)
-    found = session.read.format("delta").load(table.path)
+    reader = session.read.format("delta")
+    found = (reader if table.at is None else reader.option("versionAsOf", table.at.version)).load(table.path)
     return found if table.only is None else found.where(sf.col("table") == table.only)
 
 

@@ -28,12 +28,14 @@ from cdc_assets.registry.source_settings import (
     Backup,
     Batching,
     Capture,
+    Cuts,
     Freshness,
     LedgerSettings,
     Maintenance,
     Quarantine,
     Topics,
     Volumetry,
+    refuse_cuts,
     refuse_short_ledger,
 )
 from cdc_assets.registry.value_forms import ValueForms
@@ -145,6 +147,7 @@ class BaseSource(Declared):
     volumetry: Volumetry = Volumetry()
     ledger: LedgerSettings = LedgerSettings()
     maintenance: Maintenance = Maintenance()
+    cuts: Cuts | None = None
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     preview_rows: int = Field(
@@ -161,6 +164,7 @@ class BaseSource(Declared):
     def _portable_tables_are_plain(self) -> BaseSource:
         refuse_features(self)
         refuse_short_ledger(self.ledger, self.topics)
+        refuse_cuts(self.cuts, kind_of(self))
         return self
 
     @property

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from cdc_assets.kinds import Kind
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.declared import ConnectorName, Declared, TopicName
 from cdc_assets.registry.durations import Duration
@@ -27,6 +28,16 @@ def refuse_short_ledger(ledger: LedgerSettings, topics: Topics) -> None:
         raise ValueError(
             f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
         )
+
+
+def refuse_cuts(cuts: Cuts | None, kind: Kind) -> None:
+    """Of a log whose commits are not told apart here.
+
+    Raises:
+        ValueError: with the kind.
+    """
+    if cuts is not None and not kind.tells_place:
+        raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; PostgreSQL and MariaDB have")
 
 
 class Capture(Declared):
@@ -156,6 +167,22 @@ class Maintenance(Declared):
         if value < LEAST_TIME_TRAVEL:
             raise ValueError("time_travel: 1h at least: a comparison or a long query reads the version that it began with")
         return value
+
+
+class Cuts(Declared):
+    """Consistent cuts of all the source's tables (docs/how-to/cuts.md); PostgreSQL and MariaDB.
+
+    `every` is how often one is made by itself. Each is kept for `keep`: maintenance leaves the versions that it names.
+    """
+
+    every: Duration = timedelta(hours=1)
+    keep: Duration = timedelta(days=7)
+
+    @model_validator(mode="after")
+    def _one_is_kept_until_the_next(self) -> Cuts:
+        if self.keep < self.every:
+            raise ValueError(f"keep: {self.keep} is shorter than every, {self.every}: no cut would be kept until the next one")
+        return self
 
 
 class Freshness(Declared):

@@ -95,6 +95,7 @@ def lake_folders(lake: str, source: BaseSource) -> list[str]:
         names.ledger_path(lake, source),
         names.windows_path(lake, source, source.tables[0], "any").rpartition("/")[0],
         names.stream_checkpoint(lake, source),
+        names.cuts_path(lake, source),
     ]
 
 
@@ -111,7 +112,7 @@ def remote_folders(lake: str, source: BaseSource) -> list[Trace]:
 
 
 def remove_lake(platform: Platform, source: BaseSource) -> list[str]:
-    """Bronze, silver with its histories, quarantine, ledger and windows of a local lake; waits for the runs that hold a table.
+    """All of a local lake that is the source's, histories and quarantine with it; waits for the runs that hold a table.
 
     Raises:
         RemovalError: a run holds a table for too long.

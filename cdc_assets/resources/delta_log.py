@@ -131,6 +131,11 @@ def silver_rows(path: str) -> int | None:
     return unless_changed(_silver_rows, path)
 
 
+def rows_at(path: str, version: int) -> int:
+    """The same of an older version."""
+    return _rows(open_delta(path, version=version))
+
+
 def _silver_rows(path: str) -> int | None:
     table = open_table(path)
     return None if table is None else _rows(table)

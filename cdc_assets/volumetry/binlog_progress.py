@@ -15,7 +15,8 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets.volumetry.log_position import LogMarker
+from cdc_assets.volumetry.log_position import CarriedPlace, LogMarker
+from spark.positions.commit_place import in_binlog
 
 _POLL_SECONDS = 0.2
 # Longer than the connector's heartbeat interval: the next marker finds it due.
@@ -43,11 +44,12 @@ def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, conn
     return first
 
 
-def carry_by_offsets(marker: LogMarker) -> str:
+def carry_by_offsets(marker: LogMarker) -> CarriedPlace:
     """See log_position: the connector's offsets tell where it is."""
     assert marker.connect is not None, "a place of a binlog is told by the connector's offsets"
     database = cast(BinlogDatabase, marker.database)
-    return await_binlog(marker.source, marker.name, database, marker.connect, marker.limit.until)
+    lsn = await_binlog(marker.source, marker.name, database, marker.connect, marker.limit.until)
+    return CarriedPlace(lsn, in_binlog(lsn, BinlogPosition.of(*lsn.rsplit(":", 1)).in_positions))
 
 
 def connector_position(connect: ConnectClient, name: str) -> BinlogPosition | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cdc_assets.names import ASSET_LAYERS, MAINTENANCE, asset_path
+from cdc_assets.names import ASSET_LAYERS, OF_SOURCE, asset_path
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 
 PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
@@ -61,7 +61,7 @@ def check_verdicts(dagster: DagsterAnswers) -> list[CheckVerdict]:
     latest: dict[Key, Execution | None] = {}
     for node in dagster.ask(_LATEST)["assetNodes"]:
         asset = tuple(node["assetKey"]["path"])
-        if asset[0] in (*ASSET_LAYERS, MAINTENANCE) and len(asset) == 3:
+        if asset[0] in (*ASSET_LAYERS, *OF_SOURCE) and len(asset) == 3:
             for check in node["assetChecksOrError"].get("checks", ()):
                 latest[asset, check["name"]] = check["executionForLatestMaterialization"]
     begun = _steps_begun(dagster, latest.values())

@@ -26,6 +26,7 @@ from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.trouble import connector_trouble
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Offsets
+from spark.positions.commit_place import CommitPlace, behind_commit
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -57,12 +58,24 @@ class LogMarker:
 
 
 @dataclass(frozen=True)
+class CarriedPlace:
+    """A place of the log, for people, and between which commits it lies; None: its first event does not say."""
+
+    lsn: str
+    between: CommitPlace | None
+
+
+@dataclass(frozen=True)
 class LogPosition:
-    """A point of the source's log and the offsets (mirrored topic → partition → offset) that hold all before it."""
+    """A point of the source's log and the offsets (mirrored topic → partition → offset) that hold all before it.
+
+    `between` as in CarriedPlace.
+    """
 
     marker: str
     lsn: str
     offsets: Offsets
+    between: CommitPlace | None = None
 
 
 def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float, say: Say = lambda _: None) -> LogPosition:
@@ -77,11 +90,11 @@ def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float, sa
     until = time.monotonic() + deadline
     database = platform.database_if_any(source)
     marker = f"position-{uuid.uuid4()}"
-    lsn = "none"
+    at = CarriedPlace("none", None)
     if database is not None:
         clients = (platform.core_kafka(), platform.core_connect())
-        lsn = _carry_to_core(LogMarker(source, marker, database, *clients, WaitLimit(until, say)))
-    return LogPosition(marker, lsn, topics_to_lake(platform, source, until, say))
+        at = _carry_to_core(LogMarker(source, marker, database, *clients, WaitLimit(until, say)))
+    return LogPosition(marker, at.lsn, topics_to_lake(platform, source, until, say), at.between)
 
 
 def topics_to_lake(platform: Platform, source: BaseSource, until: float, say: Say = lambda _: None) -> Offsets:
@@ -124,17 +137,17 @@ def await_in_core(
         CaughtUpTimeoutError: when the connector did not follow in time.
     """
     limit = WaitLimit(time.monotonic() + deadline)
-    return _carry_to_core(LogMarker(source, f"position-{uuid.uuid4()}", database, core, core_connect, limit))
+    return _carry_to_core(LogMarker(source, f"position-{uuid.uuid4()}", database, core, core_connect, limit)).lsn
 
 
-def _carry_to_core(marker: LogMarker) -> str:
+def _carry_to_core(marker: LogMarker) -> CarriedPlace:
     part = kind_of(marker.source).carry
     assert part is not None, marker.source.kind_name
-    lsn: str = part.load()(marker)
-    return lsn
+    at: CarriedPlace = part.load()(marker)
+    return at
 
 
-def carry_by_marker(marker: LogMarker) -> str:
+def carry_by_marker(marker: LogMarker) -> CarriedPlace:
     """Write a marker into the log and wait until it is in its topic; its place.
 
     Raises:
@@ -143,13 +156,14 @@ def carry_by_marker(marker: LogMarker) -> str:
     topic = names.marker_topic(marker.source)
     read = _ends(marker.core, topic)
     lsn = marker.database.emit_marker(marker.name)
+    said: list[bytes | None] = []
 
     def has_come() -> bool:
         ends = _ends(marker.core, topic)
         ranges = {p: (read.get(p, 0), end) for p, end in ends.items()}
-        found = any(_holds(record.value, marker.name) for record in marker.core.records(topic, ranges))
+        said.extend(record.value for record in marker.core.records(topic, ranges) if _holds(record.value, marker.name))
         read.update(ends)
-        return found
+        return bool(said)
 
     _await(
         has_come,
@@ -157,7 +171,7 @@ def carry_by_marker(marker: LogMarker) -> str:
         f"{marker.source.name}: the marker written to its log did not arrive in topic {topic}; ./cdc status",
         _connector_look(marker.limit.say, marker.connect, names.connector_name(marker.source)),
     )
-    return lsn
+    return CarriedPlace(lsn, _commit_before(said[0]))
 
 
 def _await_mirror(
@@ -203,6 +217,16 @@ def _holds(value: bytes | None, marker: str) -> bool:
     forms = (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), raw.hex())
     said = json.loads(value)
     return said.get("payload", said).get("message", {}).get("content") in forms
+
+
+def _commit_before(value: bytes | None) -> CommitPlace | None:
+    """The marker is a transaction of its own, and its event tells the commit that was streamed before it."""
+    said = json.loads(value or b"{}")
+    try:
+        last = json.loads(said.get("payload", said)["source"]["sequence"])[0]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return None if last is None else behind_commit(int(last))
 
 
 def _connector_look(say: Say, connect: ConnectClient | None, name: str) -> Look:

@@ -9,7 +9,7 @@ neither the oldest kept version has it, nor a commit after that one names it, an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -52,8 +52,8 @@ def remove_log(path: str, names: list[str]) -> None:
         folder.delete(f"{LOG}/{name}")
 
 
-def find_garbage(path: str, keep_from: int, *, work_seconds: float = WORK_SECONDS) -> Garbage:
-    """Data files that no version from `keep_from` on has.
+def find_garbage(path: str, keep_from: int, *, named: Iterable[int] = (), work_seconds: float = WORK_SECONDS) -> Garbage:
+    """Data files that no version from `keep_from` on has, nor one of those that are named.
 
     Raises:
         LeftToSparkError: the log is not to be read here so far back, or names files elsewhere.
@@ -61,7 +61,7 @@ def find_garbage(path: str, keep_from: int, *, work_seconds: float = WORK_SECOND
     folder = open_folder(path)
     # Listed first: what is written meanwhile may be of a commit that is not among those that are read.
     until, files = folder.now() - work_seconds, folder.tree()
-    in_use = set(_paths_in_use(folder, keep_from))
+    in_use = set(_paths_in_use(folder, keep_from)).union(*(_paths_of_version(path, version) for version in named))
     found = [file for file in files if _is_data(file.name) and file.name not in in_use and file.at < until]
     return Garbage(tuple(sorted(file.name for file in found)), sum(file.size for file in found))
 
@@ -76,10 +76,13 @@ def _is_data(place: str) -> bool:
     return place.endswith(_DATA) and not is_hidden(place.rpartition("/")[2])
 
 
-def _paths_in_use(folder: LakeFolder, keep_from: int) -> Iterator[str]:
-    live = read_live_table(folder.path, keep_from)
-    for file in live.files.values():
+def _paths_of_version(path: str, version: int) -> Iterator[str]:
+    for file in read_live_table(path, version).files.values():
         yield from _files_of(file)
+
+
+def _paths_in_use(folder: LakeFolder, keep_from: int) -> Iterator[str]:
+    yield from _paths_of_version(folder.path, keep_from)
     names = commit_names(folder, after=f"{keep_from:020}.json")
     for found in folder.map(lambda name: list(_files_of_commit(folder, name)), names):
         yield from found

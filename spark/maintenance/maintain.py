@@ -19,7 +19,7 @@ from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage,
 from spark.maintenance.log_files import LogFiles, list_log
 from spark.maintenance.look import TableFigures, figures_of
 from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan, MaintenanceSpec
-from spark.maintenance.needs import Need, first_telling
+from spark.maintenance.needs import NamedVersion, Need, first_telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,9 @@ def plan(spec: MaintenanceSpec) -> MaintenancePlan:
 def _plan(spec: MaintenanceSpec) -> MaintenancePlan:
     live, log = _look(spec.path)
     kept = _find_kept(spec, log)
-    expired = find_expired(log, kept.version, first_telling(spec.path))
-    garbage = find_garbage(spec.path, kept.version, work_seconds=spec.work_seconds)
+    named = _find_named(spec, live, log, kept)
+    expired = find_expired(log, min([kept.version, *named]), first_telling(spec.path))
+    garbage = find_garbage(spec.path, kept.version, named=named, work_seconds=spec.work_seconds)
     return MaintenancePlan(
         figures=figures_of(live, log),
         rows=old_windows.count_old(spec.path, live, spec.old_windows) if spec.old_windows else 0,
@@ -57,6 +58,7 @@ def _plan(spec: MaintenanceSpec) -> MaintenancePlan:
         remove_bytes=garbage.bytes,
         kept=kept,
         kept_seconds=round(max(0.0, log.now - log.commits.get(kept.version + 1, log.now)), 1),
+        named=named[min(named)] if named else None,
     )
 
 
@@ -113,6 +115,12 @@ def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
     found = [Need(log.version_at(log.now - spec.time_travel), f"{TIME_TRAVEL}: {spec.time_travel / 3600:g} h")]
     first = min((*found, *spec.needs), key=lambda need: need.version)
     return first if first.version >= log.oldest else replace(first, version=log.oldest)
+
+
+def _find_named(spec: MaintenanceSpec, live: LiveTable, log: LogFiles, kept: Need) -> dict[int, NamedVersion]:
+    """The versions below `kept` that stay by themselves, as far as the log still gives them."""
+    own = [each for each in spec.named if each.table_id == live.metadata.get("id")]
+    return {each.version: each for each in own if log.oldest <= each.version < kept.version}
 
 
 def _remove_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
@@ -176,11 +184,12 @@ def _make_checkpoint(path: str) -> bool:
 
 def _expire(spec: MaintenanceSpec) -> Maintained:
     """Files first: what is in no version that is kept is found from commits that then may go."""
-    log = list_log(spec.path)
+    live, log = _look(spec.path)
     kept = _find_kept(spec, log)
-    garbage = find_garbage(spec.path, kept.version, work_seconds=spec.work_seconds)
+    named = _find_named(spec, live, log, kept)
+    garbage = find_garbage(spec.path, kept.version, named=named, work_seconds=spec.work_seconds)
     remove_garbage(spec.path, garbage)
-    names = find_expired(log, kept.version, first_telling(spec.path))
+    names = find_expired(log, min([kept.version, *named]), first_telling(spec.path))
     remove_log(spec.path, names)
     return Maintained(
         None,
@@ -189,6 +198,7 @@ def _expire(spec: MaintenanceSpec) -> Maintained:
         files_removed=len(garbage.files),
         bytes_removed=garbage.bytes,
         kept=kept,
+        named=named[min(named)] if named else None,
     )
 
 

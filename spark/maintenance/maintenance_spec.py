@@ -7,7 +7,7 @@ from typing import Any
 
 from spark.maintenance.expiry import WORK_SECONDS
 from spark.maintenance.look import TableFigures
-from spark.maintenance.needs import Need
+from spark.maintenance.needs import NamedVersion, Need
 from spark.maintenance.old_windows import OldWindows
 
 TWO_DAYS = 172_800.0
@@ -16,19 +16,22 @@ TWO_DAYS = 172_800.0
 @dataclass(frozen=True)
 class MaintenanceSpec:
     """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others still
-    read. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger, what goes."""
+    read, with all since. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger,
+    what goes. `named`: older versions that stay, each by itself; those between them may lose their files."""
 
     path: str
     time_travel: float = TWO_DAYS
     needs: tuple[Need, ...] = ()
     work_seconds: float = WORK_SECONDS
     old_windows: OldWindows | None = None
+    named: tuple[NamedVersion, ...] = ()
 
 
 @dataclass(frozen=True)
 class MaintenancePlan:
     """What is to be done for a table. `rows` are those that go. `kept` says from which version on everything stays, and why;
-    `kept_seconds` how long ago the commit after that was made. `left` says why nothing of it can be done here."""
+    `kept_seconds` how long ago the commit after that was made. `named` is the oldest version that stays by itself. `left` says
+    why nothing of it can be done here."""
 
     figures: TableFigures | None
     rows: int = 0
@@ -39,6 +42,7 @@ class MaintenancePlan:
     remove_bytes: int = 0
     kept: Need | None = None
     kept_seconds: float = 0.0
+    named: NamedVersion | None = None
     left: str = ""
 
     @property
@@ -65,6 +69,7 @@ class Maintained:
     files_removed: int = 0
     bytes_removed: int = 0
     kept: Need | None = None
+    named: NamedVersion | None = None
     seconds: float = 0.0
     given_up: dict[str, str] = field(default_factory=dict)
 

@@ -22,6 +22,16 @@ class Need:
     reason: str
 
 
+@dataclass(frozen=True)
+class NamedVersion:
+    """Somebody reads the table as it was at this version, and no other old one; `table_id` is Delta's own id of the table, since
+    one that was made anew has other versions."""
+
+    version: int
+    table_id: str
+    reason: str
+
+
 def first_telling(path: str) -> int | None:
     """From which commit on the log says what the table holds, in our metadata; None where it has none of ours (a quarantine).
 

@@ -51,7 +51,7 @@ def _metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
 
 def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]:
     after = result.after.to_dict() if result.after is not None else {}
-    kept = f"{result.kept.version}: {result.kept.reason}" if result.kept else ""
+    kept = "; ".join(f"{each.version}: {each.reason}" for each in (result.kept, result.named) if each)
     given_up = "; ".join(f"{step}: {reason}" for step, reason in result.given_up.items())
     did = {each: getattr(result, each) for each in _SUMS}
     figures = {each: after.get(each, 0) for each in ("files", "small_files", "bytes", "rows", "dead_rows", "commits")}

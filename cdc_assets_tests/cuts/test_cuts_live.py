@@ -1,0 +1,197 @@
+"""A bank under load: money and accounts move between tables, processes are killed, and every cut balances to the cent.
+
+PostgreSQL, Debezium, MirrorMaker 2, Spark and `cdc stream` are real. DuckDB adds up what delta-rs reads of the versions that
+a cut names; the database itself is compared with the last cut.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets import lake
+from cdc_assets.names import lake_topic
+from cdc_assets.registry_files.loader import load_source
+from cdc_assets.resources import delta_rows
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.support.live.cdc import Cdc
+from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.writers import at_work
+from cdc_assets_tests.support.onboarding.drive import REPOSITORY, ended
+from cdc_assets_tests.support.onboarding.drive import cdc as started
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME, TABLES = "cutbank", ("cutbank_a", "cutbank_b", "cutbank_c")
+ACCOUNTS, MONEY = 60, 1_000
+EVERYTHING = " UNION ALL ".join(f"SELECT id, v FROM {table}" for table in TABLES)
+BALANCE = f"""
+WITH account AS ({EVERYTHING}),
+moved AS (SELECT payer AS id, -amount AS v FROM cutbank_transfer UNION ALL SELECT payee, amount FROM cutbank_transfer),
+due AS (SELECT id, sum(v) AS v FROM moved GROUP BY id)
+SELECT count(*), count(DISTINCT account.id), sum(account.v), count(*) FILTER (account.v <> {MONEY} + coalesce(due.v, 0))
+FROM account LEFT JOIN due USING (id)
+"""
+"""Rows, accounts, money, and accounts whose balance the transfers of the same cut do not explain."""
+
+
+@dataclass
+class Bank:
+    cdc: Cdc
+    root: Path
+    log: Path
+
+    def make(self) -> None:
+        """The tables, and accounts in all of them."""
+        with self.cdc.live.connection() as connection:
+            for number, table in enumerate(TABLES):
+                connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, v bigint NOT NULL)".encode())
+                spread = f"SELECT i, {MONEY} FROM generate_series(1, {ACCOUNTS}) i WHERE i % {len(TABLES)} = {number}"
+                connection.execute(f"INSERT INTO {table} {spread}".encode())
+            connection.execute(
+                "CREATE TABLE cutbank_transfer (id bigserial PRIMARY KEY, payer int, payee int, amount bigint NOT NULL)"
+            )
+
+    def write(self, seed: int, stop: threading.Event) -> None:
+        """Transactions over several tables, some of them slow, some rolled back."""
+        choice = random.Random(seed)
+        with self.cdc.live.connection(autocommit=False) as connection:
+            while not stop.is_set():
+                # In the order of their numbers, so that no two writers wait for each other.
+                chosen = sorted(choice.sample(range(1, ACCOUNTS + 1), 2 * choice.choice([1, 1, 2, 5])))
+                for payer, payee in zip(chosen[::2], chosen[1::2], strict=True):
+                    amount = choice.randrange(-50, 50)
+                    for account, change in ((payer, -amount), (payee, amount)):
+                        for table in TABLES:
+                            statement = f"UPDATE {table} SET v = v + %s WHERE id = %s"
+                            connection.execute(statement.encode(), (change, account))
+                        if choice.random() < 0.05:
+                            time.sleep(choice.random() / 2)
+                    told = "INSERT INTO cutbank_transfer (payer, payee, amount) VALUES (%s, %s, %s)"
+                    connection.execute(told.encode(), (payer, payee, amount))
+                    if choice.random() < 0.2:
+                        self.move(connection, choice, payee)
+                connection.rollback() if choice.random() < 0.05 else connection.commit()
+
+    def move(self, connection: Any, choice: random.Random, account: int) -> None:
+        """The account goes to another table."""
+        other = choice.choice(TABLES)
+        for table in TABLES:
+            gone = connection.execute(f"DELETE FROM {table} WHERE id = %s RETURNING v".encode(), (account,)).fetchone()
+            if gone is not None:
+                connection.execute(f"INSERT INTO {other} VALUES (%s, %s)".encode(), (account, gone[0]))
+                return
+
+    def in_source(self) -> dict[str, list[tuple[Any, ...]]]:
+        with self.cdc.live.connection() as connection:
+            return {t: connection.execute(f"TABLE {t} ORDER BY 1".encode()).fetchall() for t in (*TABLES, "cutbank_transfer")}
+
+    @contextmanager
+    def carried(self) -> Iterator[Callable[[], None]]:
+        """Bronze and silver are carried by a process of its own; what is given kills it, and starts another one."""
+        running: list[subprocess.Popen[bytes]] = []
+
+        def start() -> None:
+            stop()
+            with self.log.open("ab") as log:
+                command = [sys.executable, "-m", "cdc_assets.cli", "stream", NAME]
+                running.append(subprocess.Popen(command, cwd=REPOSITORY, stdout=log, stderr=log))
+
+        def stop() -> None:
+            while running:
+                process = running.pop()
+                process.kill()
+                process.wait()
+
+        try:
+            start()
+            yield start
+        finally:
+            stop()
+
+    def check(self, cut: dict[str, Any]) -> int:
+        """How many transfers it holds, by DuckDB over what delta-rs reads of its versions."""
+        import duckdb
+
+        with duckdb.connect() as connection:
+            for entry in cut["entries"]:
+                if entry["layer"] == "silver":
+                    table = DeltaTable(str(self.root / entry["path"]), version=entry["version"])
+                    rows = delta_rows.read_rows(table).read_all()
+                    assert rows.num_rows == entry["rows"]
+                    connection.register(entry["table"], rows)
+            found = connection.execute(BALANCE).fetchall()
+            assert found == [(ACCOUNTS, ACCOUNTS, ACCOUNTS * MONEY, 0)], (cut, found)
+            (count,) = connection.execute("SELECT count(*) FROM cutbank_transfer").fetchall()[0]
+            return int(count)
+
+
+@pytest.fixture
+def bank(
+    make_cdc: Callable[[str], Cdc], remote: str, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Bank:
+    bank = Bank(make_cdc(NAME), tmp_path / "lake", tmp_path / "stream.log")
+    bank.make()
+    bank.cdc.declare(*(f"public.{table}" for table in (*TABLES, "cutbank_transfer")), heartbeat="1s")
+    file = bank.cdc.folder / f"{NAME}.yaml"
+    file.write_text(file.read_text() + "cuts: {every: 1m, keep: 1h}\n")
+    assert [row["summary"] for row in bank.cdc.json("apply", NAME)] == ["created", "created"]
+    monkeypatch.setenv("CDC_SPARK_REMOTE", remote)
+    monkeypatch.setenv("CDC_LAKE", str(bank.root))
+    source = load_source(file)
+    topics = [lake_topic(source, table) for table in source.tables]
+    until(lambda: len(Platform().lake_kafka().states(topics)) == len(topics))
+    return bank
+
+
+def test_every_cut_of_a_bank_under_load_balances(bank: Bank) -> None:
+    choice, cuts, killed = random.Random(11), list[dict[str, Any]](), 0
+    planned = bank.cdc.json("cut", "make", NAME, "--dry-run")
+    assert {row["table"] for row in planned} == {*TABLES, "cutbank_transfer"}
+    assert not (bank.root / "cuts").exists()
+    with at_work(bank.write), bank.carried() as start_again:
+        for number in range(10):
+            process = started("cut", "make", NAME, "-o", "json")
+            if number % 3 == 2:
+                time.sleep(1 + 8 * choice.random())
+                killed += process.poll() is None
+                process.kill()
+                process.communicate()
+                start_again()
+                continue
+            if number == 4:
+                bank.cdc.live.parts["core-connect"].kill()
+                bank.cdc.live.parts["core-connect"].start()
+            cuts.append(ended(process, seconds=300))
+    assert killed, "no kill came before the end of a cut"
+    last = bank.cdc.json("cut", "make", NAME)
+    counts = [bank.check(cut) for cut in (*cuts, last)]
+    assert counts == sorted(counts)
+    assert len(set(counts)) == len(counts), "nothing moved between two cuts"
+    # Nobody writes any more: the last cut is the database.
+    of_source = bank.in_source()
+    at_last = lake.at(NAME)
+    assert at_last.manifest.cut == last["cut"]
+    for table, rows in of_source.items():
+        own = [column for column in at_last[table].to_arrow().column_names if not column.startswith("_cdc_")]
+        found = at_last[table].to_arrow().select(own).sort_by(own[0]).to_pylist()
+        assert [tuple(row.values()) for row in found] == rows
+    listed = bank.cdc.json("cut", "list", NAME)
+    assert next(row["cut"] for row in listed) == last["cut"]
+    assert {cut["cut"] for cut in cuts} <= {row["cut"] for row in listed}
+    total = f"SELECT sum(v) AS money FROM ({EVERYTHING.replace('FROM ', f'FROM silver.{NAME}.')})"
+    for cut in (cuts[0]["cut"], NAME):
+        assert bank.cdc.json("sql", total, "--cut", cut) == [{"money": ACCOUNTS * MONEY}]
+    assert bank.cdc.json("sql", total, "--cut", cuts[0]["cut"], "--spark") == [{"money": ACCOUNTS * MONEY}]
