@@ -63,6 +63,8 @@ class Bank:
             connection.execute(
                 "CREATE TABLE cutbank_transfer (id bigserial PRIMARY KEY, payer int, payee int, amount bigint NOT NULL)"
             )
+            # An empty table has no topic yet.
+            connection.execute("INSERT INTO cutbank_transfer (payer, payee, amount) VALUES (1, 2, 0)")
 
     def write(self, seed: int, stop: threading.Event) -> None:
         """Transactions over several tables, some of them slow, some rolled back."""

@@ -39,7 +39,6 @@ maintenance: {time_travel: 1h}
 cuts: {every: 1h, keep: 2h}
 tables: [{name: public.orders}, {name: public.lines}]
 """
-NOW = datetime.now(timezone.utc).replace(microsecond=0)
 
 
 class Shop:
@@ -47,6 +46,7 @@ class Shop:
 
     def __init__(self, folder: Path, source: Source) -> None:
         self.lake, self.source = str(folder / "lake"), source
+        self.now = datetime.now(timezone.utc).replace(microsecond=0)
 
     def path(self, table: str) -> str:
         return names.silver_path(self.lake, self.source, self.source.table(table))
@@ -64,7 +64,7 @@ class Shop:
         return CutEntry("silver", table, place, found.version(), str(found.metadata().id), rows, 0, topics)
 
     def cut(self, age: timedelta = timedelta(0)) -> CutManifest:
-        at, entries = NOW - age, tuple(self.entry(table) for table in ("lines", "orders"))
+        at, entries = self.now - age, tuple(self.entry(table) for table in ("lines", "orders"))
         return CutManifest(name_of_cut("shop", at), "shop", at, "0/1A2B", entries)
 
     def keep(self, age: timedelta = timedelta(0)) -> list[str]:
@@ -92,7 +92,7 @@ def test_cuts_are_kept_for_as_long_as_declared(shop: Shop) -> None:
     assert shop.keep(timedelta(hours=1)) == []
     shop.write("lines", 2, 3)
     # Two hours from the new one back: the first is older, the second is not.
-    assert shop.keep() == [name_of_cut("shop", NOW - timedelta(hours=3))]
+    assert shop.keep() == [name_of_cut("shop", shop.now - timedelta(hours=3))]
     newest, older = read_cuts(shop.lake, shop.source)
     assert newest == shop.cut()
     assert [entry.rows for entry in (older.tables["orders"], older.tables["lines"])] == [3, 1]
@@ -104,12 +104,12 @@ def test_cuts_are_kept_for_as_long_as_declared(shop: Shop) -> None:
 
 def test_a_cut_is_listed_shown_and_read(shop: Shop) -> None:
     shop.keep(timedelta(hours=1))
-    first = name_of_cut("shop", NOW - timedelta(hours=1))
+    first = name_of_cut("shop", shop.now - timedelta(hours=1))
     shop.write("orders", 3, 4)
     shop.keep()
     shop.write("orders", 5)
     assert [(row["cut"], row["tables"], row["rows"]) for row in run("cut", "list")] == [
-        (name_of_cut("shop", NOW), 2, 5),
+        (name_of_cut("shop", shop.now), 2, 5),
         (first, 2, 3),
     ]
     told = run("cut", "show", first)
