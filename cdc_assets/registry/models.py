@@ -35,8 +35,7 @@ from cdc_assets.registry.source_settings import (
     Quarantine,
     Topics,
     Volumetry,
-    refuse_cuts,
-    refuse_short_ledger,
+    refuse_settings_of_lake,
 )
 from cdc_assets.registry.value_forms import ValueForms
 
@@ -163,8 +162,7 @@ class BaseSource(Declared):
     @model_validator(mode="after")
     def _portable_tables_are_plain(self) -> BaseSource:
         refuse_features(self)
-        refuse_short_ledger(self.ledger, self.topics)
-        refuse_cuts(self.cuts, kind_of(self))
+        refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self))
         return self
 
     @property

@@ -18,24 +18,16 @@ from cdc_assets.registry.value_forms import ValueForms
 LEAST_KEPT, LEAST_TIME_TRAVEL = timedelta(days=30), timedelta(hours=1)
 
 
-def refuse_short_ledger(ledger: LedgerSettings, topics: Topics) -> None:
-    """Windows have to be kept for longer than the topics that they are counted from.
+def refuse_settings_of_lake(ledger: LedgerSettings, topics: Topics, cuts: Cuts | None, kind: Kind) -> None:
+    """Windows have to be kept for longer than the topics that they are counted from; cuts need a log that tells commits apart.
 
     Raises:
-        ValueError: with both times.
+        ValueError: with both times, or the kind.
     """
     if ledger.keep is not None and ledger.keep <= topics.retention:
         raise ValueError(
             f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
         )
-
-
-def refuse_cuts(cuts: Cuts | None, kind: Kind) -> None:
-    """Of a log whose commits are not told apart here.
-
-    Raises:
-        ValueError: with the kind.
-    """
     if cuts is not None and not kind.tells_place:
         raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; PostgreSQL and MariaDB have")
 

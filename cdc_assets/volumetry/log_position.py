@@ -1,8 +1,8 @@
 """Carries a point of the source's log along the chain: from "committed before now" to offsets in the lake.
 
 1. A marker is written into the source's log; everything committed before it lies before it.
-2. Debezium delivers in commit order, so once the marker is a committed record of the marker topic, the last
-   stable offsets of the table topics bound everything committed before it.
+2. Debezium delivers in commit order, so once the marker is a committed record of the marker topic, what is written to the
+   table topics by then (high watermark) holds everything committed before it.
 3. MirrorMaker 2 commits its source offsets in the same transaction as the records it copied: once no committed
    record lies between its offset and that bound, all of them are in the lake's cluster.
 4. They are readable there when the last stable offset has passed what was written by then (high watermark).
@@ -107,18 +107,27 @@ def topics_to_lake(platform: Platform, source: BaseSource, until: float, say: Sa
     topics = {names.topic(source, table): names.lake_topic(source, table) for table in source.tables}
     if names.is_mirrored(source):
         core = platform.core_kafka()
-        bounds = {topic: dict(state.ends) for topic, state in core.states(list(topics)).items()}
+        bounds = _await_written(source, core, list(core.states(list(topics))), until)
         _await_mirror(source, core, platform.lake_connect(), bounds, until, say)
         mirrored = [topics[topic] for topic in bounds]
     else:
         mirrored = list(lake.states(list(topics)))
-    written = lake.high_watermarks(mirrored)
+    return _await_written(source, lake, mirrored, until)
+
+
+def _await_written(source: BaseSource, cluster: KafkaCluster, topics: list[str], until: float) -> Offsets:
+    """Where the topics end by what is written to them by now, once all of it is committed.
+
+    Kafka ends a transaction in one partition after another. So a record may be readable while an earlier one of the same
+    transaction is not yet, in another partition, and the last stable offsets of that moment do not bound what lies before it.
+    """
+    written = cluster.high_watermarks(topics)
     _await(
         lambda: all(
-            state.ends.get(p, 0) >= end for name, state in lake.states(mirrored).items() for p, end in written[name].items()
+            state.ends.get(p, 0) >= end for name, state in cluster.states(topics).items() for p, end in written[name].items()
         ),
         until,
-        f"{source.name}: a transaction stays open in the lake's cluster at {lake.bootstrap}",
+        f"{source.name}: a transaction stays open in the cluster at {cluster.bootstrap}",
     )
     return written
 

@@ -6,6 +6,7 @@ a cut names; the database itself is compared with the last cut.
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -76,6 +77,8 @@ class Bank:
                 for payer, payee in zip(chosen[::2], chosen[1::2], strict=True):
                     amount = choice.randrange(-50, 50)
                     for account, change in ((payer, -amount), (payee, amount)):
+                        # Whoever waits for a row that goes to another table would find it in none.
+                        connection.execute("SELECT pg_advisory_xact_lock(%s)", (account,))
                         for table in TABLES:
                             statement = f"UPDATE {table} SET v = v + %s WHERE id = %s"
                             connection.execute(statement.encode(), (change, account))
@@ -86,6 +89,7 @@ class Bank:
                     if choice.random() < 0.2:
                         self.move(connection, choice, payee)
                 connection.rollback() if choice.random() < 0.05 else connection.commit()
+                time.sleep(0.1 * choice.random())
 
     def move(self, connection: Any, choice: random.Random, account: int) -> None:
         """The account goes to another table."""
@@ -154,7 +158,7 @@ def bank(
     monkeypatch.setenv("CDC_LAKE", str(bank.root))
     source = load_source(file)
     topics = [lake_topic(source, table) for table in source.tables]
-    until(lambda: len(Platform().lake_kafka().states(topics)) == len(topics))
+    until(lambda: len(Platform().lake_kafka().states(topics)) == len(topics), 300)
     return bank
 
 
@@ -164,19 +168,25 @@ def test_every_cut_of_a_bank_under_load_balances(bank: Bank) -> None:
     assert {row["table"] for row in planned} == {*TABLES, "cutbank_transfer"}
     assert not (bank.root / "cuts").exists()
     with at_work(bank.write), bank.carried() as start_again:
-        for number in range(10):
+        for number in range(7):
             process = started("cut", "make", NAME, "-o", "json")
-            if number % 3 == 2:
+            if number in (1, 4):
                 time.sleep(1 + 8 * choice.random())
                 killed += process.poll() is None
                 process.kill()
                 process.communicate()
                 start_again()
                 continue
-            if number == 4:
+            if number == 3:
                 bank.cdc.live.parts["core-connect"].kill()
                 bank.cdc.live.parts["core-connect"].start()
+                out, told = process.communicate(timeout=400)
+                # Where the connector is back too late for the marker, that is said, and nothing is left behind.
+                assert process.returncode == 0 or "did not arrive" in told, told
+                cuts += [json.loads(out)] if process.returncode == 0 else []
+                continue
             cuts.append(ended(process, seconds=300))
+            bank.check(cuts[-1])
     assert killed, "no kill came before the end of a cut"
     last = bank.cdc.json("cut", "make", NAME)
     counts = [bank.check(cut) for cut in (*cuts, last)]
