@@ -245,6 +245,11 @@ def quarantine_path(lake: str, source: BaseSource, table: Table) -> str:
     return f"{lake.rstrip('/')}/quarantine/{source.name}/{table_name(table)}"
 
 
+def replay_path(lake: str, source: BaseSource, table: Table) -> str:
+    """Where the table's shadows lie while it is made again."""
+    return f"{lake.rstrip('/')}/replay/{source.name}/{table_name(table)}"
+
+
 def stream_checkpoint(lake: str, source: BaseSource) -> str:
     """What Structured Streaming keeps of the source's stream."""
     return f"{lake.rstrip('/')}/checkpoints/{source.name}"

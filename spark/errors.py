@@ -131,8 +131,16 @@ class ForeignTableError(SchemaMismatchError):
     """Where a table of ours is to be, there is one that we have not written."""
 
 
-class KeyDefinitionError(SchemaMismatchError):
+class RebuildNeededError(SchemaMismatchError):
+    """A table cannot go on under today's rules; made anew from bronze it can."""
+
+
+class KeyDefinitionError(RebuildNeededError):
     """The columns that tell a table's rows apart are others than those that silver was folded by."""
+
+
+class ReplayError(SparkJobError):
+    """A table cannot be made again from bronze, or not be put back as it was."""
 
 
 def quantity(count: int, noun: str, *, form: str = "") -> str:

@@ -69,6 +69,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "Mend": {
         "repair": Verb("repair:app", "Mend what a red check has named."),
         "maintain": Verb("maintain:maintain", "Keep tables small and fast; --dry-run says what is due."),
+        "replay": Verb("replay:replay", "Make a table again from bronze; --undo takes it back."),
         "quarantine": Verb("quarantine:app", "Records that silver could not fold: list, show, redrive, drop."),
     },
     "Connectors": {

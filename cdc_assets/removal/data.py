@@ -88,10 +88,10 @@ def _remove_topics(kafka: KafkaCluster, topics: list[str], cluster: str) -> list
 
 def lake_folders(lake: str, source: BaseSource) -> list[str]:
     """The folders that hold nothing but this source's Delta tables."""
-    silver, held = (path(lake, source, source.tables[0]) for path in (names.silver_path, names.quarantine_path))
+    of_tables = (names.silver_path, names.quarantine_path, names.replay_path)
     return [
         names.bronze_path(lake, source),
-        *(path.rpartition("/")[0] for path in (silver, held)),
+        *(path(lake, source, source.tables[0]).rpartition("/")[0] for path in of_tables),
         names.ledger_path(lake, source),
         names.windows_path(lake, source, source.tables[0], "any").rpartition("/")[0],
         names.stream_checkpoint(lake, source),

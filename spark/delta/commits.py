@@ -169,8 +169,11 @@ class Folded:
         return max((p for state in self.topics.values() for p in state.max_position.values()), default="")
 
 
-def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]) -> str:
-    """The userMetadata of a silver commit: afterwards everything in `folded` is in the table."""
+def silver_metadata(
+    operation_id: str, folded: Folded, counts: Mapping[str, int], *, replay: Mapping[str, Any] | None = None
+) -> str:
+    """The userMetadata of a silver commit: afterwards everything in `folded` is in the table. `replay`: it has replaced what was
+    there, and this tells which versions that was (spark.replay.marks)."""
     return _dump(
         {
             "cdc_assets": FORMAT,
@@ -186,6 +189,7 @@ def silver_metadata(operation_id: str, folded: Folded, counts: Mapping[str, int]
             "settled": folded.settled,
             "waiting": folded.waiting,
             "counts": dict(counts),
+            **({"replay": dict(replay)} if replay else {}),
         }
     )
 

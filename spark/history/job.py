@@ -28,7 +28,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.commits import CommittedTopic, Folded, fold, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, quote, table_at
-from spark.delta.lease import lend_object_to_spark
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
 from spark.history import tail as history_tail
@@ -47,7 +47,7 @@ from spark.specs import META, VALID, JobResult, SilverSpec
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
     """Bring the history up to what bronze has committed; `spec.path` is the history's own."""
-    with lend_object_to_spark(spec.path):
+    with lend_to_spark(spec.path):
         return run_again(lambda: _run(session, spec))
 
 

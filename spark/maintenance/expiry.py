@@ -78,7 +78,7 @@ def _is_data(place: str) -> bool:
 
 def _paths_of_version(path: str, version: int) -> Iterator[str]:
     for file in read_live_table(path, version).files.values():
-        yield from _files_of(file)
+        yield from files_of(file)
 
 
 def _paths_in_use(folder: LakeFolder, keep_from: int) -> Iterator[str]:
@@ -95,10 +95,10 @@ def _files_of_commit(folder: LakeFolder, name: str) -> Iterator[str]:
         action: dict[str, Any] = json.loads(line)
         for kind in ("add", "remove", "cdc"):
             if kind in action:
-                yield from _files_of(action[kind])
+                yield from files_of(action[kind])
 
 
-def _files_of(file: Mapping[str, Any]) -> Iterator[str]:
+def files_of(file: Mapping[str, Any]) -> Iterator[str]:
     """Paths below the table's folder: the file's, and that of its deletion vector."""
     place = unquote(file["path"])
     if ":" in place or place.startswith("/"):

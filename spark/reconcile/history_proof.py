@@ -32,6 +32,7 @@ from spark.reconcile.row_text import RowText
 from spark.schema.column_ledger import ColumnLedger
 from spark.schema.difference import DROPPED
 from spark.schema.evolution import read_ledger
+from spark.schema.policy import rebuild_command
 from spark.silver import quarantine
 from spark.silver.changes import key_slots, slot
 from spark.specs import DELETED, META, Column, SilverSpec
@@ -122,7 +123,7 @@ def versions_there(session: SparkSession, again: Again, version: int) -> DataFra
 def why_not_folded(session: SparkSession, again: Again) -> str:
     """What stands in the way of folding the whole history again; empty: nothing."""
     if others := history_again.other_columns_tracked(session, again.spec, read_ledger(session, again.spec)):
-        return f"the columns whose changes make a version {others}: move the history away, and the next run makes it anew"
+        return f"the columns whose changes make a version {others}: build it anew: {rebuild_command(again.spec)}"
     lost = history_again.records_lost(session, again)
     known = sum(state.all_records for state in again.folded.topics.values())
     if lost:

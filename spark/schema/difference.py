@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark.errors import SchemaMismatchError
+from spark.errors import RebuildNeededError, SchemaMismatchError
 from spark.schema.column_ledger import ColumnChange
-from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy
+from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy, rebuild_command
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
@@ -138,9 +138,10 @@ def _compare(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangeP
     missing = new.missing if another or new.missing is not None else old.missing
     merged = replace(new, name=old.name, field=old.field, since=old.since, formerly=old.formerly, missing=missing)
     if old.modes != new.modes:
-        raise SchemaMismatchError(
+        raise RebuildNeededError(
             f"table {spec.table}: the connector's modes were {old.modes or 'ours'} and are {new.modes or 'ours'} now, and an "
-            f"event does not say which it was written under; rebuild the table under a new path, {spec.path} stays as it is"
+            f"event does not say which it was written under; {spec.path} stays as it is. If bronze has events of one mode only, "
+            f"build it anew: {rebuild_command(spec)}"
         )
     was, now = lake_type(old).name, lake_type(new).name
     if another:
@@ -176,9 +177,9 @@ def _widen(answer: SchemaPlan, old: Column, merged: Column, policy: SchemaChange
 def _side(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePolicy, spec: SilverSpec, after: str) -> None:
     _stop(policy.change, "change", old.name, old.source_type, new.source_type, spec)
     if new.name in spec.keys:
-        raise SchemaMismatchError(
+        raise RebuildNeededError(
             f"table {spec.table} key column {old.name!r}: {old.source_type} became {new.source_type}, and rows are found by it; "
-            f"rebuild the table under a new path, {spec.path} stays as it is"
+            f"{spec.path} stays as it is; build it anew: {rebuild_command(spec)}"
         )
     answer.columns.append(old)
     if policy.change == IGNORE:
@@ -208,14 +209,14 @@ def _rename(
         answer.changes.append(ColumnChange("rename", old.name, old.name, new.name, f"still {old.name} in the lake"))
         return
     if lake_type(old).name != lake_type(new).name:
-        raise SchemaMismatchError(
+        raise RebuildNeededError(
             f"table {spec.table}: column {old.name!r} of type {old.source_type} became {new.name!r} of type {new.source_type} "
-            "at once; rebuild the table under a new path"
+            f"at once; build it anew: {rebuild_command(spec)}"
         )
     if held is not None and lake_type(held).name != lake_type(new).name:
-        raise SchemaMismatchError(
+        raise RebuildNeededError(
             f"table {spec.table}: column {old.name!r} became {new.name!r}, which is a column of type {held.source_type} in "
-            f"silver, and not {new.source_type}; rebuild the table under a new path"
+            f"silver, and not {new.source_type}; build it anew: {rebuild_command(spec)}"
         )
     taking = replace(new, formerly=tuple(name for name in fields if name != new.name))
     answer.columns.append(taking)
@@ -268,9 +269,9 @@ def _order(answer: SchemaPlan, known: Sequence[Column], policy: SchemaChangePoli
 def _refuse_one_name_for_two(answer: SchemaPlan, spec: SilverSpec) -> None:
     names = [c.name for c in answer.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise SchemaMismatchError(
+        raise RebuildNeededError(
             f"table {spec.table}: silver's column {', '.join(twice)} would be two of the source's after this change; set "
-            "schema_changes.rename to evolve for the table, or rebuild it under a new path"
+            f"schema_changes.rename to evolve for the table, or build it anew: {rebuild_command(spec)} --as-new"
         )
 
 

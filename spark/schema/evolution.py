@@ -15,11 +15,11 @@ from pyspark.sql import functions as sf
 
 from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_at
 from spark.envelopes.places import order_of, orders_with
-from spark.errors import KeyDefinitionError, SchemaMismatchError
+from spark.errors import KeyDefinitionError, RebuildNeededError, SchemaMismatchError
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.difference import SchemaPlan, keys, plan
-from spark.schema.policy import EVOLVE, SchemaChangePolicy
+from spark.schema.policy import EVOLVE, SchemaChangePolicy, rebuild_command
 from spark.schema.side_columns import newest_value
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
@@ -70,10 +70,7 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
         return effective
     _alter(session, effective, wanted)
     _fill(session, spec, wanted, once=ledger)
-    grown = replace(ledger, keys=effective.keys, orders=effective.orders).grown(
-        effective.columns, [*found.renewed, *wanted.changes], at=_now(), after=after
-    )
-    set_properties(session, spec.path, {PROPERTY: grown.to_text()})
+    set_properties(session, spec.path, {PROPERTY: found.next_ledger(after=after).to_text()})
     return effective
 
 
@@ -88,6 +85,11 @@ class ColumnComparison:
     renewed: Sequence[ColumnChange]
     is_settled: bool
     """Whether the table is as it has to be."""
+
+    def next_ledger(self, *, after: str) -> ColumnLedger:
+        """The ledger of the table once it has these columns; `after`: the highest position folded until then."""
+        now = replace(self.ledger, keys=self.effective.keys, orders=self.effective.orders)
+        return now.grown(self.effective.columns, [*self.renewed, *self.wanted.changes], at=_now(), after=after)
 
 
 def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> ColumnComparison:
@@ -116,8 +118,8 @@ def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]
     if ledger.keys and {renamed.get(key, key) for key in ledger.keys} != set(spec.keys):
         was, now = (", ".join(keys) or "none" for keys in (ledger.keys, spec.keys))
         raise KeyDefinitionError(
-            f"table {spec.table}: its key was ({was}) and is ({now}) now; silver is unchanged. If ({was}) still tells its rows "
-            f"apart, declare keys: [{was}] for the table; if not, capture it anew, declared in a source of another name"
+            f"table {spec.table}: its key was ({was}) and is ({now}) now; {spec.path} is unchanged. If ({was}) still tells its "
+            f"rows apart, declare keys: [{was}] for the table; if not, build it anew by ({now}): {rebuild_command(spec)}"
         )
 
 
@@ -176,9 +178,9 @@ def _alter(session: SparkSession, effective: SilverSpec, wanted: SchemaPlan) -> 
         expected = lake_type(column).name
         if column in wanted.added or column in wanted.widened or present.get(column.name) == expected:
             continue
-        raise SchemaMismatchError(
+        raise RebuildNeededError(
             f"table {effective.table} column {column.name!r}: {effective.path} has it as {present.get(column.name, 'nothing')}, "
-            f"and its ledger as {expected}; rebuild the table under a new path"
+            f"and its ledger as {expected}; build it anew: {rebuild_command(effective)}"
         )
     check_portable(effective)
     # A new table gets the feature by itself, one that is there does not (DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT).

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from spark.errors import SpecError
+from spark.specs import SilverSpec
 
 EVOLVE, LENIENT, IGNORE, HALT, REWRITE = "evolve", "lenient", "ignore", "halt", "rewrite"
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -61,3 +62,8 @@ class SchemaChangePolicy:
         if unknown:
             raise SpecError(f"schema_changes has unknown kinds {unknown}; known are {', '.join(known)}")
         return cls(**chosen)
+
+
+def rebuild_command(spec: SilverSpec) -> str:
+    """What makes a table anew from bronze, by today's rules."""
+    return f"cdc replay {spec.source} {spec.table}"

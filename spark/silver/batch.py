@@ -57,8 +57,10 @@ class SilverRun:
 
     @cached_property
     def changes(self) -> DataFrame:
-        """`events`, decoded; once, since some envelopes look at records before they can read them."""
-        return self.decode(self.events)
+        """`events`, decoded; once, since some envelopes look at records before they can read them. A table that is made anew has
+        records among them that were given up."""
+        decoded = self.decode(self.events)
+        return self.less_dropped(decoded) if self.before is None else decoded
 
     @cached_property
     def all_changes(self) -> DataFrame:
@@ -133,7 +135,8 @@ class SilverRun:
 
     def less_dropped(self, changes: DataFrame) -> DataFrame:
         """The changes less the records that were given up."""
-        if self.before is None or not self.before.quarantined:
+        given_up = quarantine.exists(self.session, self.spec) if self.before is None else bool(self.before.quarantined)
+        if not given_up:
             return changes
         return quarantine.without_dropped(self.session, self.spec, changes)
 

@@ -55,7 +55,10 @@ def fresh(work: SilverRun) -> Iterator[Fresh]:
     before, spec = work.before, work.spec
     # An offset is one record, however often bronze holds it (spark.bronze.overlap).
     events = work.events.dropDuplicates(["topic", "partition", "offset", "position"])
-    changes = _first_deliveries(whole(work.decode(events), spec), before.topics if before else {}).persist()
+    decoded = work.decode(events)
+    if before is None and not spec.multiset:
+        decoded = work.less_dropped(decoded)
+    changes = _first_deliveries(whole(decoded, spec), before.topics if before else {}).persist()
     try:
         fit = sf.col("problem").isNull()
         facts = changes.agg(

@@ -21,9 +21,12 @@ from spark.bronze.slice import by_partition
 from spark.delta.cluster import compute_once
 from spark.delta.commits import CommittedTopic, Folded
 from spark.delta.identifiers import literal, table_at
+from spark.delta.local_log import LOG
 from spark.delta.log import history
 from spark.delta.statement import execute
 from spark.errors import QuarantineFullError, quantity
+from spark.lake.folder import open_folder
+from spark.lake.place import is_reached
 from spark.positions.layout import EPOCH_WIDTH
 from spark.silver.changes import key_slots
 from spark.silver.fold import behind
@@ -124,7 +127,7 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
     if not exists(session, spec):
         rows.coalesce(1).write.format("delta").mode("error").options(**PROPERTIES).save(spec.quarantine)
     else:
-        _grow(session, spec)
+        add_newest_column(session, spec)
         view = f"cdc_quarantine_{uuid.uuid4().hex}"
         same = " AND ".join(f"t.{n} = s.{n}" for n in IDENTITY)
         changed = ", ".join(f"t.{n} = s.{n}" for n in UPDATED)
@@ -139,7 +142,7 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
         execute(session, sql, view=view, rows=rows)
 
 
-def _grow(session: SparkSession, spec: SilverSpec) -> None:
+def add_newest_column(session: SparkSession, spec: SilverSpec) -> None:
     """Quarantines of earlier releases lack the newest column."""
     if COLUMNS[-1] not in table(session, spec).columns:
         session.sql(f"ALTER TABLE {table_at(spec.quarantine)} ADD COLUMNS ({COLUMNS[-1]} string)")
@@ -153,7 +156,7 @@ def supersede(session: SparkSession, spec: SilverSpec, source: DataFrame) -> Non
     """
     if not exists(session, spec):
         return
-    _grow(session, spec)
+    add_newest_column(session, spec)
     said = source.select(row_key(spec).alias("row_key"), sf.col("_cdc_position").alias("position"))
     said = said.where(sf.col("row_key").isNotNull()).transform(compute_once)
     open_ = table(session, spec).where(f"{OPEN} AND superseded_by IS NULL").select("row_key", "behind")
@@ -185,6 +188,8 @@ def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
 
 def exists(session: SparkSession, spec: SilverSpec) -> bool:
     """Whether anything was ever put there."""
+    if is_reached(spec.quarantine):
+        return open_folder(spec.quarantine).has_files(LOG)
     return bool(history(session, spec.quarantine, 1))
 
 
@@ -234,7 +239,7 @@ def holes(session: SparkSession, spec: SilverSpec) -> DataFrame:
 
 def doubts(session: SparkSession, spec: SilverSpec) -> DataFrame:
     """Per key with open records, `until`: the position from which on none of them leaves its row in doubt."""
-    _grow(session, spec)
+    add_newest_column(session, spec)
     open_ = table(session, spec).where(f"{OPEN} AND row_key IS NOT NULL")
     return open_.groupBy("row_key").agg(sf.max(sf.coalesce("superseded_by", sf.lit("~"))).alias("until"))
 

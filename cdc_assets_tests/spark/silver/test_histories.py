@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cdc_assets_tests.support.histories.acts import ACTS, WRITES, play
+from cdc_assets_tests.support.histories.acts import play, random_steps
 from cdc_assets_tests.support.lake.capture import Connector, Database
 from cdc_assets_tests.support.lake.lake import Lake, values
 
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = count()
-
-
-def history(choice: random.Random) -> list[tuple[str, str, int, int, int]]:
-    """Steps by a seed: Hypothesis' own lists are mostly short and dull, and one Spark example costs seconds."""
-    length = choice.randrange(20, 120)
-    return [
-        (choice.choice(ACTS), choice.choice(WRITES), choice.randrange(3), choice.randrange(6), choice.randrange(6))
-        for _ in range(length)
-    ]
 
 
 @settings(
@@ -44,7 +35,7 @@ def history(choice: random.Random) -> list[tuple[str, str, int, int, int]]:
 def test_silver_equals_the_source(session: SparkSession, tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
     lake = Lake(session, tmp_path / str(next(_numbers)))
-    histories = [history(choice) for _ in range(18)]
+    histories = [random_steps(choice) for _ in range(18)]
     worlds = [play(steps, first_key=100 * number) for number, steps in enumerate(histories)]
     for partition, (_, connector) in enumerate(worlds):
         lake.put("t", *connector.records, partition=partition)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
 from cdc_assets_tests.support.lake.capture import Connector, Database
 
 WRITES = ["insert", "insert", "insert", "update", "update", "delete", "move"]
 
 ACTS = [*["write"] * 14, *["commit"] * 5, "rollback", "stream", "replay", "snapshot", "blocking", "interrupted", "incremental"]
+
+
+def random_steps(choice: random.Random) -> list[tuple[str, str, int, int, int]]:
+    """Steps by a seed: Hypothesis' own lists are mostly short and dull, and one Spark example costs seconds."""
+    length = choice.randrange(20, 120)
+    return [
+        (choice.choice(ACTS), choice.choice(WRITES), choice.randrange(3), choice.randrange(6), choice.randrange(6))
+        for _ in range(length)
+    ]
 
 
 def play(steps: list[tuple[str, str, int, int, int]], *, first_key: int) -> tuple[Database, Connector]:

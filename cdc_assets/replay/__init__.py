@@ -1,0 +1,1 @@
+"""A table made again from bronze: shown, swapped in, taken back."""

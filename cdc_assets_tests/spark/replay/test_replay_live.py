@@ -1,0 +1,179 @@
+"""`cdc replay` on a table of PostgreSQL: broken by hand, made again, and held against the source's own rows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner
+
+from cdc_assets import names
+from cdc_assets.cli import app
+from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.replay_job import build_replay_job
+from cdc_assets.errors import SparkRunError
+from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.silver.fold_tables import fold_table
+from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets_tests.support.lake.lake import rows
+from cdc_assets_tests.support.live.live_source import LiveSource
+from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DDL = (
+    "CREATE TABLE again (id int PRIMARY KEY, part int NOT NULL, email text, amount numeric(10,2))",
+    # A delete names all columns then, those of a key that is declared later too.
+    "ALTER TABLE again REPLICA IDENTITY FULL",
+    "INSERT INTO again SELECT n, n % 3, 'person' || n || '@example.org', n / 4.0 FROM generate_series(1, 40) n",
+)
+CHANGES = (
+    "UPDATE again SET amount = amount + 1 WHERE id % 2 = 0",
+    "DELETE FROM again WHERE id % 5 = 0",
+    "UPDATE again SET id = id + 100 WHERE id = 7",
+)
+
+
+@dataclass
+class Again:
+    """A chain of one table, its declaration on file for the command line."""
+
+    chain: SmallChain
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def declare(self, **policy: Any) -> None:
+        table = {"name": "public.again", "history": "scd2", "sensitive": ["email"], **policy}
+        self.chain.source = self.chain.live.source([table])
+        folder = self.folder / str(len(list(self.folder.iterdir())))
+        folder.mkdir()
+        (folder / "again.yaml").write_text(self.chain.source.model_dump_json(exclude_unset=True, by_alias=True))
+        self.monkeypatch.setenv("CDC_SOURCES", str(folder))
+
+    def cdc(self, *words: str) -> Any:
+        result = CliRunner().invoke(app, ["replay", "again", "public.again", *words, "-o", "json"])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return json.loads(result.stdout)
+
+    def fold(self) -> None:
+        """An ordinary run, of silver and the history."""
+        self.chain.advance(fold=False)
+        (table,) = self.chain.source.tables
+        found = catalogue_of(self.chain.platform, self.chain.source, [table])
+        committed = bronze_committed(names.bronze_path(str(self.chain.root), self.chain.source))
+        assert committed is not None
+        fold_table(self.chain.platform, self.chain.source, table, found[table.id], committed.version, None)
+
+    @property
+    def past(self) -> str:
+        return names.history_path(str(self.chain.root), self.chain.source, self.chain.source.tables[0])
+
+    def in_source(self) -> list[tuple[Any, ...]]:
+        with self.chain.live.connection() as connection:
+            return connection.execute(b"SELECT id, part, email, amount FROM again ORDER BY id").fetchall()
+
+    def in_silver(self) -> list[tuple[Any, ...]]:
+        return of_rows(rows(self.chain.silver("again")))
+
+
+def of_rows(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["part"], row["email"], row["amount"]) for row in found)
+
+
+def run(live: LiveSource, *statements: str) -> None:
+    with live.connection() as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+@pytest.fixture
+def again(
+    live: LiveSource, remote: str, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Again]:
+    own = replace(live, name="again")
+    run(own, *DDL)
+    (tmp_path / "sources").mkdir()
+    for name, value in (("CDC_LAKE", str(tmp_path / "lake")), ("CDC_SPARK_REMOTE", remote)):
+        monkeypatch.setenv(name, value)
+    with small_chain(own, remote, session, tmp_path / "lake", ["public.again"]) as chain:
+        found = Again(chain, tmp_path / "sources", monkeypatch)
+        found.declare()
+        run(own, *CHANGES)
+        found.fold()
+        yield found
+
+
+def current(path: str) -> list[tuple[Any, ...]]:
+    return of_rows([row for row in rows(path) if row["_is_current"]])
+
+
+def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
+    silver, right = again.chain.silver("again"), again.in_source()
+    assert again.in_silver() == current(again.past) == right
+    DeltaTable(silver).delete("id < 4")
+    DeltaTable(silver).update(predicate="id = 6", updates={"email": "'somebody'", "amount": "0"})
+    DeltaTable(again.past).delete("id < 4 OR id > 100")
+    broken = again.in_silver()
+
+    shown = again.cdc("--dry-run")
+    assert (shown["swapped"], again.in_silver()) == (False, broken)
+    assert shown["difference"]["silver"]["rows"] == {"added": 3, "changed": 1, "gone": 0, "moved": 0}
+    (changed,) = (each for each in shown["difference"]["silver"]["examples"] if each["kind"] == "changed")
+    assert changed["was"]["email"].startswith("hash:")
+    assert changed["was"]["amount"] == "0.00"
+    assert "example.org" not in json.dumps(shown)
+
+    seen: list[list[tuple[Any, ...]]] = []
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            seen.append(again.in_silver())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    done = again.cdc()
+    over.set()
+    reader.join()
+    assert done["difference"]["history"]["rows"]["added"] > 0
+    assert again.in_silver() == current(again.past) == right
+    assert all(each in (broken, right) for each in seen)
+    assert broken in seen
+
+    run(again.chain.live, "UPDATE again SET amount = 9 WHERE id = 1", "INSERT INTO again VALUES (500, 1, 'new', 1)")
+    again.fold()
+    assert again.in_silver() == current(again.past) == again.in_source()
+    assert again.cdc("--dry-run")["difference"]["silver"]["rows"] == {"added": 0, "changed": 0, "gone": 0, "moved": 0}
+    assert again.cdc("--undo")["as_of"] == done["before"]
+    assert again.in_silver() == broken
+    again.fold()
+    assert [row[0] for row in again.in_silver()] == [1, *(row[0] for row in broken), 500]
+    assert not (again.chain.root / "replay" / "again").exists() or not list((again.chain.root / "replay" / "again").iterdir())  # type: ignore[operator]
+
+
+def test_another_key_goes_through_dagster(again: Again) -> None:
+    again.declare(keys=["id", "part"])
+    run(again.chain.live, "UPDATE again SET amount = 9 WHERE id = 1", "DELETE FROM again WHERE id = 2")
+    with pytest.raises(SparkRunError, match="cdc replay again again"):
+        again.fold()
+    config = {"ops": {"replay": {"config": {"source": "again", "table": "again", "dry_run": False}}}}
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = build_replay_job().execute_in_process(config, instance=instance, resources={"platform": again.chain.platform})
+        assert result.success
+        key = asset_key("silver", again.chain.source, again.chain.source.tables[0])
+        told = instance.get_latest_materialization_event(key)
+        assert told is not None
+        assert told.asset_materialization is not None
+        assert told.asset_materialization.metadata["cdc/replay_swapped"].value is True
+        answer: Any = told.asset_materialization.metadata["cdc/replay"].value
+        assert answer["rules"] == [f"{layer}: key: (id) -> (id, part)" for layer in ("silver", "history")]
+    again.fold()
+    assert again.in_silver() == current(again.past) == again.in_source()
