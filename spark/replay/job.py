@@ -32,7 +32,7 @@ from spark.replay import quarantine_swap
 from spark.replay.chosen_keys import chosen_keys, of_chosen
 from spark.replay.marks import ReplayMark, newest_mark, newest_version
 from spark.replay.replay_spec import HISTORY, QUARANTINE, SILVER, Difference, Prepared, ReplaySpec, Swapped
-from spark.replay.shadow import build_shadow, catch_up, seed_quarantine
+from spark.replay.shadow import build_shadow, catch_up, rules_of_live, seed_quarantine
 from spark.replay.shadow_difference import TwoTables, compare, key_of, rows_of
 from spark.replay.table_content import move_files, put_content
 from spark.replay.todays_rules import find_rules
@@ -51,18 +51,26 @@ def prepare(session: SparkSession, asked: ReplaySpec) -> Prepared:
     """
     if not is_reached(asked.folder):
         raise ReplayError(f"{asked.folder}: a replay needs a lake whose files are read here: a folder, or s3a://")
-    seed_quarantine(session, asked)
     versions = {layer: newest_version(spec.path) for layer, spec in asked.live.items()}
-    rules = {layer: build_shadow(session, asked, layer, versions[layer]) for layer in asked.live}
-    keys = chosen_keys(session, asked, rules[SILVER].spec)
-    found = {layer: _compare(session, asked, layer, versions[layer], keys) for layer in asked.live}
+    rules = {layer: rules_of_live(session, asked, layer, version) for layer, version in versions.items()}
     changes = tuple(f"{layer}: {change}" for layer, each in rules.items() for change in each.changes)
-    if keys is not None and (changes or any(each.schema for each in found.values())):
-        told = "; ".join([*changes, *(line for each in found.values() for line in each.schema)])
-        raise ReplayError(f"table {asked.silver.table}: its rules have changed ({told}): replay the whole table, not some keys")
-    folded = 0 if keys is not None else quarantine_swap.no_longer_open(session, asked).count()
+    # What is asked for wrongly is told before all of bronze is folded.
+    _refuse_other_rules(asked, changes)
+    keys = chosen_keys(session, asked, rules[SILVER].spec)
+    seed_quarantine(session, asked)
+    for layer, version in versions.items():
+        build_shadow(session, asked, layer, (rules[layer], version))
+    found = {layer: _compare(session, asked, layer, versions[layer], keys) for layer in asked.live}
+    _refuse_other_rules(asked, tuple(line for each in found.values() for line in each.schema))
+    folded = quarantine_swap.no_longer_open(session, asked).count() if asked.is_whole else 0
     chosen = None if keys is None else keys.count()
     return Prepared(found, changes, chosen, quarantine_swap.count_open(session, asked), folded)
+
+
+def _refuse_other_rules(asked: ReplaySpec, changes: tuple[str, ...]) -> None:
+    if changes and not asked.is_whole:
+        told = "; ".join(changes)
+        raise ReplayError(f"table {asked.silver.table}: its rules have changed ({told}): replay the whole table, not some keys")
 
 
 def _compare(session: SparkSession, asked: ReplaySpec, layer: str, version: int, keys: DataFrame | None) -> Difference:

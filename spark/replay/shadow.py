@@ -39,13 +39,25 @@ def place_of_live(session: SparkSession, asked: ReplaySpec, layer: str, *, versi
     return before
 
 
-def build_shadow(session: SparkSession, asked: ReplaySpec, layer: str, version: int) -> TodaysRules:
-    """Fold as much as the live table had at that version (-1: there is none); the rules that it was folded by.
+def rules_of_live(session: SparkSession, asked: ReplaySpec, layer: str, version: int) -> TodaysRules:
+    """Today's rules for the live table at that version (-1: there is none yet).
+
+    Raises:
+        ReplayError: there is no silver table.
+        SchemaMismatchError: the table is declared to halt at a change of its source.
+    """
+    before = place_of_live(session, asked, layer, version=version)
+    return find_rules(session, asked.live[layer], before if version >= 0 else None, as_new=asked.as_new)
+
+
+def build_shadow(session: SparkSession, asked: ReplaySpec, layer: str, by: tuple[TodaysRules, int]) -> None:
+    """Fold it by these rules, as far as the live table had at that version.
 
     Raises:
         ReplayError: bronze does not hold all that the live table was made of.
         QuarantineFullError: more records than the table's limit cannot be folded.
     """
+    rules, version = by
     live, before = asked.live[layer], place_of_live(session, asked, layer, version=version)
     limit = _limit(session, live, before)
     lost = records_lost(session, Again(live, before, limit))
@@ -56,11 +68,9 @@ def build_shadow(session: SparkSession, asked: ReplaySpec, layer: str, version: 
             f"{live.path} was made of, so it cannot be made again; the table is unchanged. Read it again from the source: "
             f"cdc snapshot {live.source} {live.table}"
         )
-    rules = find_rules(session, live, before if version >= 0 else None, as_new=asked.as_new)
     shadow = asked.shadow_of(rules.spec, layer)
     JOBS[layer](session, replace(shadow, folded_limit=limit))
     set_properties(session, shadow.path, {PROPERTY: rules.ledger.to_text()})
-    return rules
 
 
 def seed_quarantine(session: SparkSession, asked: ReplaySpec) -> None:

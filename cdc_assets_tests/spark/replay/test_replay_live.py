@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DDL = (
-    "CREATE TABLE again (id int PRIMARY KEY, part int NOT NULL, email text, amount numeric(10,2))",
+    "CREATE TABLE {t} (id int PRIMARY KEY, part int NOT NULL, email text, amount numeric(10,2))",
     # A delete names all columns then, those of a key that is declared later too.
-    "ALTER TABLE again REPLICA IDENTITY FULL",
-    "INSERT INTO again SELECT n, n % 3, 'person' || n || '@example.org', n / 4.0 FROM generate_series(1, 40) n",
+    "ALTER TABLE {t} REPLICA IDENTITY FULL",
+    "INSERT INTO {t} SELECT n, n % 3, 'person' || n || '@example.org', n / 4.0 FROM generate_series(1, 40) n",
 )
 CHANGES = (
-    "UPDATE again SET amount = amount + 1 WHERE id % 2 = 0",
-    "DELETE FROM again WHERE id % 5 = 0",
-    "UPDATE again SET id = id + 100 WHERE id = 7",
+    "UPDATE {t} SET amount = amount + 1 WHERE id % 2 = 0",
+    "DELETE FROM {t} WHERE id % 5 = 0",
+    "UPDATE {t} SET id = id + 100 WHERE id = 7",
 )
 
 
@@ -50,16 +50,26 @@ class Again:
     folder: Path
     monkeypatch: pytest.MonkeyPatch
 
+    @property
+    def name(self) -> str:
+        """Of the source, and of its table."""
+        return str(self.chain.live.name)
+
+    def run(self, *statements: str) -> None:
+        with self.chain.live.connection() as connection:
+            for statement in statements:
+                connection.execute(statement.format(t=self.name).encode())
+
     def declare(self, **policy: Any) -> None:
-        table = {"name": "public.again", "history": "scd2", "sensitive": ["email"], **policy}
+        table = {"name": f"public.{self.name}", "history": "scd2", "sensitive": ["email"], **policy}
         self.chain.source = self.chain.live.source([table])
         folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
-        (folder / "again.yaml").write_text(self.chain.source.model_dump_json(exclude_unset=True, by_alias=True))
+        (folder / f"{self.name}.yaml").write_text(self.chain.source.model_dump_json(exclude_unset=True, by_alias=True))
         self.monkeypatch.setenv("CDC_SOURCES", str(folder))
 
     def cdc(self, *words: str) -> Any:
-        result = CliRunner().invoke(app, ["replay", "again", "public.again", *words, "-o", "json"])
+        result = CliRunner().invoke(app, ["replay", self.name, f"public.{self.name}", *words, "-o", "json"])
         assert result.exit_code == 0, (result.output, result.exception)
         return json.loads(result.stdout)
 
@@ -78,35 +88,36 @@ class Again:
 
     def in_source(self) -> list[tuple[Any, ...]]:
         with self.chain.live.connection() as connection:
-            return connection.execute(b"SELECT id, part, email, amount FROM again ORDER BY id").fetchall()
+            return connection.execute(f"SELECT id, part, email, amount FROM {self.name} ORDER BY id".encode()).fetchall()
 
     def in_silver(self) -> list[tuple[Any, ...]]:
-        return of_rows(rows(self.chain.silver("again")))
+        return of_rows(rows(self.chain.silver(self.name)))
 
 
 def of_rows(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["part"], row["email"], row["amount"]) for row in found)
 
 
-def run(live: LiveSource, *statements: str) -> None:
-    with live.connection() as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
-
-
 @pytest.fixture
 def again(
-    live: LiveSource, remote: str, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    live: LiveSource,
+    remote: str,
+    session: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Again]:
-    own = replace(live, name="again")
-    run(own, *DDL)
+    own = replace(live, name=request.param)
+    with own.connection() as connection:
+        for statement in DDL:
+            connection.execute(statement.format(t=own.name).encode())
     (tmp_path / "sources").mkdir()
     for name, value in (("CDC_LAKE", str(tmp_path / "lake")), ("CDC_SPARK_REMOTE", remote)):
         monkeypatch.setenv(name, value)
-    with small_chain(own, remote, session, tmp_path / "lake", ["public.again"]) as chain:
+    with small_chain(own, remote, session, tmp_path / "lake", [f"public.{own.name}"]) as chain:
         found = Again(chain, tmp_path / "sources", monkeypatch)
         found.declare()
-        run(own, *CHANGES)
+        found.run(*CHANGES)
         found.fold()
         yield found
 
@@ -115,8 +126,9 @@ def current(path: str) -> list[tuple[Any, ...]]:
     return of_rows([row for row in rows(path) if row["_is_current"]])
 
 
+@pytest.mark.parametrize("again", ["again"], indirect=True)
 def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
-    silver, right = again.chain.silver("again"), again.in_source()
+    silver, right = again.chain.silver(again.name), again.in_source()
     assert again.in_silver() == current(again.past) == right
     DeltaTable(silver).delete("id < 4")
     DeltaTable(silver).update(predicate="id = 6", updates={"email": "'somebody'", "amount": "0"})
@@ -148,7 +160,7 @@ def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
     assert all(each in (broken, right) for each in seen)
     assert broken in seen
 
-    run(again.chain.live, "UPDATE again SET amount = 9 WHERE id = 1", "INSERT INTO again VALUES (500, 1, 'new', 1)")
+    again.run("UPDATE {t} SET amount = 9 WHERE id = 1", "INSERT INTO {t} VALUES (500, 1, 'new', 1)")
     again.fold()
     assert again.in_silver() == current(again.past) == again.in_source()
     assert again.cdc("--dry-run")["difference"]["silver"]["rows"] == {"added": 0, "changed": 0, "gone": 0, "moved": 0}
@@ -156,15 +168,16 @@ def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
     assert again.in_silver() == broken
     again.fold()
     assert [row[0] for row in again.in_silver()] == [1, *(row[0] for row in broken), 500]
-    assert not (again.chain.root / "replay" / "again").exists() or not list((again.chain.root / "replay" / "again").iterdir())  # type: ignore[operator]
+    assert not list(Path(again.chain.root).glob("replay/*/*"))
 
 
+@pytest.mark.parametrize("again", ["anew"], indirect=True)
 def test_another_key_goes_through_dagster(again: Again) -> None:
     again.declare(keys=["id", "part"])
-    run(again.chain.live, "UPDATE again SET amount = 9 WHERE id = 1", "DELETE FROM again WHERE id = 2")
-    with pytest.raises(SparkRunError, match="cdc replay again again"):
+    again.run("UPDATE {t} SET amount = 9 WHERE id = 1", "DELETE FROM {t} WHERE id = 2")
+    with pytest.raises(SparkRunError, match="cdc replay anew anew"):
         again.fold()
-    config = {"ops": {"replay": {"config": {"source": "again", "table": "again", "dry_run": False}}}}
+    config = {"ops": {"replay": {"config": {"source": "anew", "table": "anew", "dry_run": False}}}}
     with dg.DagsterInstance.ephemeral() as instance:
         result = build_replay_job().execute_in_process(config, instance=instance, resources={"platform": again.chain.platform})
         assert result.success
