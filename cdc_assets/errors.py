@@ -160,6 +160,18 @@ class BackupError(CdcAssetsError):
     """A backup cannot go on from what is in the store."""
 
 
+class DamagedObjectError(BackupError):
+    """An object of a backup is not what its manifest says."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key} {reason}")
+        self.key = key
+
+
+class RestoreError(CdcAssetsError):
+    """A restore cannot be done as it is asked for; nothing that was there is touched."""
+
+
 class OnboardingError(CdcAssetsError):
     """Tables cannot be taken into (or out of) a running connector, or a step of it did not come to its end."""
 

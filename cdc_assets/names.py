@@ -19,8 +19,8 @@ LAKE_ALIAS = "lake"
 SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
-MAINTENANCE, CUT = "maintenance", "cut"
-OF_SOURCE = (MAINTENANCE, CUT)
+MAINTENANCE, CUT, DRILL = "maintenance", "cut", "drill"
+OF_SOURCE = (MAINTENANCE, CUT, DRILL)
 """Beside the layers: one asset per source, about the tables of all."""
 ASSET_LAYERS = (*LAYERS, "windows")
 """Those of a chain, and what is computed behind it of tables that declare it."""

@@ -70,6 +70,8 @@ class BronzeSlice:
         self._assert_sound(table)
         moments = table["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
         table = table.set_column(table.column_names.index("timestamp"), "timestamp", moments)
+        micros = table["source_ts"].cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64())
+        table = table.set_column(table.column_names.index("source_ts"), "source_ts", micros)
         lines = Lines(self.topic)
         for batch in table.to_batches(max_chunksize=4096):
             yield from line_runs(batch, lines)

@@ -17,7 +17,7 @@ from functools import partial
 from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
-from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
+from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
 from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
@@ -112,6 +112,8 @@ class _TableBackup:
             copy = _Copy(self, replace(bronze, epoch=state.epoch), topic, state, newest, committed.version)
             at = copy.all_batches(at, written)
             copy.assert_complete(at.records)
+            if not state.records:
+                copy.note_epoch(at)
         return at
 
 
@@ -161,16 +163,23 @@ class _Copy:
                 f"commits say {self.state.records}: find out which rows are missing or doubled before backing it up"
             )
 
+    def note_epoch(self, at: BackupPosition) -> None:
+        """Without a record there is no manifest, and the epoch takes the rows of earlier ones away all the same."""
+        plan = self._plan({p: (at.positions.get(p, end), end) for p, end in self.state.positions.items()})
+        self.store.put_if_absent(plan.epoch_key, plan.to_bytes())
+
     def _next(self, at: BackupPosition) -> Ranges | None:
         ranges = {p: (at.positions.get(p, 0), end) for p, end in self.state.positions.items()}
         return ranges if any(end > start for start, end in ranges.values()) else None
 
+    def _plan(self, ranges: dict[int, tuple[int, int]]) -> BatchPlan:
+        ends, state = self.newest.positions, self.state
+        complete = state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
+        of = (self.of.source, state.table, self.topic, state.topic_id, state.epoch)
+        return BatchPlan(*of, ranges, self.version, complete, facts_of(state))
+
     def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> BatchPlan:
-        ends = self.newest.positions
-        complete = self.state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
-        plan = BatchPlan(
-            self.of.source, self.state.table, self.topic, self.state.topic_id, self.state.epoch, ranges, self.version, complete
-        )
+        plan = self._plan(ranges)
         if self.store.put_if_absent(plan.key, plan.to_bytes()):
             return plan
         found = BatchPlan.from_bytes(self.store.get(plan.key), key=plan.key)

@@ -23,6 +23,16 @@ def plans_prefix(source: str, table: str) -> str:
     return f"{table_prefix(source, table)}_plans/"
 
 
+def epochs_prefix(source: str, table: str) -> str:
+    """Prefix of the keys of what tells of an epoch that has no records yet."""
+    return f"{table_prefix(source, table)}_epochs/"
+
+
+def epoch_key(source: str, table: str, epoch: int) -> str:
+    """Tells that there is such an epoch."""
+    return f"{epochs_prefix(source, table)}{epoch:04d}.json"
+
+
 def newest_key(source: str, table: str) -> str:
     """Names the newest manifest, or one a little older."""
     return f"{table_prefix(source, table)}_newest"
@@ -36,6 +46,11 @@ def batch_name(epoch: int, ranges: Ranges) -> str:
 def is_batch_name(name: str) -> bool:
     """Is it the name of a batch, and not of something that somebody else has put there?"""
     return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
+
+
+def is_epoch_key(key: str) -> bool:
+    """Is it the key of what tells of an epoch?"""
+    return re.search(r"/_epochs/[0-9]{4,}\.json$", key) is not None
 
 
 def object_name(topic: str, epoch: int, partition: int, first_offset: int) -> str:

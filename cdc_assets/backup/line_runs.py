@@ -33,7 +33,7 @@ class LineRun:
 
 
 def line_runs(batch: Any, lines: Lines) -> Iterator[LineRun]:
-    """Of an Arrow record batch with the columns of `BronzeRow`, in order of partition and offset, timestamps in ms."""
+    """Of an Arrow record batch with the columns of `BronzeRow`, in order of partition and offset."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -72,18 +72,21 @@ def arrow_lines(batch: Any, lines: Lines) -> Any | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    quoted = {name: _quote(batch.column(name)) for name in ("key", "value", "op", "position")}
+    quoted = {name: _quote(batch.column(name)) for name in ("key", "value", "op", "position", "snapshot", "tx_id")}
     if any(column is None for column in quoted.values()):
         return None
     headers = batch.column("headers")
     with_headers = headers.null_count < len(headers)
     written = pa.array(map(lines.headers, headers.to_pylist()), pa.large_string()) if with_headers else _text("[]")
     number = {name: batch.column(name).cast(pa.large_string()) for name in ("offset", "partition", "timestamp")}
+    source_ts = pc.coalesce(batch.column("source_ts").cast(pa.large_string()), _text("null"))
     return pc.binary_join_element_wise(
         *(_text('{"headers":'), written, _text(',"key":'), quoted["key"], _text(',"offset":'), number["offset"]),
         *(_text(',"op":'), quoted["op"], _text(',"partition":'), number["partition"]),
-        *(_text(',"position":'), quoted["position"], _text(',"timestamp":'), number["timestamp"]),
-        *(_text(f',"topic":{lines.topic},"value":'), quoted["value"], _text("}\n"), _text("")),
+        *(_text(',"position":'), quoted["position"], _text(',"snapshot":'), quoted["snapshot"]),
+        *(_text(',"source_ts":'), source_ts, _text(',"timestamp":'), number["timestamp"]),
+        *(_text(f',"topic":{lines.topic},"tx_id":'), quoted["tx_id"]),
+        *(_text(',"value":'), quoted["value"], _text("}\n"), _text("")),
     )
 
 

@@ -1,7 +1,8 @@
 """Bronze rows as JSON lines: lossless, and the same bytes each time.
 
 Keys, values and headers are text where they are valid UTF-8 and base64 otherwise (`key_base64` instead of `key`), so
-that a restore gives back the same bytes. Fields are sorted; `timestamp` is in milliseconds, as Kafka has it.
+that a restore gives back the same bytes. Fields are sorted; `timestamp` is in milliseconds, as Kafka has it, `source_ts` in
+microseconds. `snapshot`, `source_ts` and `tx_id` are not in the lines of earlier versions (manifests of format 1).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 class BronzeRow(NamedTuple):
-    """A record as bronze holds it; `timestamp` in milliseconds. A tuple, because millions are made of pyarrow's columns."""
+    """A record as bronze holds it; times as in a line. A tuple, because millions are made of pyarrow's columns."""
 
     partition: int
     offset: int
@@ -25,6 +26,9 @@ class BronzeRow(NamedTuple):
     headers: Any
     key: bytes | None
     value: bytes | None
+    tx_id: str | None = None
+    source_ts: int | None = None
+    snapshot: str | None = None
 
 
 class Lines:
@@ -37,11 +41,12 @@ class Lines:
 
     def line(self, row: BronzeRow) -> bytes:
         """One record as a line of JSON in UTF-8, keys in the order of the alphabet."""
-        partition, offset, timestamp, op, position, headers, key, value = row
+        partition, offset, timestamp, op, position, headers, key, value, tx_id, source_ts, snapshot = row
         return (
             f'{{"headers":{self.headers(headers)},{_text_or_base64("key", key)},"offset":{offset},"op":{_text(op)},'
-            f'"partition":{partition},"position":{_text(position)},"timestamp":{timestamp},"topic":{self.topic},'
-            f"{_text_or_base64('value', value)}}}\n"
+            f'"partition":{partition},"position":{_text(position)},"snapshot":{_text(snapshot)},'
+            f'"source_ts":{"null" if source_ts is None else source_ts},"timestamp":{timestamp},"topic":{self.topic},'
+            f'"tx_id":{_text(tx_id)},{_text_or_base64("value", value)}}}\n'
         ).encode()
 
     def headers(self, headers: Any) -> str:

@@ -2,26 +2,32 @@
 
 The plan fixes the offsets of the batch. Whoever finds one (after a crash, or because another backup of the table is at
 work at the same time) makes exactly that batch, so that all of them write the same bytes under the same keys.
+
+Format 2 (1 is read as well): lines have all of bronze's columns, and a plan has what bronze's commits know of its topic.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cdc_assets.backup.layout import Ranges, batch_name, manifests_prefix, plans_prefix
+from cdc_assets.backup.layout import Ranges, batch_name, epoch_key, manifests_prefix, plans_prefix
 from cdc_assets.errors import BackupError
+from spark.delta.topic_commits import CommittedTopic
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)
+_FACTS = ("snapshots", "openings", "schema_ids")
 
 
 @dataclass(frozen=True)
 class BatchPlan:
     """Which records a batch holds: `ranges` are its offsets `{partition: (from, to)}`.
 
-    `complete` says that it ends where bronze ended at `bronze_version`.
+    `complete` says that it ends where bronze ended at `bronze_version`. `facts` are those of its topic there that its rows do not
+    tell (spark.delta.topic_commits: snapshots, openings, schema_ids); empty for an epoch that had ended.
     """
 
     source: str
@@ -32,6 +38,7 @@ class BatchPlan:
     ranges: Ranges
     bronze_version: int
     complete: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -42,6 +49,11 @@ class BatchPlan:
     def manifest_key(self) -> str:
         """The object of its manifest."""
         return manifests_prefix(self.source, self.table) + batch_name(self.epoch, self.ranges)
+
+    @property
+    def epoch_key(self) -> str:
+        """The object that tells of its epoch before there is a batch of it."""
+        return epoch_key(self.source, self.table, self.epoch)
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: equal plans have equal bytes."""
@@ -126,6 +138,12 @@ class Manifest:
         return manifest
 
 
+def facts_of(state: CommittedTopic) -> dict[str, Any]:
+    """What bronze's commits know of a topic, and its rows do not tell."""
+    told = state.to_dict()
+    return {name: told[name] for name in _FACTS if told.get(name)}
+
+
 def _ranges(raw: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
     return {int(p): (int(first), int(end)) for p, (first, end) in raw.items()}
 
@@ -142,6 +160,6 @@ def _load(kind: str, data: bytes, key: str) -> dict[str, Any]:
     if not isinstance(raw, dict) or raw.pop("kind", None) != kind:
         raise BackupError(f"{key} is no {kind} of a backup")
     version = raw.pop("cdc_assets", None)
-    if version != FORMAT:
-        raise BackupError(f"{key} has {kind} format {version}, this version reads {FORMAT}: upgrade it")
+    if version not in _READ:
+        raise BackupError(f"{key} has {kind} format {version}, this version reads up to {FORMAT}: upgrade it")
     return raw

@@ -16,6 +16,7 @@ from pathlib import Path
 from cdc_assets.backup.kept_manifests import KeptManifests
 from cdc_assets.backup.layout import (
     is_batch_name,
+    is_epoch_key,
     manifests_prefix,
     newest_key,
     parse_object_name,
@@ -68,12 +69,12 @@ def verify_backup(
         read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), manifest_keys))
         manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
         differences = [text for text in read if isinstance(text, str)]
-        differences.extend(_chain_differences(manifests))
+        differences.extend(chain_differences(manifests))
         items = [item for manifest in manifests for item in manifest.objects]
         found = pool.map(lambda item: _object_difference(store, item, listed.get(item.key), deep=deep), items)
         differences.extend(text for text in found if text is not None)
     unnamed = sorted(set(listed) - {item.key for item in items} - set(manifest_keys) - {newest_key(source, table)})
-    unnamed = [key for key in unnamed if not _is_plan(key, plans_prefix(source, table))]
+    unnamed = [key for key in unnamed if not _is_plan(key, plans_prefix(source, table)) and not is_epoch_key(key)]
     unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
     differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
     behind, against_bronze = _against_bronze(f"{source}/{table}", table, manifests, bronze_path)
@@ -94,7 +95,7 @@ def _read_manifest(copies: KeptManifests, listed: StoredObject) -> Manifest | st
         return str(error)
 
 
-def _chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
+def chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
     """Each manifest begins where the one before it ended, and its totals are theirs and its own."""
     at: dict[int, int] = {}
     epoch, epoch_records, total, topic_id = -1, 0, 0, ""

@@ -66,6 +66,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "spec": Verb("spec:spec", "Print the spec of the Spark job that an asset would run."),
         "spark-submit": Verb("spark_submit:spark_submit", "Run one of those jobs by spark-submit.", _ANYTHING),
     },
+    "Backup": {
+        "restore": Verb("restore:restore", "Make a source's tables from its backup."),
+        "drill": Verb("drill:drill", "Prove that a source's backup restores what silver holds."),
+    },
     "Mend": {
         "repair": Verb("repair:app", "Mend what a red check has named."),
         "maintain": Verb("maintain:maintain", "Keep tables small and fast; --dry-run says what is due."),

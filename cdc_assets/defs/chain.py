@@ -1,7 +1,7 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
-connector → topic → mirror → bronze → silver → ledger, bronze → backup, silver → windows and cuts where they are declared, and
-maintenance of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own cluster; one
+connector → topic → mirror → bronze → silver → ledger, bronze → backup, silver → windows and cuts, backup → drill where they are
+declared, and maintenance of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own cluster; one
 whose database is not asked has its columns declared.
 """
 
@@ -18,6 +18,7 @@ from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.defs.assets.backup import build_backup_assets
 from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.connector import build_connector_asset
+from cdc_assets.defs.assets.drill import build_drill_asset
 from cdc_assets.defs.assets.ledger import build_ledger_assets
 from cdc_assets.defs.assets.maintenance import build_maintenance_asset
 from cdc_assets.defs.assets.mirrors import build_mirror_assets
@@ -29,6 +30,7 @@ from cdc_assets.defs.checks.builders import CHECKS
 from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
 from cdc_assets.defs.checks.windowed_source import windows_to_ask
 from cdc_assets.defs.continuous_run import build_continuous_job
+from cdc_assets.defs.sensors.drill_schedule import build_drill_job, build_drill_schedule
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.cut_schedule import build_cut_job, build_cut_schedule
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
@@ -61,6 +63,8 @@ def build_source_defs(source: BaseSource, declared_in: Path | None = None) -> dg
         chain.append(build_cut_asset(source))
     if source.backup is not None:
         chain.append(build_backup_assets(source))
+    if source.drill is not None:
+        chain.append(build_drill_asset(source))
     sensors = [build_offsets_sensor(source, declared_in)]
     if connector_owners([source]) and source.managed_by == "cdc":  # else the operator restarts (spec.autoRestart)
         sensors.append(build_restart_sensor(source))
@@ -85,6 +89,8 @@ def _rhythms(source: BaseSource) -> Iterator[tuple[Any, dg.ScheduleDefinition]]:
     yield (maintenance := build_maintenance_job(source)), build_maintenance_schedule(source, maintenance)
     if source.cuts is not None:
         yield (cut := build_cut_job(source)), build_cut_schedule(source, cut)
+    if source.drill is not None:
+        yield (drill := build_drill_job(source)), build_drill_schedule(source, drill)
     if has_rows_check(source):
         yield (rows := build_rows_job(source)), build_rows_schedule(source, rows)
     if windows_of(source):

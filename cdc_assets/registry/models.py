@@ -29,6 +29,7 @@ from cdc_assets.registry.source_settings import (
     Batching,
     Capture,
     Cuts,
+    DrillSettings,
     Freshness,
     LedgerSettings,
     Maintenance,
@@ -147,6 +148,7 @@ class BaseSource(Declared):
     ledger: LedgerSettings = LedgerSettings()
     maintenance: Maintenance = Maintenance()
     cuts: Cuts | None = None
+    drill: DrillSettings | None = None
     reconciliation: Reconciliation = Reconciliation()
     freshness: Freshness = Freshness()
     preview_rows: int = Field(
@@ -155,14 +157,10 @@ class BaseSource(Declared):
     tables: tuple[Table, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _mirror_of_its_owner(self) -> BaseSource:
+    def _settings_fit_together(self) -> BaseSource:
         refuse_mirror(self.mirror, self.managed_by)
-        return self
-
-    @model_validator(mode="after")
-    def _portable_tables_are_plain(self) -> BaseSource:
         refuse_features(self)
-        refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self))
+        refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self), self.drill, self.backup)
         return self
 
     @property

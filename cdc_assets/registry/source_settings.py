@@ -15,15 +15,20 @@ from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
 from cdc_assets.registry.value_forms import ValueForms
 
-LEAST_KEPT, LEAST_TIME_TRAVEL = timedelta(days=30), timedelta(hours=1)
+LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
 
 
-def refuse_settings_of_lake(ledger: LedgerSettings, topics: Topics, cuts: Cuts | None, kind: Kind) -> None:
-    """Windows have to be kept for longer than the topics that they are counted from; cuts need a log that tells commits apart.
+def refuse_settings_of_lake(
+    ledger: LedgerSettings, topics: Topics, cuts: Cuts | None, kind: Kind, drill: DrillSettings | None, backup: Backup | None
+) -> None:
+    """Windows have to be kept for longer than the topics that they are counted from; cuts need a log that tells commits apart; a
+    drill needs a backup.
 
     Raises:
         ValueError: with both times, or the kind.
     """
+    if drill is not None and backup is None:
+        raise ValueError("drill: the source declares no backup that could be restored")
     if ledger.keep is not None and ledger.keep <= topics.retention:
         raise ValueError(
             f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
@@ -175,6 +180,22 @@ class Cuts(Declared):
         if self.keep < self.every:
             raise ValueError(f"keep: {self.keep} is shorter than every, {self.every}: no cut would be kept until the next one")
         return self
+
+
+class DrillSettings(Declared):
+    """How often the backup is restored beside the lake and compared with silver (docs/how-to/restore.md).
+
+    The check of it is red when the last drill is older than twice `every`.
+    """
+
+    every: Duration
+
+    @field_validator("every")
+    @classmethod
+    def _is_a_whole_restore(cls, value: timedelta) -> timedelta:
+        if value < LEAST_DRILL:
+            raise ValueError("every: 1h at least: a drill restores and folds the whole backup")
+        return value
 
 
 class Freshness(Declared):

@@ -106,19 +106,22 @@ def silver_state(path: str) -> SilverState | None:
 def version_that_folded(path: str, wanted: Folded) -> int | None:
     """The newest version of a silver table that has folded each topic exactly as far as `wanted`, whoever wrote it; None where
     the log knows of none."""
-    table = open_table(path)
-    if table is None:
-        return None
-    for commits in _more_and_more(table):
+    return next((version for version, folded in versions_of_folds(path) if _as_far(folded, wanted)), None)
+
+
+def versions_of_folds(path: str) -> Iterator[tuple[int, Folded]]:
+    """Each fold that the log of a silver table still knows, newest first, with the newest version that has folded no more."""
+    table, lowest = open_table(path), None
+    for commits in _more_and_more(table) if table is not None else ():
         newest = max((version for version, _ in commits), default=-1)
         for version, text in sorted(commits, reverse=True):
             folded = fold_silver([(version, text)])
             if folded is None:
                 continue
-            if _as_far(folded, wanted):
-                return newest
+            if lowest is None or version < lowest:
+                lowest = version
+                yield newest, folded
             newest = version - 1
-    return None
 
 
 def _as_far(folded: Folded, wanted: Folded) -> bool:

@@ -8,6 +8,7 @@ killed run leaves none behind.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ from cdc_assets import settings
 from cdc_assets.errors import TableBusyError
 
 _POLL_SECONDS = 0.1
+
+
+def layer_of_lake(layer: str, lake: str) -> str:
+    """The layer's name for tables in this lake: those of a copy beside it have locks of their own."""
+    return layer if lake == settings.lake() else f"{layer}@{hashlib.sha256(lake.encode()).hexdigest()[:16]}"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.resources.table_lock import layer_of_lake, table_lock
 from cdc_assets.tables.each_table import each_table
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from spark.specs import JobResult, SilverSpec
@@ -70,6 +70,7 @@ def fold_small(
 
     if not is_reached(platform.lake):
         return {}
+    layer = layer_of_lake("silver", platform.lake)
     with ExitStack() as locks:
         specs = {}
         for table in sorted(tables, key=lambda table: table.name):  # in one order, so that two runs cannot wait for each other
@@ -79,7 +80,7 @@ def fold_small(
                 spec = silver_spec(platform.lake, source, table, catalogue[table.id])
                 if small_tables.reason_against(spec):
                     continue
-                locks.enter_context(table_lock("silver", source.name, names.table_name(table), deadline=0.0))
+                locks.enter_context(table_lock(layer, source.name, names.table_name(table), deadline=0.0))
             except TableBusyError:
                 continue
             specs[table.id] = spec
@@ -104,7 +105,7 @@ def fold_table(
     from spark.history import job as history_job
     from spark.silver import job as silver_job
 
-    with table_lock("silver", source.name, names.table_name(table)):
+    with table_lock(layer_of_lake("silver", platform.lake), source.name, names.table_name(table)):
         spec: SilverSpec = replace(silver_spec(platform.lake, source, table, found), folded_limit=bronze_version)
         result = done or platform.spark().run(silver_job.run, spec)
         if table.history != "scd2":

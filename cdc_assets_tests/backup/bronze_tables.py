@@ -31,6 +31,9 @@ SCHEMA = pa.schema(
         ("value", pa.binary()),
         ("op", pa.string()),
         ("position", pa.string()),
+        ("tx_id", pa.string()),
+        ("source_ts", pa.timestamp("us", "UTC")),
+        ("snapshot", pa.string()),
         ("epoch", pa.int32()),
     ]
 )

@@ -24,6 +24,7 @@ def batches(data: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     row = st.tuples(
         *(st.integers(0, 2), st.integers(0, 9), st.integers(0, 3 * HOUR), st.none() | st.sampled_from(["r", "u", ""])),
         *(st.none() | TEXT, headers, data, data),
+        *(st.none() | TEXT, st.none() | st.integers(-(10**15), 10**17), st.none() | TEXT),
     )
     return st.lists(row, min_size=2, max_size=12).map(as_batch)
 
@@ -32,6 +33,7 @@ def as_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     ordered = sorted(rows, key=lambda row: row[:2])
     types = {"partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.int64(), "op": pa.string(), "position": pa.string()}
     types |= {"headers": pa.list_(HEADER), "key": pa.binary(), "value": pa.binary()}
+    types |= {"tx_id": pa.string(), "source_ts": pa.int64(), "snapshot": pa.string()}
     columns = [pa.array(column, kind) for column, kind in zip(zip(*ordered, strict=True), types.values(), strict=True)]
     # Not from its begin on: what stands before a slice in its buffers is not its own.
     return pa.record_batch(columns, names=list(types)).slice(1)
@@ -58,4 +60,5 @@ def test_runs_hold_each_record_once_and_tell_what_it_is(batch: pa.RecordBatch) -
 
 def test_what_is_no_text_is_row_lines() -> None:
     for data in (b"\xff", b"a\nb", b"\x00"):
-        assert arrow_lines(as_batch([(0, n, 0, "c", None, None, None, data) for n in range(2)]), Lines("t")) is None
+        batch = as_batch([(0, n, 0, "c", None, None, None, data, None, None, None) for n in range(2)])
+        assert arrow_lines(batch, Lines("t")) is None

@@ -154,7 +154,7 @@ def test_newest_manifest_missing_is_made_again(filled: ObjectStore, bronze: Bron
         (b"", "is no manifest"),
         (b"{}", "is no manifest"),
         (b"[1]", "is no manifest"),
-        (b'{"kind":"manifest","cdc_assets":2}', "has manifest format 2, this version reads 1"),
+        (b'{"kind":"manifest","cdc_assets":3}', "has manifest format 3, this version reads up to 2"),
         (b'{"kind":"manifest","cdc_assets":1}', "is no manifest: KeyError"),
         (b"\xff\xfe", "is no manifest"),
     ],

@@ -11,6 +11,7 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.defs.checks.cuts_kept import build_cuts_check
+from cdc_assets.defs.checks.drilled import build_drilled_check
 from cdc_assets.defs.checks.flow import build_flow_check, has_flow_check
 from cdc_assets.defs.checks.history import build_history_checks, tables_with_history
 from cdc_assets.defs.checks.hop_balance import build_ledger_checks
@@ -33,6 +34,7 @@ CHECKS: tuple[Builder, ...] = (
     lambda source: [build_ledger_checks(source)],
     lambda source: [build_maintained_check(source)],
     lambda source: [build_cuts_check(source)] if source.cuts else [],
+    lambda source: [build_drilled_check(source)] if source.drill else [],
     lambda source: [build_preflight_check(source.captured)] if source.captured else [],
     lambda source: [build_flow_check(source)] if has_flow_check(source) else [],
     lambda source: [build_mirror_checks(source)] if names.is_mirrored(source) else [],

@@ -1,0 +1,121 @@
+"""`cdc restore`: tables of a source from its backup, or what that would find."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_assets import names, settings
+from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.exit_codes import report_errors
+from cdc_assets.cli.option_group import group_options
+from cdc_assets.cli.output_formats import Format, Output, print_rows
+from cdc_assets.cli.progress import console
+from cdc_assets.errors import RestoreError
+from cdc_assets.registry.models import BaseSource
+
+if TYPE_CHECKING:
+    from cdc_assets.registry.backup_store import BackupStore
+    from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
+
+_SHOWN = ("table", "outcome", "records", "objects", "bytes", "epoch", "positions")
+
+
+@dataclass(frozen=True)
+class RestoreOptions:
+    """What is restored, how far, and where to."""
+
+    into: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Another lake, beside the one of now; its tables are made there.")
+    ] = None
+    to: Annotated[
+        str | None, typer.Option(metavar="TIME|POSITION", help="Up to a moment (2026-11-25T18:00:00Z) or a _cdc_position.")
+    ] = None
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Restore damaged tables as well, without their damaged objects.")
+    ] = False
+
+
+@group_options
+def restore(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source.", autocompletion=complete_source)],
+    tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="By short name; all without.")] = None,
+    choice: RestoreOptions = RestoreOptions(),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what there is to restore, and change nothing.")] = False,
+    output: Output = Format.text,
+) -> None:
+    """Make bronze from the backup, and silver and histories from bronze.
+
+    Tables that are there are not touched: exit 2. Killed, the same command goes on. Exit 1 when
+    something of the backup is damaged: the tables without damage are restored.
+    """
+    settings.export_stack_environment()
+    with report_errors():
+        request = _request(source, tables or [], choice)
+        rows = _plan(request) if dry_run else _restore(request, needs_spark=choice.into is not None)
+    print_rows([row.to_json() for row in rows], output, narrow=_SHOWN)
+    for sentence in (sentence for row in rows for sentence in row.damage):
+        print(f"damaged: {sentence}", file=sys.stderr)
+    if any(row.damage for row in rows):
+        raise typer.Exit(1)
+
+
+def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.restore_point import parse_restore_point
+    from cdc_assets.restore.restore_request import RestoreRequest
+    from cdc_assets.restore.restore_source import tables_of
+
+    (source,) = chosen_sources([name])
+    chosen = tables_of(source, tables)
+    point = parse_restore_point(choice.to)
+    return RestoreRequest(
+        source,
+        chosen,
+        Platform().store(_backup_store(source)),
+        _lake(choice.into),
+        points={names.table_name(table): point for table in chosen},
+        skip_damaged=choice.skip_damaged,
+        is_successor=choice.into is None,
+    )
+
+
+def _backup_store(source: BaseSource) -> BackupStore:
+    if source.backup is None:
+        raise RestoreError(f"source {source.name} declares no backup: there is nothing to restore it from (backup: in its file)")
+    return source.backup.store
+
+
+def _lake(into: str | None) -> str:
+    """The lake of the settings, or another one; a folder may be named from where the shell is."""
+    if into is None:
+        return settings.lake()
+    lake = settings.check_lake(into if "://" in into else str(Path(into).absolute()))
+    if lake == settings.lake():
+        raise RestoreError(f"--into {into} is the lake itself: without --into its tables are restored where there are none")
+    return lake
+
+
+def _plan(request: RestoreRequest) -> list[RestoredTable]:
+    from cdc_assets.restore.restored_bronze import plan_bronze
+
+    return plan_bronze(request)
+
+
+def _restore(request: RestoreRequest, *, needs_spark: bool) -> list[RestoredTable]:
+    """Into the lake itself without Spark as well: the runs of the source make silver when they go on."""
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.restore_source import restore_source
+    from cdc_assets.restore.restored_bronze import restore_bronze
+
+    if needs_spark:
+        settings.address("CDC_SPARK_REMOTE")  # before an hour of bronze
+    if settings.lookup("CDC_SPARK_REMOTE"):
+        return restore_source(Platform(), request, console.print)
+    found = restore_bronze(request, console.print)
+    console.print("bronze is restored; no Spark runs here, so silver and histories follow with the source's runs: ./cdc up")
+    return found

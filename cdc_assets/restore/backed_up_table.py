@@ -1,0 +1,129 @@
+"""What the backup has of a table: its manifests in their order, its epochs, and what of it is damaged as far as a listing tells.
+
+A manifest is somebody's text in a bucket: it names objects of its own table only, or it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from cdc_assets.backup.layout import (
+    is_batch_name,
+    is_epoch_key,
+    manifests_prefix,
+    object_name,
+    parse_object_name,
+    plans_prefix,
+    table_prefix,
+)
+from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
+from cdc_assets.backup.verify import chain_differences
+from cdc_assets.errors import BackupError, StoreError
+from cdc_assets.resources.object_store import ObjectStore, StoredObject
+
+READERS = 8
+
+
+@dataclass(frozen=True)
+class BackedUpTable:
+    """`manifests` in the order of their batches; `epochs` those without a record, each as a plan that holds nothing.
+
+    `broken` are the objects of manifests that cannot be as they say; `torn` is what is wrong with the manifests themselves.
+    """
+
+    source: str
+    table: str
+    manifests: tuple[Manifest, ...] = ()
+    epochs: tuple[BatchPlan, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    broken: tuple[tuple[str, str], ...] = ()
+    torn: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Those of all manifests."""
+        return sum(manifest.records for manifest in self.manifests)
+
+    @property
+    def objects(self) -> int:
+        """How many the manifests name."""
+        return sum(len(manifest.objects) for manifest in self.manifests)
+
+    @property
+    def bytes(self) -> int:
+        """Those of all objects."""
+        return sum(item.size for manifest in self.manifests for item in manifest.objects)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences, each with the object that it is about."""
+        return (*self.torn, *(f"{key} {reason}" for key, reason in self.broken))
+
+
+def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
+    """By one listing, and all of its manifests.
+
+    Raises:
+        StoreError: the store cannot be asked.
+    """
+    listed = {item.key: item for item in store.list(table_prefix(source, table))}
+    folder, plans = manifests_prefix(source, table), plans_prefix(source, table)
+    keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
+    with ThreadPoolExecutor(READERS) as pool:
+        read = list(pool.map(lambda key: _manifest(store, key, source, table), keys))
+    manifests = tuple(each for each in read if isinstance(each, Manifest))
+    epochs = [_epoch(store, key) for key in sorted(listed) if is_epoch_key(key)]
+    told = {folder + key.removeprefix(plans) for key in listed if key.startswith(plans)}
+    return BackedUpTable(
+        source,
+        table,
+        manifests,
+        tuple(each for each in epochs if isinstance(each, BatchPlan)),
+        unfinished=tuple(plans + key.removeprefix(folder) for key in sorted(told - set(keys))),
+        broken=tuple(_broken(manifests, listed)),
+        torn=(*(each for each in (*read, *epochs) if isinstance(each, str)), *chain_differences(manifests)),
+    )
+
+
+def drop_unfinished(store: ObjectStore, found: BackedUpTable) -> None:
+    """Plans of batches that were never finished go: the bronze that they were made of is gone."""
+    for key in found.unfinished:
+        store.delete(key)
+
+
+def _manifest(store: ObjectStore, key: str, source: str, table: str) -> Manifest | str:
+    try:
+        manifest = Manifest.from_bytes(store.get(key), key=key)
+    except (BackupError, StoreError) as error:
+        return str(error)
+    if (manifest.plan.source, manifest.plan.table) != (source, table):
+        return f"{key} is of {manifest.plan.source}/{manifest.plan.table}"
+    return manifest
+
+
+def _epoch(store: ObjectStore, key: str) -> BatchPlan | str:
+    try:
+        return BatchPlan.from_bytes(store.get(key), key=key)
+    except (BackupError, StoreError) as error:
+        return str(error)
+
+
+def _broken(manifests: tuple[Manifest, ...], listed: Mapping[str, StoredObject]) -> Iterator[tuple[str, str]]:
+    for manifest in manifests:
+        for item in manifest.objects:
+            if not _is_own(manifest.plan, item):
+                yield item.key, f"is none of {manifest.plan.source}/{manifest.plan.table}: {manifest.key} names it"
+            elif item.key not in listed:
+                yield item.key, "is missing"
+            elif listed[item.key].size != item.size:
+                yield item.key, f"has {listed[item.key].size} bytes, {manifest.key} says {item.size}"
+
+
+def _is_own(plan: BatchPlan, item: ManifestObject) -> bool:
+    """Below the table's prefix, by the name that such an object has."""
+    place, name = table_prefix(plan.source, plan.table), item.key.rsplit("/", 1)[-1]
+    first = parse_object_name(item.key)
+    own = name == object_name(plan.topic, plan.epoch, item.partition, item.min_offset) and first is not None
+    return own and item.key.startswith(place) and not {"", ".", ".."} & set(item.key.split("/"))

@@ -1,0 +1,84 @@
+"""What the last drill of a source has found, kept beside the lake's tables: the check and `cdc drill` read it there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from cdc_assets.quantity import quantity
+from spark.lake.folder import open_folder
+
+
+@dataclass(frozen=True)
+class DrilledTable:
+    """`rows` of silver at `version`, and its history's; `differing` are those that only one of the two has."""
+
+    table: str
+    version: int | None = None
+    rows: int = 0
+    differing: int = 0
+    problem: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the backup gives the table back."""
+        return not (self.differing or self.problem)
+
+    @property
+    def sentence(self) -> str:
+        """What people are told."""
+        if self.is_equal:
+            return f"{quantity(self.rows, 'row')} equal" if self.version is not None else "nothing to compare yet"
+        return f"{quantity(self.differing, 'row')} of {self.rows} differ" if self.differing else self.problem
+
+
+@dataclass(frozen=True)
+class Drill:
+    """`at` in seconds since 1970; `bytes` of the backup's objects."""
+
+    source: str
+    at: float
+    seconds: float
+    bytes: int
+    tables: tuple[DrilledTable, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all tables are."""
+        return all(table.is_equal for table in self.tables)
+
+    @property
+    def moment(self) -> str:
+        """When it was, ISO 8601 in UTC."""
+        return datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="seconds")
+
+    def to_json(self) -> dict[str, Any]:
+        """What programs are told."""
+        return {**asdict(self), "moment": self.moment, "minutes": round(self.seconds / 60, 2), "equal": self.is_equal}
+
+
+def scratch_of(lake: str, source: str) -> str:
+    """The lake that a source's drill restores into."""
+    return f"{lake.rstrip('/')}/drills/{source}"
+
+
+def note_drill(lake: str, drill: Drill) -> None:
+    """Instead of the one before."""
+    folder = open_folder(f"{lake.rstrip('/')}/drills")
+    folder.make()
+    folder.put(_name(drill.source), json.dumps(asdict(drill)).encode())
+
+
+def last_drill(lake: str, source: str) -> Drill | None:
+    """None: there was none yet, or what it noted is not readable."""
+    try:
+        found = json.loads(open_folder(f"{lake.rstrip('/')}/drills").read(_name(source)))
+        return Drill(**{**found, "tables": tuple(DrilledTable(**table) for table in found["tables"])})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _name(source: str) -> str:
+    return f"{source}.json"

@@ -1,0 +1,70 @@
+"""A source's tables from its backup: bronze first, then what the ordinary jobs make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from cdc_assets import names
+from cdc_assets.errors import NothingToRunError
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.resources.platform import Platform
+from cdc_assets.restore.restore_request import RESTORED, THERE, RestoredTable, RestoreRequest
+from cdc_assets.restore.restored_bronze import restore_bronze
+from cdc_assets.silver.fold_tables import fold_tables
+from cdc_assets.tables.fold_specs import catalogue_or_last_known
+
+if TYPE_CHECKING:
+    from spark.specs import JobResult
+
+Say = Callable[[str], None]
+
+
+def tables_of(source: BaseSource, wanted: Sequence[str]) -> list[Table]:
+    """The declared tables of these short names; all without.
+
+    Raises:
+        NothingToRunError: the source declares no such table.
+    """
+    there = {names.table_name(table): table for table in source.tables}
+    if unknown := sorted(set(wanted) - set(there)):
+        raise NothingToRunError(f"{source.name} declares no table {', '.join(unknown)}; there are: {', '.join(there)}")
+    return [table for name, table in there.items() if not wanted or name in wanted]
+
+
+def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> list[RestoredTable]:
+    """Bronze, silver and histories of the tables that are whole; what is there already is not made again.
+
+    Raises:
+        RestoreError, StoreError: as restore_bronze.
+        DatabaseError: the source does not tell its columns; bronze is restored, and the same call goes on from there.
+        TableFailuresError: some tables could not be folded.
+    """
+    outcomes = restore_bronze(request, say)
+    done = {each.table for each in outcomes if each.outcome in (RESTORED, THERE)}
+    fold_restored(platform, request, [table for table in request.tables if names.table_name(table) in done], say)
+    return outcomes
+
+
+def fold_restored(platform: Platform, request: RestoreRequest, tables: Sequence[Table], say: Say) -> dict[str, JobResult]:
+    """Silver and histories of the request's lake, by the jobs that make those of every lake."""
+    committed = bronze_committed(request.path)
+    if committed is None or not tables:
+        return {}
+    catalogue = catalogue_or_last_known(platform, request.source, tables, say)
+    found = {}
+    there = platform_of_lake(platform, request.lake)
+    for table, (result, _) in fold_tables(there, request.source, tables, catalogue, committed.version, say):
+        name = names.table_name(table)
+        found[name] = result
+        say(f"{name}: silver has {quantity(result.rows_read, 'record')} folded in {result.seconds:.1f} s")
+    return found
+
+
+def platform_of_lake(platform: Platform, lake: str) -> Platform:
+    """The same outside systems with another lake."""
+    told = {field.name: getattr(platform, field.name) for field in fields(Platform) if field.init}
+    return Platform(**{**told, "lake_root": lake})

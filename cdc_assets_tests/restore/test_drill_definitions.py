@@ -1,0 +1,68 @@
+"""What Dagster has of a source that declares a drill, and when its check is red."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cdc_assets import names
+from cdc_assets.defs.checks.drilled import build_drilled_check, key_of_drilled
+from cdc_assets.defs.keys import asset_key
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets.restore.drill_record import Drill, DrilledTable, note_drill
+from cdc_assets_tests.defs.test_definitions import definitions
+from cdc_assets_tests.restore.conftest import SHOP
+from cdc_assets_tests.support.declared import declare_source
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def drilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    return declare_source(tmp_path, monkeypatch, SHOP.format(bucket=tmp_path / "bucket") + "drill: {every: 7d}\n")
+
+
+def test_a_source_that_declares_it_has_an_asset_a_check_and_a_schedule(drilled: Source) -> None:
+    repository, key = definitions(drilled).get_repository_def(), asset_key(names.DRILL, drilled)
+    assert repository.assets_defs_by_key[key].asset_deps[key] == {asset_key("backup", drilled, t) for t in drilled.tables}
+    assert key_of_drilled(drilled) in repository.asset_graph.asset_check_keys
+    assert repository.has_job("drill_shop")
+    assert repository.get_schedule_def("drill_shop_schedule").cron_schedule == "0 0 */7 * *"
+
+
+def test_a_source_that_does_not_has_none(shop: Source) -> None:
+    repository = definitions(shop).get_repository_def()
+    assert asset_key(names.DRILL, shop) not in repository.assets_defs_by_key
+    assert not repository.has_job("drill_shop")
+
+
+def told(source: Source, lake: Path) -> tuple[bool, str]:
+    chosen = dg.AssetSelection.checks(key_of_drilled(source))
+    resources = {"platform": Platform(lake_root=str(lake))}
+    result = dg.materialize([build_drilled_check(source)], selection=chosen, resources=resources, raise_on_error=False)
+    (found,) = result.get_asset_check_evaluations()
+    return found.passed, found.description or ""
+
+
+def test_the_check_is_red_without_a_drill_after_one_that_differs_and_when_it_is_old(drilled: Source, tmp_path: Path) -> None:
+    def note(days: float, **facts: object) -> Drill:
+        drill = Drill("shop", time.time() - days * DAY, 90.0, 1234, (DrilledTable("orders", 3, 10, **facts),))  # type: ignore[arg-type]
+        note_drill(str(tmp_path), drill)
+        return drill
+
+    assert told(drilled, tmp_path) == (False, "there was no drill yet: cdc drill shop")
+    drill = note(13)
+    assert told(drilled, tmp_path) == (True, f"10 rows equal at {drill.moment}")
+    drill = note(15)
+    assert told(drilled, tmp_path) == (False, f"the last drill was at {drill.moment}: cdc drill shop")
+    note(0, differing=2)
+    assert told(drilled, tmp_path) == (False, "orders: 2 rows of 10 differ")
+    note(0, problem="shop/orders/x is missing")
+    assert told(drilled, tmp_path) == (False, "orders: shop/orders/x is missing")
+    assert drilled.drill is not None
+    assert drilled.drill.every == timedelta(days=7)

@@ -1,0 +1,93 @@
+"""`cdc restore` and `cdc drill` as a person calls them, where no service runs: bronze alone, exit codes, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_assets.cli import app
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets_tests.restore.original import Original, held
+from cdc_assets_tests.restore.test_restored_bronze import TABLES, fill
+
+
+def cdc(*arguments: str) -> tuple[int, Any, str]:
+    result = CliRunner().invoke(app, [*arguments, "-o", "json"])
+    return result.exit_code, json.loads(result.stdout) if result.stdout else None, result.stderr
+
+
+@pytest.fixture
+def lake(shop: Source, store: ObjectStore, original: Original, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("CDC_SPARK_REMOTE", raising=False)
+    fill(original)
+    original.back_up(store, *TABLES)
+    return tmp_path / "lake"
+
+
+def test_a_dry_run_says_what_there_is_and_writes_nothing(lake: Path, root: Path) -> None:
+    code, told, _ = cdc("restore", "shop", "--dry-run")
+    assert (code, [(row["table"], row["outcome"], row["records"]) for row in told]) == (
+        0,
+        [("orders", "restored", 1612), ("customers", "restored", 1200)],
+    )
+    assert told[0]["positions"] == {"0": 909, "1": 707}
+    assert not lake.exists()
+    next((root / "shop/orders").rglob("*.gz")).unlink()
+    code, told, said = cdc("restore", "shop", "--dry-run")
+    assert (code, told[0]["outcome"], told[1]["outcome"]) == (1, "damaged", "restored")
+    assert said.startswith("damaged: shop/orders/dt=")
+    assert "is missing" in said
+
+
+def test_without_spark_bronze_comes_back(lake: Path, original: Original) -> None:
+    code, told, said = cdc("restore", "shop", "customers")
+    assert (code, [row["table"] for row in told]) == (0, ["customers"])
+    assert "silver and histories follow with the source's runs: ./cdc up" in said
+    assert held(str(lake / "bronze/shop"), "customers") == held(original.path, "customers")
+    assert cdc("restore", "shop")[1][1]["outcome"] == "there"
+    assert held(str(lake / "bronze/shop"), *TABLES) == held(original.path, *TABLES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("restore", "shop", "nothing"), "shop declares no table nothing; there are: orders, customers"),
+        (("restore", "shop", "--to", "yesterday"), "--to 'yesterday' is neither a time"),
+        (("restore", "shop", "--into", "lake"), "--into lake is the lake itself"),
+        (("restore", "shop", "--into", "other"), "CDC_SPARK_REMOTE is not set"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, said = cdc(*arguments)
+    assert code == 2
+    assert message in said
+
+
+def test_a_source_without_a_backup(lake: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sources/shop.yaml"
+    file.write_text("\n".join(line for line in file.read_text().splitlines() if not line.startswith("backup")))
+    for verb in ("restore", "drill"):
+        code, _, said = cdc(verb, "shop")
+        assert code == 2
+        assert "source shop declares no backup" in said
+    assert cdc("drill")[0] == 2
+
+
+def test_the_last_drill_of_none(lake: Path) -> None:
+    assert cdc("drill", "shop", "--last")[:2] == (0, [])
+
+
+def test_a_drill_needs_a_backup(lake: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sources/shop.yaml"
+    file.write_text("\n".join(x for x in file.read_text().splitlines() if not x.startswith("backup")) + "\ndrill: {every: 7d}\n")
+    result = CliRunner().invoke(app, ["validate"])
+    assert result.exit_code != 0
+    assert "drill: the source declares no backup that could be restored" in result.output + result.stderr

@@ -1,0 +1,141 @@
+"""Objects that are flipped, cut short, missing or foreign: each is named, and what is whole is restored."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.errors import DamagedObjectError
+from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.restore.restore_request import DAMAGED, RESTORED
+from cdc_assets.restore.restored_bronze import plan_bronze, restore_bronze
+from cdc_assets.restore.stored_rows import unpack
+from cdc_assets_tests.restore.conftest import Ask
+from cdc_assets_tests.restore.original import Original, held, states
+from cdc_assets_tests.restore.test_restored_bronze import TABLES, assert_same, fill, quietly
+
+
+def flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "flipped": (flip, "has another content than its manifest says: sha256"),
+    "cut short": (cut_short, "bytes, "),
+    "missing": (Path.unlink, "is missing"),
+}
+
+
+@pytest.fixture
+def backed_up(store: ObjectStore, original: Original) -> ObjectStore:
+    fill(original)
+    original.back_up(store, *TABLES)
+    return store
+
+
+def second_object(root: Path) -> Path:
+    return sorted((root / "shop/orders").rglob("*+0+0+*.gz"), key=lambda file: file.name)[2]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_object_is_named_and_the_other_tables_are_restored(
+    backed_up: ObjectStore, original: Original, ask: Ask, root: Path, damage: str
+) -> None:
+    victim = second_object(root)
+    key, content = str(victim.relative_to(root)), victim.read_bytes()
+    DAMAGES[damage][0](victim)
+    request = ask(backed_up)
+    found = {each.table: each for each in restore_bronze(request, quietly)}
+    assert {name: each.outcome for name, each in found.items()} == {"orders": DAMAGED, "customers": RESTORED}
+    (said,) = found["orders"].damage
+    assert said.startswith(f"{key} ")
+    assert DAMAGES[damage][1] in said
+    assert_same(original, request.path, "customers")
+    assert held(request.path, "orders") == []
+    victim.write_bytes(content)
+    restore_bronze(request, quietly)
+    assert_same(original, request.path, *TABLES)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_rest_of_its_table_is_restored_where_that_is_asked_for(
+    backed_up: ObjectStore, original: Original, ask: Ask, root: Path, damage: str
+) -> None:
+    victim = second_object(root)
+    lost = {json.loads(line)["offset"] for line in gzip.decompress(victim.read_bytes()).splitlines()}
+    DAMAGES[damage][0](victim)
+    request = ask(backed_up, skip_damaged=True)
+    found = {each.table: each for each in restore_bronze(request, quietly)}
+    assert {each.outcome for each in found.values()} == {RESTORED}
+    (said,) = found["orders"].damage
+    assert str(victim.relative_to(root)) in said
+    rest = [each for each in held(original.path, "orders") if each["partition"] or each["offset"] not in lost]
+    assert held(request.path, "orders") == rest
+    (now,), (was,) = ([s for s in states(path).values() if s.table == "orders"] for path in (request.path, original.path))
+    assert (now.records, now.positions) == (len(rest), was.positions)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("what", ["missing", "no manifest"])
+def test_a_manifest_is_named(backed_up: ObjectStore, ask: Ask, root: Path, what: str, skip: bool) -> None:
+    victim = sorted((root / "shop/orders/_manifests").iterdir())[1]
+    gone = json.loads(victim.read_bytes())["records"]
+    victim.unlink() if what == "missing" else victim.write_bytes(b"{")
+    request = ask(backed_up, skip_damaged=skip)
+    orders = restore_bronze(request, quietly)[0]
+    assert orders.outcome == (RESTORED if skip else DAMAGED)
+    assert "shop/orders/_manifests/" in orders.damage[0]
+    assert any("begins at offset" in sentence for sentence in orders.damage)
+    assert len(held(request.path, "orders")) == (1612 - gone if skip else 0)
+    assert plan_bronze(ask(backed_up, "other"))[0].damage == orders.damage
+
+
+@pytest.mark.parametrize("key", ["../other/x.json.gz", "shop/customers/dt=1/hr=1/{name}", "shop/orders/../customers/{name}"])
+def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, ask: Ask, root: Path, key: str) -> None:
+    manifest = sorted((root / "shop/orders/_manifests").iterdir())[0]
+    told = json.loads(manifest.read_bytes())
+    key = key.format(name=told["objects"][0]["key"].rsplit("/", 1)[-1])
+    told["objects"][0]["key"] = key
+    manifest.write_text(json.dumps(told))
+    orders = restore_bronze(ask(backed_up), quietly)[0]
+    assert orders.outcome == DAMAGED
+    assert orders.damage[0].startswith(f"{key} is none of shop/orders: shop/orders/_manifests/")
+
+
+def test_another_object_with_its_own_digest(backed_up: ObjectStore, ask: Ask, root: Path) -> None:
+    """Whoever writes the bucket may write a manifest that fits: the records have to be those that it names."""
+    manifest = sorted((root / "shop/orders/_manifests").iterdir())[0]
+    told = json.loads(manifest.read_bytes())
+    item = told["objects"][0]
+    data = gzip.compress(gzip.decompress((root / item["key"]).read_bytes()).replace(b'"partition":0', b'"partition":3'))
+    (root / item["key"]).write_bytes(data)
+    item |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    manifest.write_text(json.dumps(told))
+    (said,) = restore_bronze(ask(backed_up), quietly)[0].damage
+    assert "of partitions [3]; its manifest says" in said
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (gzip.compress(bytes(1 << 20)), "unpacks to more than 0 MiB"),
+        (gzip.compress(b"{}\n")[:-4], "is cut short"),
+        (b"", "is cut short"),
+        (b"text", "is no gzip"),
+        (gzip.compress(b"{}\n") * 2, "bytes behind its end"),
+    ],
+)
+def test_what_is_unpacked_is_bounded_and_whole(data: bytes, message: str) -> None:
+    with pytest.raises(DamagedObjectError, match=message):
+        unpack(data, "k", most=1 << 16)
