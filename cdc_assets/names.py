@@ -255,6 +255,11 @@ def stream_checkpoint(lake: str, source: BaseSource) -> str:
     return f"{lake.rstrip('/')}/checkpoints/{source.name}"
 
 
+def drills_path(lake: str, source: BaseSource) -> str:
+    """What the last drill has found, and the lake that a drill restores into."""
+    return f"{lake.rstrip('/')}/drills/{source.name}"
+
+
 def now_view(source: BaseSource, table: Table) -> str:
     """The view of the table as it is now, in a schema NOW; `NOW_…` where there are no schemas."""
     return f"{source.name}_{table_name(table)}"

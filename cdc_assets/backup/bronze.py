@@ -30,12 +30,14 @@ Windows = Mapping[int, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True)
 class BronzeSlice:
-    """The rows of one epoch of a topic; `since` (microseconds) lets files be skipped by the timestamps in their statistics."""
+    """The rows of one epoch of a topic; `since` (microseconds) lets files be skipped by the timestamps in their statistics.
+    `id` is the table's own."""
 
     dataset: Any
     topic: str
     epoch: int = 0
     since: int | None = None
+    id: str = ""
 
     def windows(self, ranges: Ranges) -> Windows:
         """First pass: where the records are, and how large."""
@@ -109,9 +111,10 @@ class BronzeSlice:
         return wanted
 
 
-def open_bronze(path: str, version: int, topic: str, *, since: int | None = None) -> BronzeSlice:
+def open_bronze(path: str, version: int, topic: str) -> BronzeSlice:
     """The slice of a topic at a version, of epoch 0."""
-    return BronzeSlice(open_dataset(open_delta(path, version=version), path), topic, since=since)
+    table = open_delta(path, version=version)
+    return BronzeSlice(open_dataset(table, path), topic, id=str(table.metadata().id))
 
 
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:

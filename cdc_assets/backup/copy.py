@@ -102,8 +102,8 @@ class _TableBackup:
         if committed is None or not states:
             return at
         topic, newest = _only_topic(states, f"{self.source}/{self.table}")
-        since = oldest_timestamp(committed, topic, at.bronze_version)
-        bronze = open_bronze(self.bronze_path, committed.version, topic, since=since)
+        bronze = open_bronze(self.bronze_path, committed.version, topic)
+        bronze = replace(bronze, since=oldest_timestamp(committed, topic, at.version_of(bronze.id)))
         epochs, place = _epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
         for before, state in zip([None, *epochs], epochs, strict=False):
             if state.epoch < at.epoch:
@@ -176,7 +176,7 @@ class _Copy:
         ends, state = self.newest.positions, self.state
         complete = state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
         of = (self.of.source, state.table, self.topic, state.topic_id, state.epoch)
-        return BatchPlan(*of, ranges, self.version, complete, facts_of(state))
+        return BatchPlan(*of, ranges, self.version, complete, facts_of(state), self.bronze.id)
 
     def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> BatchPlan:
         plan = self._plan(ranges)

@@ -48,6 +48,11 @@ def is_batch_name(name: str) -> bool:
     return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
 
 
+def columns_key(source: str, table: str) -> str:
+    """The schema ledger of the table's silver, where its columns have changed."""
+    return f"{table_prefix(source, table)}_columns"
+
+
 def is_epoch_key(key: str) -> bool:
     """Is it the key of what tells of an epoch?"""
     return re.search(r"/_epochs/[0-9]{4,}\.json$", key) is not None

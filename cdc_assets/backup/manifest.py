@@ -27,7 +27,8 @@ class BatchPlan:
     """Which records a batch holds: `ranges` are its offsets `{partition: (from, to)}`.
 
     `complete` says that it ends where bronze ended at `bronze_version`. `facts` are those of its topic there that its rows do not
-    tell (spark.delta.topic_commits: snapshots, openings, schema_ids); empty for an epoch that had ended.
+    tell (spark.delta.topic_commits: snapshots, openings, schema_ids); empty for an epoch that had ended. `bronze_id` is the
+    table's: of one that was restored the versions begin again.
     """
 
     source: str
@@ -39,6 +40,7 @@ class BatchPlan:
     bronze_version: int
     complete: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
+    bronze_id: str = ""
 
     @property
     def key(self) -> str:

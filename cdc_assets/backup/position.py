@@ -30,6 +30,7 @@ class BackupPosition:
     records: int = 0
     records_total: int = 0
     bronze_version: int | None = None
+    bronze_id: str = ""
 
     @classmethod
     def after(cls, manifest: Manifest) -> BackupPosition:
@@ -43,7 +44,12 @@ class BackupPosition:
             records=manifest.epoch_records,
             records_total=manifest.records_total,
             bronze_version=plan.bronze_version if plan.complete else None,
+            bronze_id=plan.bronze_id,
         )
+
+    def version_of(self, bronze_id: str) -> int | None:
+        """The version of that bronze up to which the backup has all; None where nobody knows, or it is another bronze."""
+        return self.bronze_version if self.bronze_id == bronze_id else None
 
 
 def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPosition:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cdc_assets.backup.kept_manifests import KeptManifests
 from cdc_assets.backup.layout import (
+    columns_key,
     is_batch_name,
     is_epoch_key,
     manifests_prefix,
@@ -73,7 +74,8 @@ def verify_backup(
         items = [item for manifest in manifests for item in manifest.objects]
         found = pool.map(lambda item: _object_difference(store, item, listed.get(item.key), deep=deep), items)
         differences.extend(text for text in found if text is not None)
-    unnamed = sorted(set(listed) - {item.key for item in items} - set(manifest_keys) - {newest_key(source, table)})
+    own = {newest_key(source, table), columns_key(source, table)}
+    unnamed = sorted(set(listed) - {item.key for item in items} - set(manifest_keys) - own)
     unnamed = [key for key in unnamed if not _is_plan(key, plans_prefix(source, table)) and not is_epoch_key(key)]
     unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
     differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)

@@ -12,6 +12,7 @@ from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
 from cdc_assets.errors import NothingToRunError
+from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
     from cdc_assets.restore.drill_record import Drill
@@ -37,7 +38,7 @@ def drill(
         sources = [source for source in chosen_sources(chosen or ()) if chosen or source.backup is not None]
         if not sources:
             raise NothingToRunError("no source declares a backup: there is nothing to drill (backup: in its file)")
-        found = [each for source in sources if (each := _last(source.name) if last else _drill(source.name, keep))]
+        found = [each for source in sources if (each := _last(source) if last else _drill(source, keep))]
     if is_data(output):
         print_document([each.to_json() for each in found], output)
     else:
@@ -49,15 +50,14 @@ def drill(
         raise typer.Exit(1)
 
 
-def _last(source: str) -> Drill | None:
+def _last(source: BaseSource) -> Drill | None:
     from cdc_assets.restore.drill_record import last_drill
 
     return last_drill(settings.lake(), source)
 
 
-def _drill(name: str, keep: bool) -> Drill:
+def _drill(source: BaseSource, keep: bool) -> Drill:
     from cdc_assets.resources.platform import Platform
     from cdc_assets.restore.drill_source import drill_source
 
-    (source,) = chosen_sources([name])
     return drill_source(Platform(), source, console.print, keep=keep)

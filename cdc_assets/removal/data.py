@@ -96,6 +96,7 @@ def lake_folders(lake: str, source: BaseSource) -> list[str]:
         names.windows_path(lake, source, source.tables[0], "any").rpartition("/")[0],
         names.stream_checkpoint(lake, source),
         names.cuts_path(lake, source),
+        names.drills_path(lake, source),
     ]
 
 

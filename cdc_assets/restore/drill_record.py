@@ -7,8 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from cdc_assets import names
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.models import BaseSource
 from spark.lake.folder import open_folder
+
+_NAME = "last.json"
 
 
 @dataclass(frozen=True)
@@ -59,26 +63,22 @@ class Drill:
         return {**asdict(self), "moment": self.moment, "minutes": round(self.seconds / 60, 2), "equal": self.is_equal}
 
 
-def scratch_of(lake: str, source: str) -> str:
+def scratch_of(lake: str, source: BaseSource) -> str:
     """The lake that a source's drill restores into."""
-    return f"{lake.rstrip('/')}/drills/{source}"
+    return f"{names.drills_path(lake, source)}/lake"
 
 
-def note_drill(lake: str, drill: Drill) -> None:
+def note_drill(lake: str, source: BaseSource, drill: Drill) -> None:
     """Instead of the one before."""
-    folder = open_folder(f"{lake.rstrip('/')}/drills")
+    folder = open_folder(names.drills_path(lake, source))
     folder.make()
-    folder.put(_name(drill.source), json.dumps(asdict(drill)).encode())
+    folder.put(_NAME, json.dumps(asdict(drill)).encode())
 
 
-def last_drill(lake: str, source: str) -> Drill | None:
+def last_drill(lake: str, source: BaseSource) -> Drill | None:
     """None: there was none yet, or what it noted is not readable."""
     try:
-        found = json.loads(open_folder(f"{lake.rstrip('/')}/drills").read(_name(source)))
+        found = json.loads(open_folder(names.drills_path(lake, source)).read(_NAME))
         return Drill(**{**found, "tables": tuple(DrilledTable(**table) for table in found["tables"])})
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-
-
-def _name(source: str) -> str:
-    return f"{source}.json"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cdc_assets import names
@@ -65,7 +66,7 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
                 chosen.append(each)
             else:
                 tables.append(each)
-        scratch = scratch_of(platform.lake, source.name)
+        scratch = scratch_of(platform.lake, source)
         remove_lake(scratch)
         points = {names.table_name(each.table): AtOffsets(each.state.epoch, each.state.positions) for each in chosen}
         request = RestoreRequest(source, [each.table for each in chosen], store, scratch, points=points)
@@ -77,7 +78,7 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
             sum(found[each.table.name].bytes for each in chosen),
             tuple(sorted(tables, key=lambda each: each.table)),
         )
-        note_drill(platform.lake, drill)
+        note_drill(platform.lake, source, drill)
         if not keep:
             remove_lake(scratch)
         return drill
@@ -86,7 +87,8 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
 def remove_lake(path: str) -> None:
     """Everything below the folder of a scratch lake."""
     folder = open_folder(path)
-    folder.filesystem.delete_dir_contents("", missing_dir_ok=True, accept_root_dir=True)
+    with suppress(FileNotFoundError):
+        folder.filesystem.delete_dir_contents("", missing_dir_ok=True, accept_root_dir=True)
 
 
 def _choose(lake: str, source: BaseSource, table: Table, found: BackedUpTable) -> Chosen | DrilledTable:

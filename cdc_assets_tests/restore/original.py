@@ -16,6 +16,7 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import topic_of
 from spark.delta.commits import Committed, TopicCommit, bronze_metadata, fold
+from spark.delta.delta_rs import open_delta
 from spark.delta.topic_commits import CommittedTopic
 from spark.small_batches.commit import SCHEMA
 
@@ -116,5 +117,5 @@ def without_sums(state: CommittedTopic) -> CommittedTopic:
 
 def held(path: str, *tables: str) -> list[dict[str, Any]]:
     """All rows of these tables, read by delta-rs."""
-    found = DeltaTable(path).to_pyarrow_table(filters=[("table", "in", list(tables))])
+    found = open_delta(path).to_pyarrow_table(filters=[("table", "in", list(tables))])
     return found.select(SCHEMA.names).sort_by([(n, "ascending") for n in ("table", "epoch", "partition", "offset")]).to_pylist()

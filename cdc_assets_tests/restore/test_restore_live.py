@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +15,30 @@ from cdc_assets import names
 from cdc_assets.backup import backup_table
 from cdc_assets.defs.checks.drilled import build_drilled_check
 from cdc_assets.registry.models import Source
+from cdc_assets.registry.source_settings import Backup, DrillSettings
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore, open_store
+from cdc_assets.restore.column_history import back_up_columns
 from cdc_assets.restore.drill_record import last_drill, scratch_of
 from cdc_assets.restore.drill_source import drill_source
 from cdc_assets.restore.restore_point import parse_restore_point
 from cdc_assets.restore.restore_request import RESTORED, THERE, RestoreRequest
 from cdc_assets.restore.restore_source import restore_source
+from cdc_assets.tables.fold_specs import history_spec, silver_spec
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
 from cdc_assets_tests.restore.original import held, states
 from cdc_assets_tests.restore.test_restored_bronze import quietly
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from spark.delta.identifiers import table_at
+from spark.history import job as history_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-TABLES = [{"name": "public.coin", "history": "scd2"}, "public.toss", "public.note"]
+TABLES = [{"name": "public.coin", "history": "scd2"}, {"name": "public.toss", "without_key": "multiset"}, "public.note"]
 NAMES = ("coin", "note", "toss")
 DDL = """
 CREATE TABLE coin (id int PRIMARY KEY, face text, worth numeric(12,2), minted date);
@@ -70,7 +76,15 @@ def chain(live: LiveSource, remote: str, session: SparkSession, tmp_path_factory
         for statements in (CHANGES[:3], CHANGES[3:]):
             change(made, *statements)
             made.advance()
+        fold_history(made)
         yield made
+
+
+def fold_history(chain: SmallChain) -> None:
+    coin, root = chain.source.table("coin"), str(chain.root)
+    found = catalogue_of(chain.platform, chain.source, [coin])[coin.id]
+    spec = history_spec(root, chain.source, coin, silver_spec(root, chain.source, coin, found))
+    history_job.run(chain.session, spec)
 
 
 def change(chain: SmallChain, *statements: str) -> None:
@@ -84,8 +98,9 @@ def back_up(chain: SmallChain, store: ObjectStore, *, lake: Path | str | None = 
     path = names.bronze_path(str(lake or chain.root), chain.source)
     for table in chain.source.tables:
         backup_table(store, source=chain.source.name, table=names.table_name(table), bronze_path=path)
-    declared = {"store": store.config.model_dump(), "every": "10s"}
-    return Source.model_validate({**chain.source.model_dump(by_alias=True), "backup": declared, "drill": {"every": "7d"}})
+        back_up_columns(store, str(lake or chain.root), chain.source, table)
+    declared = {"backup": Backup(store=store.config), "drill": DrillSettings(every=timedelta(days=7))}
+    return chain.source.model_copy(update=declared)
 
 
 def request(chain: SmallChain, store: ObjectStore, lake: Path, **more: Any) -> RestoreRequest:
@@ -148,6 +163,7 @@ def test_up_to_a_position_silver_is_as_it_was(chain: SmallChain, store: ObjectSt
 
 def test_a_drill_finds_nothing_and_then_what_is_planted(chain: SmallChain, store: ObjectStore) -> None:
     chain.advance()
+    fold_history(chain)
     source = back_up(chain, store)
     said: list[str] = []
     drill = drill_source(chain.platform, source, said.append)
@@ -155,14 +171,15 @@ def test_a_drill_finds_nothing_and_then_what_is_planted(chain: SmallChain, store
     assert drill.is_equal
     assert {each.table for each in drill.tables} == set(NAMES)
     assert sum(each.rows for each in drill.tables) > 600
-    assert not [each for each in Path(scratch_of(str(chain.root), source.name)).rglob("*") if each.is_file()]
-    assert last_drill(str(chain.root), source.name) == drill
+    assert not [each for each in Path(scratch_of(str(chain.root), source)).rglob("*") if each.is_file()]
+    assert last_drill(str(chain.root), source) == drill
     assert told_by_check(chain, source) == (True, f"{sum(each.rows for each in drill.tables)} rows equal at {drill.moment}")
 
     chain.session.sql(f"UPDATE {table_at(chain.silver('coin'))} SET face = 'planted' WHERE id = 1")
     drill = drill_source(chain.platform, source, quietly)
     coin = next(each for each in drill.tables if each.table == "coin")
     assert coin.differing == 2  # the row as it is, and as it would be
+    assert coin.rows > 2 * DeltaTable(chain.silver("coin")).to_pyarrow_table().num_rows - 100  # the history as well
     assert "planted" in coin.problem
     assert [each.table for each in drill.tables if not each.is_equal] == ["coin"]
     passed, sentence = told_by_check(chain, source)
@@ -180,6 +197,21 @@ def test_a_drill_of_a_backup_that_is_behind_compares_silver_of_then(chain: Small
     note = next(each for each in drill.tables if each.table == "note")
     assert note.version is not None
     assert note.version < DeltaTable(chain.silver("note")).version()
+
+
+def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store: ObjectStore) -> None:
+    """Silver keeps them; the catalogue of now does not know them. Without the ledger in the backup a drill tells."""
+    change(chain, "ALTER TABLE note DROP COLUMN words", "UPDATE note SET at = now() WHERE id < 60")
+    chain.advance()
+    change(chain, "ALTER TABLE note ADD COLUMN mark int DEFAULT 5", "UPDATE note SET mark = 6 WHERE id < 80")
+    chain.advance()
+    source = back_up(chain, store)
+    drill = drill_source(chain.platform, source, quietly)
+    assert [(each.table, each.sentence) for each in drill.tables if not each.is_equal] == []
+    store.delete(f"{source.name}/note/_columns")
+    (note,) = [each for each in drill_source(chain.platform, source, quietly).tables if not each.is_equal]
+    assert note.table == "note"
+    assert "other columns: words" in note.problem
 
 
 def test_a_drill_names_a_damaged_object(chain: SmallChain, store: ObjectStore) -> None:

@@ -85,8 +85,8 @@ def _beyond(topic: str, committed: Committed, before: Folded) -> Expression:
 
 def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) -> int | None:
     """Lowest Kafka timestamp among the appends since silver's last fold; None when not all of them are known."""
-    if committed.oldest_seen > before.bronze_version + 1:
-        return None
+    if committed.oldest_seen > before.bronze_version + 1 or committed.of_table(spec.table).keys() - before.topics.keys():
+        return None  # of a topic that is new here all is wanted, also what no commit's share tells
     shares = [
         share
         for version, topics in committed.appends

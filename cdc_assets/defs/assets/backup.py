@@ -25,12 +25,14 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
     @table_step("backup", source)
     def backup(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         from cdc_assets.backup import backup_table
+        from cdc_assets.restore.column_history import back_up_columns
 
         store = platform.store(config)
         take_out_copies(platform, source, context.log.warning)
 
         def copy(table: Table) -> "BackupResult":
             with table_lock("backup", source.name, names.table_name(table)):
+                back_up_columns(store, platform.lake, source, table)
                 return backup_table(
                     store,
                     source=source.name,

@@ -34,7 +34,7 @@ def build_drilled_check(source: BaseSource) -> dg.AssetChecksDefinition:
     def check(platform: PlatformResource) -> dg.AssetCheckResult:
         from cdc_assets.restore.drill_record import last_drill
 
-        last = last_drill(platform.lake, source.name)
+        last = last_drill(platform.lake, source)
         if last is None:
             return check_result(key, False, f"there was no drill yet: cdc drill {source.name}", {})
         age = time.time() - last.at
