@@ -20,6 +20,7 @@ from spark.delta.delta_rs import open_delta
 from spark.delta.topic_commits import CommittedTopic
 from spark.small_batches.commit import SCHEMA
 
+TABLES = ("customers", "orders")
 NOON = 1_795_262_400_000_000
 HOUR = 3_600_000_000
 ODD: tuple[dict[str, Any], ...] = (
@@ -119,3 +120,20 @@ def held(path: str, *tables: str) -> list[dict[str, Any]]:
     """All rows of these tables, read by delta-rs."""
     found = open_delta(path).to_pyarrow_table(filters=[("table", "in", list(tables))])
     return found.select(SCHEMA.names).sort_by([(n, "ascending") for n in ("table", "epoch", "partition", "offset")]).to_pylist()
+
+
+def quietly(_: str) -> None:
+    """For who does not listen."""
+
+
+def fill(original: Original) -> None:
+    """Two tables, two partitions, markers, odd bytes, and snapshots with what was opened behind them."""
+    original.append("orders", [row(0, n, **facts) for n, facts in enumerate(ODD)], ends={0: 9, 1: 0}, snapshots={0: 77})
+    original.append("orders", [*rows(9, 900), *rows(0, 700, partition=1)], ends={1: 702}, openings={0: {"8": 77}})
+    original.append("customers", rows(0, 1200), ends={0: 1201})
+    original.append("orders", rows(702, 5, partition=1, op="u"))
+
+
+def assert_same(original: Original, path: str, *tables: str) -> None:
+    assert held(path, *tables) == held(original.path, *tables)
+    assert states(path) == {topic: state for topic, state in states(original.path).items() if state.table in tables}

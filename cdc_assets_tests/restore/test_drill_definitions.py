@@ -10,16 +10,21 @@ import dagster as dg
 import pytest
 
 from cdc_assets import names
+from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.drilled import build_drilled_check, key_of_drilled
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.drill_record import Drill, DrilledTable, note_drill
-from cdc_assets_tests.defs.test_definitions import definitions
 from cdc_assets_tests.restore.conftest import SHOP
 from cdc_assets_tests.support.declared import declare_source
 
 DAY = 86_400.0
+
+
+def definitions(source: Source) -> dg.Definitions:
+    return dg.Definitions.merge(build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()}))
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from cdc_assets.restore.restore_request import RESTORED
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.backup.runs import contents
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.original import NOON, Original, held, row, states
-from cdc_assets_tests.restore.test_restored_bronze import quietly
+from cdc_assets_tests.restore.original import NOON, Original, held, quietly, row, states
 
 LACKING = ("tx_id", "source_ts", "snapshot")
 

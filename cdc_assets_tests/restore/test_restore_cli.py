@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.object_store import ObjectStore
-from cdc_assets_tests.restore.original import Original, held
-from cdc_assets_tests.restore.test_restored_bronze import TABLES, fill
+from cdc_assets_tests.restore.original import TABLES, Original, fill, held
 
 
 def cdc(*arguments: str) -> tuple[int, Any, str]:

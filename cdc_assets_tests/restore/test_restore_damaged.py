@@ -16,8 +16,7 @@ from cdc_assets.restore.restore_request import DAMAGED, RESTORED
 from cdc_assets.restore.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets.restore.stored_rows import unpack
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.original import Original, held, states
-from cdc_assets_tests.restore.test_restored_bronze import TABLES, assert_same, fill, quietly
+from cdc_assets_tests.restore.original import TABLES, Original, assert_same, fill, held, quietly, states
 
 
 def flip(file: Path) -> None:

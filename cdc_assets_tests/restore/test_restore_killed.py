@@ -13,8 +13,7 @@ from cdc_assets.restore.restore_request import RESTORED, THERE
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.original import Original
-from cdc_assets_tests.restore.test_restored_bronze import TABLES, assert_same, fill, quietly
+from cdc_assets_tests.restore.original import TABLES, Original, assert_same, fill, quietly
 
 
 @pytest.fixture(autouse=True)

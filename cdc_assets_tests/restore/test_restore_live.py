@@ -27,8 +27,7 @@ from cdc_assets.restore.restore_source import restore_source
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
-from cdc_assets_tests.restore.original import held, states
-from cdc_assets_tests.restore.test_restored_bronze import quietly
+from cdc_assets_tests.restore.original import held, quietly, states
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from spark.delta.identifiers import table_at

@@ -13,8 +13,7 @@ from cdc_assets.restore import row_groups
 from cdc_assets.restore.restore_point import AtOffsets, AtPosition, AtTime, RestorePoint, WholeBackup, parse_restore_point
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.original import NOON, Original, held, row, rows, states
-from cdc_assets_tests.restore.test_restored_bronze import quietly
+from cdc_assets_tests.restore.original import NOON, Original, held, quietly, row, rows, states
 
 TIME = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=NOON)
 

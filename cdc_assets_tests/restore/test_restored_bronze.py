@@ -15,26 +15,7 @@ from cdc_assets.restore.restore_request import EMPTY, RESTORED, THERE, RestoreRe
 from cdc_assets.restore.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets_tests.backup.endpoints import Endpoint
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.original import ODD, Original, held, row, rows, states
-
-TABLES = ("customers", "orders")
-
-
-def quietly(_: str) -> None:
-    """For who does not listen."""
-
-
-def fill(original: Original) -> None:
-    """Two tables, two partitions, markers, odd bytes, and snapshots with what was opened behind them."""
-    original.append("orders", [row(0, n, **facts) for n, facts in enumerate(ODD)], ends={0: 9, 1: 0}, snapshots={0: 77})
-    original.append("orders", [*rows(9, 900), *rows(0, 700, partition=1)], ends={1: 702}, openings={0: {"8": 77}})
-    original.append("customers", rows(0, 1200), ends={0: 1201})
-    original.append("orders", rows(702, 5, partition=1, op="u"))
-
-
-def assert_same(original: Original, path: str, *tables: str) -> None:
-    assert held(path, *tables) == held(original.path, *tables)
-    assert states(path) == {topic: state for topic, state in states(original.path).items() if state.table in tables}
+from cdc_assets_tests.restore.original import ODD, TABLES, Original, assert_same, fill, held, quietly, row, rows, states
 
 
 @pytest.mark.service
