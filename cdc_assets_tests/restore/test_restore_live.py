@@ -14,6 +14,9 @@ from deltalake import DeltaTable
 from cdc_assets import names
 from cdc_assets.backup import backup_table
 from cdc_assets.defs.checks.drilled import build_drilled_check
+from cdc_assets.ledger.balance import hops
+from cdc_assets.ledger.count import count_events
+from cdc_assets.ledger.read import places, read_windows
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.source_settings import Backup, DrillSettings
 from cdc_assets.resources.delta_log import bronze_committed
@@ -23,7 +26,7 @@ from cdc_assets.restore.drill_record import last_drill, scratch_of
 from cdc_assets.restore.drill_source import drill_source
 from cdc_assets.restore.restore_point import parse_restore_point
 from cdc_assets.restore.restore_request import RESTORED, THERE, RestoreRequest
-from cdc_assets.restore.restore_source import restore_source
+from cdc_assets.restore.restore_source import platform_of_lake, restore_source
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
@@ -114,6 +117,17 @@ def assert_as_in_postgresql(chain: SmallChain, lake: Path | str) -> None:
         assert silver_rows(Path(path), columns) == expected, table.name
 
 
+def assert_ledger_balances(chain: SmallChain, lake: str) -> None:
+    """The ledger's own job, begun anew: each event of the topics has its row of bronze and its fate in silver."""
+    count_events(platform_of_lake(chain.platform, lake), chain.source, chain.source.tables)
+    counted = places(lake, chain.source)
+    for table in chain.source.tables:
+        place = counted[names.table_name(table)]
+        found = hops(read_windows(lake, chain.source, table), place, mirrored=names.is_mirrored(chain.source))
+        assert [each for hop in found for each in hop.differing] == [], table.name
+        assert place.uncounted == ""
+
+
 def test_the_lake_comes_back_and_goes_on(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     """Bronze row by row, silver as PostgreSQL has it; then the next changes, and a comparison of everything."""
     back_up(chain, store)
@@ -138,6 +152,7 @@ def test_the_lake_comes_back_and_goes_on(chain: SmallChain, store: ObjectStore, 
     assert bronze_committed(asked.path).topics == before.topics  # type: ignore[union-attr]
     assert {name: result.sentence() for name, result in other.compare().items() if not result.equal} == {}
     assert_as_in_postgresql(chain, asked.lake)
+    assert_ledger_balances(chain, asked.lake)
     back_up(chain, store, lake=asked.lake)
     chain.advance()
     assert states(asked.path) == states(was)
