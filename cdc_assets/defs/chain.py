@@ -1,8 +1,8 @@
 """Puts the links of a source's chains together: the only file that knows their order.
 
 connector → topic → mirror → bronze → silver → ledger, bronze → backup, silver → windows and cuts, backup → drill where they are
-declared, and maintenance of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own cluster; one
-whose database is not asked has its columns declared.
+declared, and maintenance of the lake. A source of topics has no connector, and no mirror where its topics are on the lake's own
+cluster; one whose database is not asked has its columns declared.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from cdc_assets.defs.checks.builders import CHECKS
 from cdc_assets.defs.checks.reconciled_two_step import has_rows_check
 from cdc_assets.defs.checks.windowed_source import windows_to_ask
 from cdc_assets.defs.continuous_run import build_continuous_job
-from cdc_assets.defs.sensors.drill_schedule import build_drill_job, build_drill_schedule
 from cdc_assets.defs.sensors.auto_restart import build_restart_sensor
 from cdc_assets.defs.sensors.cut_schedule import build_cut_job, build_cut_schedule
+from cdc_assets.defs.sensors.drill_schedule import build_drill_job, build_drill_schedule
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.keep_continuous import build_keeper
 from cdc_assets.defs.sensors.ledger_schedule import build_ledger_job, build_ledger_schedule
