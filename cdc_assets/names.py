@@ -260,6 +260,11 @@ def drills_path(lake: str, source: BaseSource) -> str:
     return f"{lake.rstrip('/')}/drills/{source.name}"
 
 
+def topic_moves_path(lake: str) -> str:
+    """Which topics of the lake's cluster were made again from a backup, and where they go on; of all sources."""
+    return f"{lake.rstrip('/')}/restored_topics"
+
+
 def now_view(source: BaseSource, table: Table) -> str:
     """The view of the table as it is now, in a schema NOW; `NOW_…` where there are no schemas."""
     return f"{source.name}_{table_name(table)}"

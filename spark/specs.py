@@ -75,7 +75,7 @@ class TopicRange:
     """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
 
     `envelope` is a name of spark.kinds.envelopes, `connector` (the kind of source) one of spark.kinds.positions.
-    `schema_registry` is the address of the registry, for envelopes in Avro.
+    `schema_registry` is the address of the registry, for envelopes in Avro; `moved`: see spark.kafka.moved_offsets.
     `event_time` is the field that says when an event happened (spark.bronze.event_times); empty: the envelope knows.
     """
 
@@ -88,6 +88,7 @@ class TopicRange:
     connector: str = "postgresql"
     schema_registry: str | None = None
     event_time: str = ""
+    moved: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.epoch <= MAX_EPOCH:
@@ -101,6 +102,7 @@ class TopicRange:
         """From its JSON object."""
         known = dict(_check_keys(cls, data))
         known["ranges"] = {int(p): (int(r[0]), int(r[1])) for p, r in known.get("ranges", {}).items()}
+        known["moved"] = {int(p): tuple((int(k), int(o)) for k, o in moves) for p, moves in known.get("moved", {}).items()}
         return _build(cls, known)
 
 
@@ -127,9 +129,8 @@ class BronzeSpec(JsonSpec):
     @classmethod
     def from_json(cls, text: str) -> BronzeSpec:
         """Read back what to_json wrote; unknown keys are refused."""
-        data = dict(_decode(cls, text))
-        data["topics"] = tuple(TopicRange.from_dict(t) for t in data.get("topics", ()))
-        return _build(cls, data)
+        data = _decode(cls, text)
+        return _build(cls, {**data, "topics": tuple(TopicRange.from_dict(t) for t in data.get("topics", ()))})
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,8 @@ def _append_batch(platform: Platform, spec: BronzeSpec, say: Say) -> JobResult:
 
 def plan_batches(source: BaseSource, found: AppendPlan) -> list[dict[str, Ranges]]:
     """What each job reads, by topic, in order; nothing where bronze holds all that the topics hold."""
-    work = {topic: list(batches(each.ranges, max_records=source.batching.max_records)) for topic, each in found.slices.items()}
+    most = source.batching.max_records
+    work = {topic: list(batches(each.ranges, max_records=most, cut=each.state.cut)) for topic, each in found.slices.items()}
     for topic, each in found.slices.items():
         known = found.before.get(topic)
         if known is None or known.epoch < each.epoch:
@@ -204,6 +205,7 @@ def bronze_spec(
 
 
 def _range(source: BaseSource, topic: str, each: TopicSlice, ranges: Ranges) -> TopicRange:
-    table = names.table_name(each.table)
+    table, state = names.table_name(each.table), each.state
     form = source.record_form(each.table)
-    return TopicRange(table, topic, each.state.topic_id, each.epoch, ranges, **form, event_time=each.table.time_field)
+    moved, time_field = state.moves_of(ranges), each.table.time_field
+    return TopicRange(table, topic, state.topic_id, each.epoch, ranges, **form, event_time=time_field, moved=moved)

@@ -6,7 +6,7 @@ is an error that names topic, partition and offsets: reading on would lose recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from cdc_assets.errors import TopicGapError
 from cdc_assets.resources.kafka import TopicState
@@ -56,11 +56,20 @@ def width(ranges: Mapping[int, tuple[int, int]]) -> int:
     return sum(end - start for start, end in ranges.values())
 
 
-def batches(ranges: Mapping[int, tuple[int, int]], *, max_records: int) -> Iterator[Ranges]:
-    """Cut ranges into consecutive batches of at most `max_records` offsets per table (at least one per partition)."""
+def _as_asked(_: int, __: int, end: int) -> int:
+    return end
+
+
+def batches(
+    ranges: Mapping[int, tuple[int, int]], *, max_records: int, cut: Callable[[int, int, int], int] = _as_asked
+) -> Iterator[Ranges]:
+    """Cut ranges into consecutive batches of at most `max_records` offsets per table (at least one per partition).
+
+    `cut(partition, start, end)` may end one sooner.
+    """
     share = max(1, max_records // max(1, len(ranges)))
     left = {partition: bounds for partition, bounds in ranges.items() if bounds[1] > bounds[0]}
     while left:
-        batch = {p: (start, min(end, start + share)) for p, (start, end) in left.items()}
+        batch = {p: (start, cut(p, start, min(end, start + share))) for p, (start, end) in left.items()}
         yield batch
         left = {p: (batch[p][1], end) for p, (_, end) in left.items() if batch[p][1] < end}

@@ -38,6 +38,15 @@ class RestoreOptions:
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Restore damaged tables as well, without their damaged objects.")
     ] = False
+    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics that are gone.")] = False
+    connectors: Annotated[
+        bool, typer.Option("--connectors", help="Instead of tables: connectors that are gone, with their offsets.")
+    ] = False
+
+    @property
+    def is_of_clusters(self) -> bool:
+        """Whether topics or connectors are asked for, and no table."""
+        return self.topics or self.connectors
 
 
 @group_options
@@ -54,6 +63,9 @@ def restore(
     something of the backup is damaged: the tables without damage are restored.
     """
     settings.export_stack_environment()
+    if choice.is_of_clusters:
+        _restore_clusters(source, tables or [], choice, dry_run, output)
+        return
     with report_errors():
         request = _request(source, tables or [], choice)
         rows = _plan(request) if dry_run else _restore(request, needs_spark=choice.into is not None)
@@ -62,6 +74,16 @@ def restore(
         print(f"damaged: {sentence}", file=sys.stderr)
     if any(row.damage for row in rows):
         raise typer.Exit(1)
+
+
+def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool, output: Format) -> None:
+    from cdc_assets.cli.restore_clusters import restore_clusters
+
+    if tables or choice.into or choice.to or choice.skip_damaged:
+        raise typer.BadParameter("--topics and --connectors are of the whole source: give them without tables, --into or --to")
+    (source,) = chosen_sources([name])
+    with report_errors():
+        restore_clusters(source, topics=choice.topics, connectors=choice.connectors, dry_run=dry_run, output=output)
 
 
 def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:

@@ -19,14 +19,14 @@ Initial state: KIP-980 (Kafka 3.7); offsets: KIP-875 (3.6).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.connectors.first_snapshot import begin_unfinished, has_place
 from cdc_assets.errors import OffsetsRemainError
 
 if TYPE_CHECKING:
-    from cdc_assets.resources.connect import ConnectClient
+    from cdc_assets.resources.connect import ConnectClient, SourceOffset
 
 # No plugin knows it, and no connector that has it is ever started by us.
 MARK = "cdc_assets.beginning"
@@ -66,6 +66,34 @@ def begin_anew(connect: ConnectClient, config: Mapping[str, str]) -> None:
     """
     if _ensure_stopped(connect, config):
         connect.reset_offsets(config["name"])
+    _run(connect, config)
+
+
+def create_stopped(
+    connect: ConnectClient, config: Mapping[str, str], offsets: Sequence[SourceOffset], *, keep: bool = True
+) -> list[dict[str, Any]]:
+    """Create the connector STOPPED and marked, to go on from these offsets; with `keep` from those that Connect has kept under
+    its name, where they name a place. What it goes on from is returned; `run_created` lets it run.
+
+    Raises:
+        ConnectError: as Connect says.
+    """
+    name, kept = config["name"], _ensure_stopped(connect, config)
+    if keep and has_place(kept):
+        return kept
+    if kept:
+        connect.reset_offsets(name)
+    if offsets:
+        connect.patch_offsets(name, offsets)
+    return connect.offsets(name, missing_ok=False)
+
+
+def run_created(connect: ConnectClient, config: Mapping[str, str]) -> None:
+    """Let a connector that was created STOPPED run as it is declared.
+
+    Raises:
+        ConnectError: as Connect says.
+    """
     _run(connect, config)
 
 

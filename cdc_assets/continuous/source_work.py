@@ -96,7 +96,7 @@ class SourceWork:
         due = [table for table in self.source.tables if self._may("bronze", table) and not self._is_full(table)]
         found = look(self._platform, self.source, due)
         waiting, woken, self._woken = waiting_records(self.source, found), self._woken, False
-        ends = {topic: each.state.ends for topic, each in found.slices.items()}
+        ends = {topic: each.state.kafka_ends for topic, each in found.slices.items()}
         # Woken for nothing: the consumer is still reading what bronze has long read.
         self._news.watch(ends, jump=woken and not waiting)
         result, ready = BronzePass(), self._ready(waiting)

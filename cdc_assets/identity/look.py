@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from cdc_assets import names
 from cdc_assets.errors import IncarnationError
 from cdc_assets.identity.judge import Verdict
@@ -10,14 +13,14 @@ from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
 
 
-def verdict(platform: Platform, source: Source) -> Verdict:
-    """Whether its connector may go on from where it is; of a kind that is not told, it may.
+def verdict(platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None) -> Verdict:
+    """Whether its connector may go on from where it is, or from these offsets; of a kind that is not told, it may.
 
     Raises:
         CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
     part = kind_of(source).incarnation
-    found: Verdict = part.load()(platform, source) if part else Verdict("same")
+    found: Verdict = part.load()(platform, source, offsets) if part else Verdict("same")
     return found
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from cdc_assets import names
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.memory import Memory
@@ -13,13 +16,13 @@ from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
 
 
-def verdict(platform: Platform, source: Source) -> Verdict:
-    """Asks the server for its files, and Connect for the connector's place."""
+def verdict(platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None) -> Verdict:
+    """Asks the server for its files, and Connect for the connector's place, unless `offsets` tell another one."""
     opening = Memory.of(source.name).opening
     if opening is not None:
         return Verdict("other", opening.reason)
     connect, name = platform.core_connect(), names.connector_name(source)
-    offsets = connect.offsets(name)
+    offsets = connect.offsets(name) if offsets is None else offsets
     found = binlog_verdict(MariaDbDatabase(expect(source.database, MariaDb)).binlog(), offsets)
     if found.kind == "other" and (status := connect.status(name)) is not None and status.running:
         # What reads has its file open, wherever the offset was stored last.

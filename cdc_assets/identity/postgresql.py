@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
-from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts
+from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, lsn_bytes
 from cdc_assets.identity.judge import Verdict, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory
 from cdc_assets.identity.starts import StartsTable, find_loss
@@ -21,6 +21,8 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from spark.delta.commits import Committed
+
+Offsets = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,26 @@ class IdentityLook:
     witnessed: bool = True
 
 
-def look(platform: Platform, source: Source) -> IdentityLook:
+def look(platform: Platform, source: Source, offsets: Offsets | None = None) -> IdentityLook:
     """Ask the server, judge, and remember what is as it was; another incarnation is remembered when its epoch is open.
 
-    Nothing is written to a server of which nothing has been read yet.
+    Nothing is written to a server of which nothing has been read yet, nor where `offsets` are judged that Connect does not have.
 
     Raises:
         CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
     # Two looks at once would take each other's witness for an older one.
     with table_lock("incarnation", source.name, "server"):
-        return _look(platform, source)
+        return _look(platform, source) if offsets is None else _judge(platform, source, offsets)
+
+
+def _judge(platform: Platform, source: Source, offsets: Offsets) -> IdentityLook:
+    """Of offsets that a connector is to begin with."""
+    database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
+    at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    facts = database.facts(names.slot_name(source), names.witness_table(source))
+    found = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=at)
+    return IdentityLook(facts, Verdict("other", memory.opening.reason) if memory.opening is not None else found, at)
 
 
 def _look(platform: Platform, source: Source) -> IdentityLook:
@@ -109,9 +120,24 @@ def remember(database: IncarnationDatabase, source: Source, memory: Memory, fact
     return written
 
 
-def verdict(platform: Platform, source: Source) -> Verdict:
-    """Whether its connector may go on from where it is."""
-    return look(platform, source).verdict
+def verdict(platform: Platform, source: Source, offsets: Offsets | None = None) -> Verdict:
+    """Whether its connector may go on from where it is, or from these offsets."""
+    return look(platform, source, offsets).verdict
+
+
+def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Offsets of a backup, brought to where the slot is: Connect keeps an offset before the slot moves there (ADR 40), so all
+    before it is in the topics. Those without a place, and those that are ahead of the slot, stay as they are.
+    """
+    slot = IncarnationDatabase(expect(source.database, Database)).facts(names.slot_name(source), names.witness_table(source)).slot
+    at = lsn_bytes(str(slot["confirmed_flush_lsn"])) if slot and slot.get("confirmed_flush_lsn") else 0
+    return [dict(entry) if _position([entry]) >= at or not has_place([entry]) else _at_place(entry, at) for entry in offsets]
+
+
+def _at_place(entry: Mapping[str, Any], at: int) -> dict[str, Any]:
+    """What its last event was is not known, only that the log was read up to there."""
+    kept = {key: value for key, value in entry["offset"].items() if key not in ("txId", "messageType", "lsn_proc", "lsn_commit")}
+    return {**entry, "offset": {**kept, "lsn": at, "lsn_proc": at, "lsn_commit": at}}
 
 
 def _position(offsets: Sequence[Mapping[str, Any]]) -> int:

@@ -90,7 +90,7 @@ class Kind:
     signals: Part | None = None
     """`(config)`: writes to a signal table that we make (reconcile.heal)."""
     incarnation: Part | None = None
-    """`(platform, source) -> Verdict`: is it the server that was read (identity.look)."""
+    """`(platform, source, offsets) -> Verdict`: is it the server that was read (identity.look)."""
     epoch: Part | None = None
     """What a new epoch does at the server itself (failover.opening)."""
     partitions: Part | None = None

@@ -98,4 +98,5 @@ def _range(source: BaseSource, table: Table, topic: str, states: Mapping[str, To
         )
     state = states[topic]
     form = source.record_form(table)
-    return TopicRange(names.table_name(table), state.name, state.topic_id, 0, dict(state.ranges), **form)
+    moved = state.moves_of(state.ranges)
+    return TopicRange(names.table_name(table), state.name, state.topic_id, 0, dict(state.ranges), **form, moved=moved)

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from cdc_assets.errors import KafkaError
 from cdc_assets.registry.durations import parse_duration
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
+from spark.kafka.moved_offsets import our_offset
 
 Ranges = dict[int, tuple[int, int]]
 _READ_SECONDS = 600.0
@@ -127,7 +128,7 @@ def offsets_at(cluster: KafkaCluster, state: TopicState, when: datetime) -> dict
         found = {at.partition: cluster.clients.answer(answer).offset for at, answer in answers.items()}
     except KafkaException as error:
         raise cluster.clients.error(f"topic {state.name} at {cluster.bootstrap}", error.args[0]) from error
-    return {partition: offset for partition, offset in found.items() if offset >= 0}
+    return {p: our_offset(state.moves.get(p, ()), offset) for p, offset in found.items() if offset >= 0}
 
 
 def _first(cluster: KafkaCluster, topic: str, ranges: Ranges, window: PeekWindow) -> list[Record]:

@@ -80,7 +80,9 @@ def task(compared: ComparedTable, read: Read, position: LogPosition, cut: AnyCut
     ends = position.offsets.get(topic, {})
     ranges = {p: (held.positions.get(p, 0), max(end, held.positions.get(p, 0))) for p, end in ends.items()}
     spec = text.spec
-    tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, spec.envelope, spec.connector, spec.schema_registry)
     lake = compared.platform.lake_kafka()
+    of, form = lake.states([topic]).get(topic), (spec.envelope, spec.connector, spec.schema_registry)
+    moved = of.moves_of(ranges) if of else {}
+    tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, *form, moved=moved)
     base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login, compared.view)
     return Task(spec, base, cut, part, text.without)

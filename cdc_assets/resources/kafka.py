@@ -9,40 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.errors import KafkaError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.kafka_client import ClientMaker
+from cdc_assets.resources.topic_state import Record, TopicState
+
+__all__ = ["KafkaCluster", "Offsets", "Record", "TopicState"]
 
 Offsets = dict[str, dict[int, int]]
-
-
-@dataclass(frozen=True)
-class TopicState:
-    """A topic as it is now: its identity, and per partition `(begin, last stable offset)`."""
-
-    name: str
-    topic_id: str
-    ranges: Mapping[int, tuple[int, int]]
-
-    @property
-    def ends(self) -> dict[int, int]:
-        """The last stable offset of each partition."""
-        return {partition: end for partition, (_, end) in self.ranges.items()}
-
-
-@dataclass(frozen=True)
-class Record:
-    """One committed record, as it lies in the topic."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
 
 
 class KafkaCluster:
@@ -129,14 +105,16 @@ class KafkaCluster:
         Raises:
             KafkaError: one of them does not exist.
         """
-        from confluent_kafka.admin import ConfigResource
-
-        if not names:
-            return {}
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        answers = {r.name: answer for r, answer in self.clients.admin().describe_configs(asked).items()}
-        found = self._call(lambda: {name: self.clients.answer(answer) for name, answer in answers.items()})
+        found = self._config_entries(names)
         return {name: {key: entry.value for key, entry in found[name].items()} for name in names}
+
+    def own_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """Of each of these topics what was set for it alone."""
+        from confluent_kafka.admin import ConfigSource
+
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        found = self._config_entries(names)
+        return {name: {key: e.value for key, e in sorted(found[name].items()) if e.source == own} for name in names}
 
     def ensure_topic(self, name: str, *, partitions: int, retention_ms: int, replication_factor: int | None) -> bool:
         """Create the topic, or bring its retention and cleanup policy to what is declared; True when created.
@@ -215,6 +193,26 @@ class KafkaCluster:
     def delete_topic(self, name: str) -> None:
         """Remove a topic and its records."""
         self._ask(lambda admin: admin.delete_topics([name], request_timeout=self._timeout)[name])
+
+    def create_topic(self, name: str, *, partitions: int, replication_factor: int | None, settings: Mapping[str, str]) -> None:
+        """Make a topic that is not there.
+
+        Raises:
+            KafkaError: it is, or the cluster refuses.
+        """
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor or -1, config=dict(settings))
+        self._ask(lambda admin: admin.create_topics([new], request_timeout=self._timeout)[name])
+
+    def _config_entries(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        from confluent_kafka.admin import ConfigResource
+
+        if not names:
+            return {}
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        answers = {r.name: answer for r, answer in self.clients.admin().describe_configs(asked).items()}
+        return self._call(lambda: {name: self.clients.answer(answer) for name, answer in answers.items()})
 
     def _apply_config(self, name: str, wanted: Mapping[str, str]) -> None:
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource

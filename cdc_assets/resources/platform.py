@@ -11,12 +11,14 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases import SourceDatabase, open_database
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.lake_kafka import LakeKafka
+from cdc_assets.resources.restored_topics import read_restored_topics
 
 if TYPE_CHECKING:
     from cdc_assets.resources.spark import SparkSessions
@@ -52,7 +54,17 @@ class Platform:
         return self._kafka("core", self.core_bootstrap, self.core_login)
 
     def lake_kafka(self) -> KafkaCluster:
-        """The cluster that bronze reads from."""
+        """The cluster that bronze reads from; its offsets are those that bronze has (resources.lake_kafka)."""
+        place, path = self._at("lake", self.lake_bootstrap, self.lake_login)
+        lake = names.topic_moves_path(self.lake)
+
+        def make() -> KafkaCluster:
+            return LakeKafka(place, login=path, restored=lambda: read_restored_topics(lake))
+
+        return _of_process((place, path, _mtime(path), lake), make)
+
+    def raw_lake_kafka(self) -> KafkaCluster:
+        """The same by Kafka's own ids and offsets."""
         return self._kafka("lake", self.lake_bootstrap, self.lake_login)
 
     def core_connect(self) -> ConnectClient:
@@ -96,9 +108,13 @@ class Platform:
             return self._clients[key]
 
     def _kafka(self, cluster: str, bootstrap: str | None, login: str | None) -> KafkaCluster:
-        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
-        path = settings.login(cluster) if login is None else login
+        place, path = self._at(cluster, bootstrap, login)
         return _of_process((place, path, _mtime(path)), lambda: KafkaCluster(place, login=path))
+
+    @staticmethod
+    def _at(cluster: str, bootstrap: str | None, login: str | None) -> tuple[str, str]:
+        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        return place, settings.login(cluster) if login is None else login
 
     def _connect(self, name: str, given: str | None) -> ConnectClient:
         url = given or settings.address(name)

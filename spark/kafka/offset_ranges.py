@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from spark.delta.commits import Committed
 from spark.delta.failures import SPARK_FAILURES, error_text, is_lost_work
 from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
 from spark.kafka.login import read_login
+from spark.kafka.moved_offsets import kafka_ranges
 from spark.specs import BronzeSpec, TopicRange
 
 RESERVED = (
@@ -73,7 +76,25 @@ def remaining(topic: TopicRange, committed: Committed) -> TopicRange | None:
 
 def read(session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange]) -> DataFrame:
     """The committed records of the ranges, headers included."""
-    return session.read.format("kafka").options(**read_options(spec, topics)).load()
+    return _with_our_offsets(session.read.format("kafka").options(**read_options(spec, topics)).load(), topics)
+
+
+def _with_our_offsets(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:
+    """Kafka's records with our offsets; as they are where no topic was made again."""
+    moved = {f"{t.topic}/{p}": moves for t in topics for p, moves in t.moved.items() if moves and p in t.ranges}
+    if not moved:
+        return records
+    place = sf.concat_ws("/", "topic", "partition")
+    begins = _by_place(place, {at: [kafkas for kafkas, _ in moves] for at, moves in moved.items()})
+    shifts = _by_place(place, {at: [ours - kafkas for kafkas, ours in moves] for at, moves in moved.items()})
+    reached = sf.size(sf.filter(begins, lambda begin: begin <= sf.col("offset")))
+    shift = sf.coalesce(sf.try_element_at(shifts, reached), sf.lit(0))
+    return records.withColumn("offset", sf.col("offset") + shift)
+
+
+def _by_place(place: Column, values: Mapping[str, Sequence[int]]) -> Column:
+    pairs: list[Any] = [x for at, numbers in values.items() for x in (sf.lit(at), sf.array(*(sf.lit(n) for n in numbers)))]
+    return sf.create_map(*pairs)[place]
 
 
 def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, str]:
@@ -108,7 +129,7 @@ def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, st
 
 
 def _offsets(topics: Sequence[TopicRange], end: int) -> str:
-    return json.dumps({t.topic: {str(p): r[end] for p, r in sorted(t.ranges.items())} for t in topics})
+    return json.dumps({t.topic: {str(p): r[end] for p, r in sorted(kafka_ranges(t).items())} for t in topics})
 
 
 def describe(topics: Sequence[TopicRange]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, quantity
 from spark.kafka.librdkafka import librdkafka
 from spark.kafka.login import read_login
+from spark.kafka.moved_offsets import Moves, kafka_ranges
 from spark.specs import BronzeSpec, TopicRange
 
 SECONDS = 15.0
@@ -65,15 +66,19 @@ def read_ranges(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[pa.Table
     """
     from confluent_kafka import KafkaException, TopicPartition
 
-    places = {(t.topic, p): end for t in topics for p, (start, end) in t.ranges.items() if end > start}
-    starts = [TopicPartition(t.topic, p, start) for t in topics for p, (start, end) in t.ranges.items() if end > start]
+    asked = [(t.topic, p, start, end) for t in topics for p, (start, end) in kafka_ranges(t).items() if end > start]
+    if not asked:
+        return []
+    places = {(topic, p): end for topic, p, _, end in asked}
+    starts = [TopicPartition(topic, p, start) for topic, p, start, _ in asked]
+    moved = {(t.topic, p): moves for t in topics for p, moves in t.moved.items() if moves}
     try:
         consumer = _consumer(spec)
         # Without it librdkafka asks for the leaders of a topic that is new to it only when a timer of 1 s fires.
         consumer.list_topics(starts[0].topic if len(places) == 1 else None, timeout=SECONDS)
         consumer.assign(starts)
         try:
-            return list(_refuse_large(_chunks(consumer, places)))
+            return [_with_our_offsets(chunk, moved) for chunk in _refuse_large(_chunks(consumer, places))]
         finally:
             consumer.unassign()
     except KafkaException as error:
@@ -154,6 +159,20 @@ def _table(messages: Sequence[Any], places: dict[Place, int]) -> pa.Table:
     )
     columns = [each if isinstance(each, pa.Array) else pa.array(each, f.type) for each, f in zip(values, SCHEMA, strict=True)]
     return keep_rows(pa.table(columns, schema=SCHEMA), pa.array(within))
+
+
+def _with_our_offsets(chunk: pa.Table, moved: Mapping[Place, Moves]) -> pa.Table:
+    """As spark.kafka.moved_offsets: of topics that were made again from a backup."""
+    if not moved:
+        return chunk
+    offsets = chunk["offset"].to_numpy().copy()
+    of_topic, of_partition = np.asarray(chunk["topic"].to_pylist()), chunk["partition"].to_numpy()
+    for (topic, partition), moves in moved.items():
+        here = (of_topic == topic) & (of_partition == partition)
+        kafkas, ours = np.asarray(moves, np.int64).T
+        runs = np.maximum(np.searchsorted(kafkas, offsets[here], side="right") - 1, 0)
+        offsets[here] += (ours - kafkas)[runs]
+    return chunk.set_column(SCHEMA.get_field_index("offset"), "offset", pa.array(offsets))
 
 
 def _headers(told: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, object]] | None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark.delta.commits import Committed, fold
 from spark.delta.log import fold_history, silver_folded
 from spark.history import job as history_job
+from spark.kafka.moved_offsets import our_offset
 from spark.silver import job as silver_job
 from spark.small_batches import job as small_batches
 from spark.small_tables import job as small_tables
@@ -71,7 +72,8 @@ class Carrier:
             state = committed.topics.get(topic.topic)
             begun = state is not None and state.epoch >= topic.epoch
             ranges = {}
-            for partition, end in ends.get(topic.topic, {}).items():
+            for partition, reached in ends.get(topic.topic, {}).items():
+                end = our_offset(topic.moved.get(partition, ()), reached)
                 first = topic.ranges.get(partition, (0, 0))[0]
                 start = state.positions.get(partition, 0) if begun and state is not None else first
                 if end > start or not begun:

@@ -7,6 +7,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
+from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -14,6 +15,7 @@ from cdc_assets.tables.each_table import each_table
 
 if TYPE_CHECKING:
     from cdc_assets.backup import BackupResult
+    from cdc_assets.resources.object_store import ObjectStore
 
 
 def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
@@ -54,5 +56,19 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
                     "cdc/seconds": round(result.seconds, 3),
                 },
             )
+        _keep_platform(context, platform, source, store)
 
     return backup
+
+
+def _keep_platform(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, store: "ObjectStore") -> None:
+    """Connectors, offsets and topics behind the data. What cannot be asked now is asked at the next run."""
+    from cdc_assets.backup.platform import look_at_platform, write_state
+
+    try:
+        entry = write_state(store, source.name, look_at_platform(platform, source))
+    except CdcAssetsError as error:
+        context.log.warning("connectors, offsets and topics are not in this backup: %s", error)
+        return
+    if entry is not None:
+        context.log.info("connectors, offsets and topics: entry %d of the backup", entry.number)

@@ -16,6 +16,7 @@ makes that one a warning.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import dagster as dg
@@ -220,17 +221,17 @@ def _reconciliation_result(
 
 def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetCheckResult:
     from cdc_assets.backup import verify_backup
+    from cdc_assets.backup.platform import verify_state
 
     assert source.backup is not None
-    key = check_key("backup", source, table)
+    key, kept = check_key("backup", source, table), settings.home() / "cache" / "manifests"
     try:
-        report = verify_backup(
-            platform.store(source.backup.store),
-            source=source.name,
-            table=names.table_name(table),
-            bronze_path=names.bronze_path(platform.lake, source),
-            kept=settings.home() / "cache" / "manifests",
-        )
+        store = platform.store(source.backup.store)
+        short, bronze = names.table_name(table), names.bronze_path(platform.lake, source)
+        report = verify_backup(store, source=source.name, table=short, bronze_path=bronze, kept=kept)
+        if table == source.tables[0]:
+            # What is kept of the source as a whole is told once.
+            report = replace(report, differences=(*report.differences, *verify_state(store, source.name, kept=kept)))
     except CdcAssetsError as error:
         return check_result(key, *evidence.of_error(error))
     return check_result(key, *evidence.of_backup(report))

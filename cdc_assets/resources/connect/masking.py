@@ -36,10 +36,15 @@ def mask_config(config: Mapping[str, str], password_keys: Collection[str] = ()) 
     return {key: mask_value(key, str(value), password_keys) for key, value in sorted(config.items())}
 
 
+def mask_logins(text: str) -> str:
+    """A text without the logins of addresses in it."""
+    return _USER_INFO.sub(f"{HIDDEN}@", text)
+
+
 def mask_text(text: str, config: Mapping[str, str] | None = None, password_keys: Collection[str] = ()) -> str:
     """A message without the secret values of `config`, and without what looks like a password by itself."""
     for key, value in sorted((config or {}).items(), key=lambda item: -len(str(item[1]))):
         if value and is_secret(key, password_keys) and not is_reference(str(value)):
             text = text.replace(str(value), HIDDEN)
-    text = _USER_INFO.sub(f"{HIDDEN}@", text)
-    return _ASSIGNED.sub(lambda found: found[0] if is_reference(found[3]) else f"{found[1]}{found[2]}{HIDDEN}", text)
+    shown = mask_logins(text)
+    return _ASSIGNED.sub(lambda found: found[0] if is_reference(found[3]) else f"{found[1]}{found[2]}{HIDDEN}", shown)

@@ -1,0 +1,117 @@
+"""An entry of a source's platform log, and the parts that it names by the digests of their bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cdc_assets.errors import BackupError
+
+FORMAT = 1
+PARTS = ("registry", "connectors", "offsets", "topics", "subjects")
+
+
+@dataclass(frozen=True)
+class PlatformState:
+    """What was found: the parts by name, each a document of JSON.
+
+    `registry` is the text of the source's file. `connectors` has each one's cluster, role and config, with references in place of
+    secrets, `offsets` what Connect tells of each. `topics` has by cluster each topic's id, partitions and own settings.
+    `subjects` are the schemas of tables in Avro: by subject its versions.
+    """
+
+    registry: str
+    connectors: Mapping[str, Any]
+    offsets: Mapping[str, Any]
+    topics: Mapping[str, Mapping[str, Any]]
+    subjects: Mapping[str, Any]
+
+    def documents(self) -> dict[str, bytes]:
+        """Each part's bytes: equal parts have equal bytes."""
+        return {name: _canonical(part) for name, part in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class PlatformEntry:
+    """One look at the platform (`at`, UTC); `previous` is the digest of the entry before it, empty for the first."""
+
+    number: int
+    at: str
+    previous: str
+    parts: Mapping[str, str]
+
+    def to_bytes(self) -> bytes:
+        """As canonical JSON, always alike."""
+        return _canonical({"cdc_assets": FORMAT, "kind": "platform", **asdict(self)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, key: str) -> PlatformEntry:
+        """Read an entry.
+
+        Raises:
+            BackupError: naming the object, when it is none of this format.
+        """
+        try:
+            raw = json.loads(data)
+            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
+            entry = cls(**raw)
+            parts_known = set(entry.parts) == set(PARTS) and all(map(_is_digest, entry.parts.values()))
+            sound = kind == "platform" and isinstance(entry.number, int) and parts_known
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BackupError(f"{key} is no entry of a platform log: {type(error).__name__}: {error}") from error
+        if version != FORMAT:
+            raise BackupError(f"{key} has format {version}, this version reads {FORMAT}: upgrade it")
+        if not sound:
+            raise BackupError(f"{key} is no entry of a platform log")
+        return entry
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of bytes, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def log_prefix(source: str) -> str:
+    """What the keys of entries begin with."""
+    return f"{_prefix(source)}log/"
+
+
+def entry_key(source: str, number: int) -> str:
+    """Sorts in the order of the numbers."""
+    return f"{log_prefix(source)}{number:012d}.json"
+
+
+def parts_prefix(source: str) -> str:
+    """What the keys of parts begin with."""
+    return f"{_prefix(source)}parts/"
+
+
+def part_key(source: str, sha256: str) -> str:
+    """The part whose bytes have this digest."""
+    return f"{parts_prefix(source)}{sha256}.json"
+
+
+def hint_key(source: str) -> str:
+    """Names the newest entry, or one a little older."""
+    return f"{_prefix(source)}newest"
+
+
+def is_entry_name(name: str) -> bool:
+    """Is it the name of an entry, and not of something that somebody else has put there?"""
+    return re.fullmatch(r"[0-9]{12}\.json", name) is not None
+
+
+def _is_digest(text: object) -> bool:
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def _prefix(source: str) -> str:
+    return f"{source}/platform-state/"
+
+
+def _canonical(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

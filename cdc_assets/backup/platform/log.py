@@ -1,0 +1,86 @@
+"""The log of a source's platform in its backup: appended by conditional puts, so that two writers make one chain."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+from cdc_assets.backup.platform.document import (
+    PlatformEntry,
+    PlatformState,
+    digest,
+    entry_key,
+    hint_key,
+    is_entry_name,
+    log_prefix,
+    part_key,
+)
+from cdc_assets.errors import BackupError
+from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.resources.object_store.errors import MissingObjectError
+
+
+def write_state(store: ObjectStore, source: str, state: PlatformState) -> PlatformEntry | None:
+    """Parts that are new, then the entry; None where the newest entry says the same.
+
+    Raises:
+        StoreError: the store does not take it.
+        BackupError: the newest entry cannot be read.
+    """
+    documents = state.documents()
+    parts = {name: digest(data) for name, data in documents.items()}
+    while True:
+        newest = _newest(store, source)
+        number, previous = (newest[0].number + 1, digest(newest[1])) if newest else (1, "")
+        if newest is not None and newest[0].parts == parts:
+            return None
+        for name, data in documents.items():
+            if newest is None or newest[0].parts[name] != parts[name]:
+                store.put_if_absent(part_key(source, parts[name]), data)
+        at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
+        entry = PlatformEntry(number, at, previous, parts)
+        if store.put_if_absent(entry_key(source, number), entry.to_bytes()):
+            store.put(hint_key(source), entry_key(source, number).rsplit("/", 1)[-1].encode())
+            return entry
+        # Another writer was first, or this very call, whose answer got lost: what is there now decides.
+
+
+def newest_state(store: ObjectStore, source: str) -> tuple[PlatformEntry, PlatformState] | None:
+    """The newest entry with its parts, each as its digest says; None where the backup has none.
+
+    Raises:
+        BackupError: an object is another one than it was written as; names it.
+        StoreError: the store cannot be asked, or lacks a part.
+    """
+    newest = _newest(store, source)
+    if newest is None:
+        return None
+    read = {name: _part(store, source, sha256) for name, sha256 in newest[0].parts.items()}
+    return newest[0], PlatformState(**read)
+
+
+def _part(store: ObjectStore, source: str, sha256: str) -> Any:
+    key = part_key(source, sha256)
+    data = store.get(key)
+    if digest(data) != sha256:
+        raise BackupError(f"{key} has another content than its name says: sha256 {digest(data)}")
+    return json.loads(data)
+
+
+def _newest(store: ObjectStore, source: str) -> tuple[PlatformEntry, bytes] | None:
+    folder = log_prefix(source)
+    try:
+        name = store.get(hint_key(source)).decode(errors="replace")
+    except MissingObjectError:
+        name = ""
+    key = max(_entries(store, folder, after=folder + name[:-1]), default=None) if is_entry_name(name) else None
+    key = key or max(_entries(store, folder), default=None)
+    if key is None:
+        return None
+    data = store.get(key)
+    return PlatformEntry.from_bytes(data, key=key), data
+
+
+def _entries(store: ObjectStore, folder: str, *, after: str = "") -> list[str]:
+    return [item.key for item in store.list(folder, after=after) if is_entry_name(item.key.removeprefix(folder))]

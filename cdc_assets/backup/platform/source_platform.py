@@ -1,0 +1,97 @@
+"""What a source has on Connect, in Kafka and in its registries now, without a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from cdc_assets import names, settings
+from cdc_assets.backup.platform.document import PlatformState
+from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
+from cdc_assets.errors import BackupError
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry_files.loader import load_source, registry_files
+from cdc_assets.resources.connect.masking import mask_config, mask_logins
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.platform import Platform
+
+_SECONDS = 20.0
+
+
+def look_at_platform(platform: Platform, source: BaseSource) -> PlatformState:
+    """Offsets are asked for first: what the topics hold by then holds all that was read before.
+
+    Raises:
+        CdcAssetsError: Connect, a cluster or a schema registry cannot be asked.
+    """
+    declared = declared_connectors([source])
+    offsets = {each.name: platform.connect(each.cluster).offsets(each.name) for each in declared}
+    connectors = {each.name: _config(platform, each) for each in declared}
+    topics = {"lake": _topics(platform.raw_lake_kafka(), [names.lake_topic(source, table) for table in source.tables])}
+    if names.is_mirrored(source):
+        topics["core"] = _topics(platform.core_kafka(), [names.topic(source, table) for table in source.tables])
+    return PlatformState(_registry_text(source), connectors, offsets, topics, _subjects(source))
+
+
+def _config(platform: Platform, declared: DeclaredConnector) -> dict[str, Any]:
+    """As Connect holds it, else as it is declared."""
+    connect = platform.connect(declared.cluster)
+    config = connect.config(declared.name) or declared.config
+    hidden = mask_config(config, connect.password_keys(config.get("connector.class", "")))
+    return {"cluster": declared.cluster, "role": declared.role, "config": hidden}
+
+
+def _topics(cluster: KafkaCluster, topics: list[str]) -> dict[str, Any]:
+    states = cluster.states(topics)
+    own = cluster.own_settings(list(states))
+    return {
+        name: {"id": state.topic_id, "partitions": len(state.ranges), "settings": own[name]} for name, state in states.items()
+    }
+
+
+def _registry_text(source: BaseSource) -> str:
+    """Of the file that declares it; empty where the registry has none by now."""
+    for file in registry_files(settings.sources_folder()):
+        try:
+            if load_source(file).name == source.name:
+                return mask_logins(file.read_text(encoding="utf-8"))
+        except RegistryError:
+            continue
+    return ""
+
+
+def _subjects(source: BaseSource) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for table in source.tables:
+        registry = source.record_form(table)["schema_registry"]
+        if registry:
+            topic = names.topic(source, table)
+            found |= {subject: _versions(registry, subject) for subject in (f"{topic}-key", f"{topic}-value")}
+    return {subject: versions for subject, versions in found.items() if versions}
+
+
+def _versions(registry: str, subject: str) -> list[Mapping[str, Any]]:
+    place = f"{registry.rstrip('/')}/subjects/{quote(subject, safe='')}/versions"
+    return [_ask(f"{place}/{version}") for version in _ask(place) or ()]
+
+
+def _ask(place: str) -> Any:
+    """None where there is no such subject.
+
+    Raises:
+        BackupError: the registry does not answer.
+    """
+    import httpx
+
+    from spark.envelopes.schema_registry import ACCEPT, without_login
+
+    shown, login = without_login(place)
+    try:
+        answer = httpx.get(shown, headers={"Accept": ACCEPT, **login}, timeout=_SECONDS)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        return answer.raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise BackupError(f"schema registry: GET {shown}: {type(error).__name__}: {error}; is it running?") from error

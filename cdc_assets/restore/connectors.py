@@ -1,0 +1,170 @@
+"""Creates a source's connectors again, with offsets, so that they go on where they were.
+
+| connector | its offsets |
+|---|---|
+| capture | those that Connect has kept, else the backup's; a slot that is ahead of them says how far the topics reach (ADR 40) |
+| mirror | told by the copies themselves (copied_place): whatever was stored may be older, and would copy records twice |
+| sink | those of its consumer group, which Kafka keeps |
+| checkpoints, heartbeats | none: they have nothing to go on from |
+
+Where the source's log does not reach back (its slot is gone, its binlog is purged), or a topic of the core is gone with what it
+alone held, capture begins a new epoch: every table is read again (cdc_assets.failover). Each connector is created STOPPED and
+marked (connectors.beginning), so that the next call goes on after a kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_assets.backup.platform import PlatformState, newest_state
+from cdc_assets.connectors.beginning import create_stopped, is_beginning, run_created
+from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.first_snapshot import has_place
+from cdc_assets.connectors.owner import refuse_write
+from cdc_assets.errors import RestoreError
+from cdc_assets.failover.epochs import open_epoch
+from cdc_assets.identity.look import verdict
+from cdc_assets.identity.postgresql import offsets_at_slot
+from cdc_assets.kinds import kind_of
+from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.resources.connect import SourceOffset
+from cdc_assets.resources.platform import Platform
+from cdc_assets.restore.lost_topics import mirror_offsets_of
+from cdc_assets.restore.topic_plan import backup_store
+
+Say = Callable[[str], None]
+Offsets = Sequence[Mapping[str, Any]]
+# What data goes through first comes last: nothing is captured before all behind it is there.
+_ORDER = ("mirror", "checkpoints", "heartbeats", "sink", "capture")
+THERE, GOES_ON, BEGINS, EPOCH = "is there", "goes on", "begins", "new epoch"
+
+
+@dataclass(frozen=True)
+class ConnectorPlan:
+    """What becomes of a connector: it is there, goes on from `offsets`, begins without any, or reads all in a new epoch."""
+
+    declared: DeclaredConnector
+    way: str
+    reason: str
+    offsets: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `-o json` prints of it."""
+        offsets = [dict(entry) for entry in self.offsets]
+        about = {"connector": self.declared.name, "cluster": self.declared.cluster, "role": self.declared.role}
+        return {**about, "way": self.way, "reason": self.reason, "offsets": offsets}
+
+
+def plan_connectors(platform: Platform, source: BaseSource) -> list[ConnectorPlan]:
+    """In the order in which they are created; nothing is changed.
+
+    Raises:
+        RestoreError: the backup has nothing of them, or capture can neither go on nor begin a new epoch.
+    """
+    newest = newest_state(backup_store(platform, source), source.name)
+    if newest is None:
+        raise RestoreError(
+            f"the backup of source {source.name} has no connectors: it was made by an earlier version, or never; "
+            f"cdc apply {source.name} begins anew, with every table read"
+        )
+    declared = sorted(declared_connectors([source]), key=lambda each: _ORDER.index(each.role))
+    return [_plan(platform, source, each, newest[1]) for each in declared]
+
+
+def restore_connectors(platform: Platform, source: BaseSource, say: Say) -> list[ConnectorPlan]:
+    """Create what is missing, and wait until it runs; what was done.
+
+    Raises:
+        CdcAssetsError: a step failed; the next call goes on with it.
+    """
+    refuse_write(source, f"cdc restore {source.name} --connectors")
+    done = []
+    for plan in plan_connectors(platform, source):
+        say(f"{plan.declared.name} {plan.way}: {plan.reason}")
+        if plan.way != THERE:
+            plan = _restore(platform, source, plan, say)
+        done.append(plan)
+    return done
+
+
+def _plan(platform: Platform, source: BaseSource, declared: DeclaredConnector, kept: PlatformState) -> ConnectorPlan:
+    connect = platform.connect(declared.cluster)
+    found = connect.config(declared.name)
+    if found is not None and not is_beginning(found):
+        return ConnectorPlan(declared, THERE, "Connect has it")
+    if declared.role == "mirror":
+        offsets = [each.to_json() for each in mirror_offsets_of(platform, source, [table.name for table in source.tables])]
+        placed = tuple(each for each in offsets if each["offset"])
+        return ConnectorPlan(declared, GOES_ON if placed else BEGINS, "behind the last records of the copies", placed)
+    if declared.role == "capture" and source.captured is not None:
+        return _plan_capture(platform, source.captured, declared, kept)
+    return ConnectorPlan(declared, BEGINS, "it has no offsets of its own")
+
+
+def _plan_capture(platform: Platform, source: CapturedSource, declared: DeclaredConnector, kept: PlatformState) -> ConnectorPlan:
+    if lost := _lost_topics(platform, source, kept):
+        reason = f"{', '.join(lost)} of the core are not the topics of the backup: what they alone held is gone"
+        return _plan_epoch(source, declared, reason)
+    connect, place = platform.connect(declared.cluster), "from the offsets that Connect has"
+    offsets: Offsets = connect.offsets(declared.name) if connect.config(declared.name) else ()
+    if not has_place(offsets):
+        offsets, place = _offsets_of_backup(source, kept.offsets.get(declared.name, ())), "from the offsets of the backup"
+    if not has_place(offsets):
+        return ConnectorPlan(declared, BEGINS, "the backup's offsets name no place: its first snapshot was not done")
+    found = verdict(platform, source.asked, offsets) if source.asked is not None else None
+    if found is not None and found.kind == "other":
+        return _plan_epoch(source, declared, found.reason)
+    return ConnectorPlan(declared, GOES_ON, place, tuple(offsets))
+
+
+def _offsets_of_backup(source: CapturedSource, offsets: Offsets) -> Offsets:
+    asked = source.asked
+    return offsets_at_slot(asked, offsets) if asked is not None and kind_of(asked).has_slot else offsets
+
+
+def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str) -> ConnectorPlan:
+    """Raises:
+    RestoreError: of this kind of database no epoch is opened from here.
+    """
+    if source.asked is None or kind_of(source).incarnation is None:
+        raise RestoreError(
+            f"source {source.name}: {reason}, and no new epoch is opened for kind {source.database.kind}; "
+            f"cdc apply {source.name} begins anew, with every table read: rows that were deleted meanwhile stay in silver"
+        )
+    return ConnectorPlan(declared, EPOCH, reason)
+
+
+def _lost_topics(platform: Platform, source: CapturedSource, kept: PlatformState) -> list[str]:
+    known = kept.topics.get("core", {})
+    states = platform.core_kafka().states(list(known))
+    return sorted(name for name, was in known.items() if name not in states or states[name].topic_id != was["id"])
+
+
+def _restore(platform: Platform, source: BaseSource, plan: ConnectorPlan, say: Say) -> ConnectorPlan:
+    declared, connect = plan.declared, platform.connect(plan.declared.cluster)
+    if declared.role == "capture" and source.captured is not None:
+        return _restore_capture(platform, source.captured, plan, say)
+    keep = declared.role == "sink"
+    create_stopped(connect, declared.config, _source_offsets(plan.offsets), keep=keep)
+    run_created(connect, declared.config)
+    if declared.role != "mirror" or plan.offsets:
+        connect.wait_running(declared.name)
+    return plan
+
+
+def _restore_capture(platform: Platform, source: CapturedSource, plan: ConnectorPlan, say: Say) -> ConnectorPlan:
+    connect, config = platform.connect(plan.declared.cluster), plan.declared.config
+    if plan.way == EPOCH and source.asked is not None:
+        for topic, epoch in sorted(open_epoch(platform, source.asked, plan.reason, say).items()):
+            say(f"{topic}: epoch {epoch}")
+        return plan
+    create_stopped(connect, config, _source_offsets(plan.offsets))
+    run_created(connect, config)
+    connect.wait_running(config["name"])
+    return plan
+
+
+def _source_offsets(offsets: Offsets) -> list[SourceOffset]:
+    return [SourceOffset(dict(entry["partition"]), entry["offset"]) for entry in offsets]
