@@ -27,7 +27,8 @@ def cluster(kafka: str) -> KafkaCluster:
 def filled(cluster: KafkaCluster, records: Sequence[Sent], *, of_transactions: int = 0) -> str:
     """A topic with these values and times; with `of_transactions` so many in each, behind which lies a control record."""
     topic = f"t-{uuid.uuid4().hex}"
-    AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     own = {"transactional.id": topic} if of_transactions else {}
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **own})
     if of_transactions:
