@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names, settings
 from cdc_assets.backup.layout import manifests_prefix, table_prefix
+from cdc_assets.backup.platform.document import FOLDER as PLATFORM
 from cdc_assets.errors import RemovalError
 from cdc_assets.quantity import quantity
 from cdc_assets.removal.trace import Trace
@@ -30,6 +31,7 @@ _REMOTE = {
 _STATE = (
     "incarnations/{}.json",
     "onboarding/{}.json",
+    "restores/{}.json",
     "mirrors/{}.json",
     "reconciliation/{}.json",
     "reconciliation/{}.differing.json",
@@ -157,7 +159,7 @@ def _of_tables(source: BaseSource, keys: list[str]) -> dict[str, list[str]]:
         manifests = manifests_prefix(source.name, table)
         # Manifests last: killed in between, the rest is still known for the table's.
         ordered = sorted(of, key=lambda key: (key.startswith(manifests), key))
-        if table in declared or ordered[-1].startswith(manifests):
+        if table in declared or table == PLATFORM or ordered[-1].startswith(manifests):
             found[table_prefix(source.name, table)] = ordered
     return found
 

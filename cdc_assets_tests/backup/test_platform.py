@@ -81,6 +81,7 @@ def test_another_part_is_named_and_not_restored(filled: ObjectStore, root: Path)
         (lambda root: (root / LOG / f"{2:012d}.json").unlink(), "000000000002.json is missing"),
         (lambda root: (root / LOG / f"{2:012d}.json").write_bytes(b"{}"), "is no entry of a platform log"),
         (lambda root: (root / LOG / "note.txt").write_bytes(b""), "note.txt is no entry"),
+        (lambda root: (root / PARTS / "note.txt").write_bytes(b""), "note.txt is no part"),
     ],
 )
 def test_a_broken_chain_is_named(filled: ObjectStore, root: Path, broken: object, named: str) -> None:

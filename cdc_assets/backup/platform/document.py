@@ -12,6 +12,8 @@ from typing import Any
 from cdc_assets.errors import BackupError
 
 FORMAT = 1
+FOLDER = "platform-state"
+"""Below a source's prefix, beside its tables: none of their names has a hyphen."""
 PARTS = ("registry", "connectors", "offsets", "topics", "subjects")
 
 
@@ -105,12 +107,17 @@ def is_entry_name(name: str) -> bool:
     return re.fullmatch(r"[0-9]{12}\.json", name) is not None
 
 
+def is_part_name(name: str) -> bool:
+    """Is it the name of a part, and not of something that somebody else has put there?"""
+    return name.endswith(".json") and _is_digest(name.removesuffix(".json"))
+
+
 def _is_digest(text: object) -> bool:
     return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def _prefix(source: str) -> str:
-    return f"{source}/platform-state/"
+    return f"{source}/{FOLDER}/"
 
 
 def _canonical(document: Any) -> bytes:

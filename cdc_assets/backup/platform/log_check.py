@@ -11,6 +11,7 @@ from cdc_assets.backup.platform.document import (
     digest,
     entry_key,
     is_entry_name,
+    is_part_name,
     log_prefix,
     part_key,
     parts_prefix,
@@ -35,6 +36,8 @@ def _differences(
     store: ObjectStore, source: str, logged: dict[str, StoredObject], parts: set[str], copies: KeptManifests, deep: bool
 ) -> Iterator[str]:
     previous, read, expected = "", set[str](), 1
+    foreign = sorted(key for key in parts if not is_part_name(key.removeprefix(parts_prefix(source))))
+    yield from (f"{key} is no part of a platform log" for key in foreign)
     for key in sorted(logged):
         if not is_entry_name(key.removeprefix(log_prefix(source))):
             yield f"{key} is no entry of a platform log"

@@ -13,11 +13,12 @@ from cdc_assets.errors import BackupError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source, registry_files
+from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import mask_config, mask_logins
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 
-_SECONDS = 20.0
+_SECONDS = 10.0
 
 
 def look_at_platform(platform: Platform, source: BaseSource) -> PlatformState:
@@ -27,17 +28,18 @@ def look_at_platform(platform: Platform, source: BaseSource) -> PlatformState:
         CdcAssetsError: Connect, a cluster or a schema registry cannot be asked.
     """
     declared = declared_connectors([source])
-    offsets = {each.name: platform.connect(each.cluster).offsets(each.name) for each in declared}
-    connectors = {each.name: _config(platform, each) for each in declared}
+    # The data's backup is made by then, and its run is not to wait for a worker that is away.
+    at = {cluster: platform.connect(cluster).within(_SECONDS) for cluster in {each.cluster for each in declared}}
+    offsets = {each.name: at[each.cluster].offsets(each.name) for each in declared}
+    connectors = {each.name: _config(at[each.cluster], each) for each in declared}
     topics = {"lake": _topics(platform.raw_lake_kafka(), [names.lake_topic(source, table) for table in source.tables])}
     if names.is_mirrored(source):
         topics["core"] = _topics(platform.core_kafka(), [names.topic(source, table) for table in source.tables])
     return PlatformState(_registry_text(source), connectors, offsets, topics, _subjects(source))
 
 
-def _config(platform: Platform, declared: DeclaredConnector) -> dict[str, Any]:
+def _config(connect: ConnectClient, declared: DeclaredConnector) -> dict[str, Any]:
     """As Connect holds it, else as it is declared."""
-    connect = platform.connect(declared.cluster)
     config = connect.config(declared.name) or declared.config
     hidden = mask_config(config, connect.password_keys(config.get("connector.class", "")))
     return {"cluster": declared.cluster, "role": declared.role, "config": hidden}

@@ -1,0 +1,166 @@
+"""A source on real clusters for the tests of a restore: captured, mirrored, carried and backed up by the product's own parts."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from cdc_assets import names
+from cdc_assets.backup.platform import verify_state
+from cdc_assets.backup.verify import verify_backup
+from cdc_assets.defs.assets.backup import build_backup_assets
+from cdc_assets.defs.assets.bronze import build_bronze_assets
+from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.registry.models import Source
+from cdc_assets.registry_files.loader import load_source
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets.volumetry.measure import measure_transport
+from cdc_assets_tests.support.lake.lake import values
+from cdc_assets_tests.support.live.cdc import Cdc
+from cdc_assets_tests.support.live.clusters import until
+
+Seen = tuple[int, bytes | None, bytes | None, tuple[Any, ...], int]
+
+
+def seen_by_reader(bootstrap: str, topic: str) -> list[Seen]:
+    """Key, value, headers and time of every committed record, by a reader that is not the product's."""
+    settings = {"group.id": uuid.uuid4().hex, "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **settings})
+    partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+    found: list[Seen] = []
+    left = len(partitions)
+    while left:
+        message = consumer.poll(60)
+        assert message is not None
+        if message.error() is not None:
+            left -= 1
+            continue
+        headers = tuple(message.headers() or ())
+        found.append((message.partition() or 0, message.key(), message.value(), headers, message.timestamp()[1]))
+    consumer.close()
+    return sorted(found, key=lambda record: record[0])
+
+
+@dataclass
+class Ground:
+    """One table, captured, mirrored and backed up by the product's own connectors and assets."""
+
+    cdc: Cdc
+    platform: Platform
+    source: Source
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def topic(self) -> str:
+        return names.topic(self.source, self.source.tables[0])
+
+    @property
+    def copy(self) -> str:
+        return names.lake_topic(self.source, self.source.tables[0])
+
+    @property
+    def capture(self) -> str:
+        return names.connector_name(self.source)
+
+    @property
+    def mirror(self) -> str:
+        return names.mirror_connector_name(self.source)
+
+    @property
+    def bronze(self) -> str:
+        return names.bronze_path(self.platform.lake, self.source)
+
+    @property
+    def store(self) -> Any:
+        assert self.source.backup is not None
+        return self.platform.store(self.source.backup.store)
+
+    def change(self, *statements: str) -> None:
+        with self.cdc.live.connection() as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def materialize(self) -> None:
+        """Bronze, silver and the backup, once all that is committed now is in the lake's topic."""
+        carry_to_lake(self.platform, self.source, deadline=180)
+        assets = [build_bronze_assets(self.source), build_silver_assets(self.source), build_backup_assets(self.source)]
+        with dg.DagsterInstance.ephemeral() as instance:
+            assert dg.materialize(assets, instance=instance, resources={"platform": self.platform}).success
+
+    def records(self) -> list[Seen]:
+        return seen_by_reader(self.cdc.lake.bootstrap, self.copy)
+
+    def all_is_well(self, *, epoch: int = 0) -> None:
+        """Silver is the table, bronze has every record of the topic once, and all counts say so."""
+        self.materialize()
+        silver = values(names.silver_path(self.platform.lake, self.source, self.source.tables[0]))
+        with self.cdc.live.connection() as connection:
+            rows = connection.execute(f"SELECT id, v FROM public.{self.name} ORDER BY id".encode()).fetchall()
+        assert sorted((row["id"], row["v"]) for row in silver) == rows
+        bronze = values(self.bronze)
+        assert max(row["epoch"] for row in bronze) == epoch
+        twice = {at: n for at, n in Counter((r["epoch"], r["partition"], r["offset"]) for r in bronze).items() if n > 1}
+        assert not twice
+        told = Counter((row["key"], row["value"]) for row in bronze)
+        assert told == Counter((key, value) for _, key, value, _, _ in seen_by_reader(self.cdc.live.bootstrap, self.topic))
+        transport = measure_transport(self.platform, self.source, self.source.tables, previous={})[self.name]
+        assert transport.equal, transport  # type: ignore[union-attr]
+        report = verify_backup(self.store, source=self.name, table=self.name, bronze_path=self.bronze, deep=True)
+        assert (report.differences, report.behind) == ((), 0)
+        assert verify_state(self.store, self.name, deep=True) == ()
+
+    def delete_copy(self) -> None:
+        before = self.platform.raw_lake_kafka().states([self.copy])[self.copy].topic_id
+        self.platform.raw_lake_kafka().delete_topic(self.copy)
+        until(
+            lambda: (now := self.platform.raw_lake_kafka().states([self.copy]).get(self.copy)) is None or now.topic_id != before
+        )
+
+    def lose_connectors(self) -> None:
+        """Both are gone, with all that Connect had stored for them."""
+        for connect, name in ((self.cdc.live.connect, self.capture), (self.cdc.lake.connect, self.mirror)):
+            connect.stop(name)
+            connect.reset_offsets(name)
+            connect.delete(name)
+
+    def await_idle_slot(self) -> None:
+        with self.cdc.live.connection() as connection:
+            active = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{names.slot_name(self.source)}' AND active"
+            until(lambda: connection.execute(active.encode()).fetchone() is None)
+
+
+@contextmanager
+def open_ground(make_cdc: Callable[[str], Cdc], remote: str, factory: pytest.TempPathFactory, name: str) -> Iterator[Ground]:
+    cdc = make_cdc(name)
+    with cdc.live.connection() as connection:
+        connection.execute(f"CREATE TABLE public.{name} (id int PRIMARY KEY, v text)".encode())
+        connection.execute(f"INSERT INTO public.{name} SELECT i, 'first' FROM generate_series(1, 20) i".encode())
+    cdc.declare(f"public.{name}", heartbeat="1s")
+    file = cdc.folder / f"{name}.yaml"
+    store = f"backup: {{store: {{kind: local, bucket: {factory.mktemp('bucket')}, prefix: p}}}}\n"
+    file.write_text(file.read_text() + store)
+    assert [row["summary"] for row in cdc.json("apply", name)] == ["created", "created"]
+    source = load_source(file)
+    assert isinstance(source, Source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDC_SPARK_REMOTE", remote)
+        patch.setenv("CDC_LAKE", str(factory.mktemp("lake")))
+        ground = Ground(cdc, Platform(), source)
+        until(lambda: ground.copy in ground.platform.lake_kafka().states([ground.copy]))
+        ground.all_is_well()
+        yield ground
+    cdc.lake.connect.delete(ground.mirror)
+    cdc.live.connect.delete(ground.capture)
