@@ -14,10 +14,10 @@ import pytest
 from cdc_assets import names
 from cdc_assets.backup.platform import newest_state
 from cdc_assets.volumetry.log_position import carry_to_lake
-from cdc_assets_tests.restore.live_ground import Ground, open_ground
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.restore_ground import Ground, open_ground
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,9 +11,9 @@ from cdc_assets.bronze.append import look
 from cdc_assets.errors import BackupError
 from cdc_assets.restore import lost_topics
 from cdc_assets.restore.lost_topics import restore_topics
-from cdc_assets_tests.restore.live_ground import Ground, open_ground
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.restore_ground import Ground, open_ground
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
