@@ -13,23 +13,18 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
 
-CORE_ALIAS = "core"
-"""What a mirror calls the core cluster, unless its source declares another alias."""
-LAKE_ALIAS = "lake"
+CORE_ALIAS, LAKE_ALIAS = "core", "lake"
+"""What a mirror calls the clusters; a source may declare another alias of the core one."""
 SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
-MAINTENANCE, CUT, DRILL = "maintenance", "cut", "drill"
-OF_SOURCE = (MAINTENANCE, CUT, DRILL)
+OF_SOURCE = MAINTENANCE, CUT, DRILL = "maintenance", "cut", "drill"
 """Beside the layers: one asset per source, about the tables of all."""
 ASSET_LAYERS = (*LAYERS, "windows")
 """Those of a chain, and what is computed behind it of tables that declare it."""
-MARKER_PREFIX = "cdc_assets"
-SIGNAL_SCHEMA = "cdc_assets"
-NOW = "silver_now"
-SOURCE_TAG = "cdc/source"
-DIGEST_TAG = "cdc/registry"
-"""On each source's offsets sensor: the digest of the declaration that the loaded definitions were made of."""
+MARKER_PREFIX = SIGNAL_SCHEMA = "cdc_assets"
+NOW, SOURCE_TAG, DIGEST_TAG = "silver_now", "cdc/source", "cdc/registry"
+"""The latter on each source's offsets sensor: the digest of the declaration that the loaded definitions were made of."""
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
