@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 
 CHAIN, LIVE, SPARK, ORDER, E2E, STACK, HOSTILE, REST = "chain", "live", "spark", "order", "e2e", "stack", "hostile", "rest"
-"""PostgreSQL and Debezium with Spark; the two alone; Spark alone, and of that what comes late, again or in another order, a
-third of it; the folders `e2e`, `stack` and `hostile`; the rest."""
+"""PostgreSQL and Debezium with Spark; the two alone; Spark alone, and of that half: what comes late, again or in another order,
+and what is made of bronze a second time or beside silver; the folders `e2e`, `stack` and `hostile`; the rest."""
 PARTS = (CHAIN, LIVE, SPARK, ORDER, E2E, STACK, HOSTILE, REST)
 TESTS = Path(__file__).parent
 _FOLDERS = {SPARK: "spark", ORDER: "spark", E2E: E2E, STACK: STACK, HOSTILE: HOSTILE}
 """The folder in which all tests of a part are: to collect the others takes seven seconds."""
 _ORDER = frozenset(
-    f"test_{name}" for name in ("late", "moves", "multiset", "order", "partial_rows", "scd2", "scd2_again", "truncate")
+    f"test_{name}"
+    for name in (
+        *("late", "moves", "multiset", "order", "partial_rows", "scd2", "scd2_again", "truncate"),
+        *("boundaries", "ledger", "ledger_again", "ledger_cut", "random_histories", "refine", "replay", "stream"),
+    )
 )
 _STARTED = frozenset(
     {"live", "remote", "kafka", "stack", "lakehouse", "mariadb", "mysql", "endpoint", "clusters", "foreign_python", "schemas"}
