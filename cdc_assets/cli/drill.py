@@ -12,6 +12,7 @@ from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
 from cdc_assets.errors import NothingToRunError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def drill(
         rows = [{"source": each.source, **table} for each in found for table in each.to_json()["tables"]]
         print_rows(rows, output, narrow=_SHOWN)
         for each in found:
-            console.print(f"{each.source}: {each.moment}, {each.seconds / 60:.1f} minutes, {each.bytes} bytes of backup")
+            console.print(
+                f"{each.source}: {each.moment}, {each.seconds / 60:.1f} minutes, {quantity(each.bytes, 'byte')} of backup"
+            )
     if not all(each.is_equal for each in found):
         raise typer.Exit(1)
 

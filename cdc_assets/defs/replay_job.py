@@ -30,7 +30,7 @@ class ReplayConfig(dg.Config):
 def build_replay_job() -> dg.JobDefinition:
     """`replay`, whose one step says what differs; it swaps only where `dry_run` is false."""
 
-    @dg.op(name=REPLAY_JOB, out=dg.Out(dg.Nothing))
+    @dg.op(name="replay_table", out=dg.Out(dg.Nothing))
     def replay(context: dg.OpExecutionContext, platform: PlatformResource, config: ReplayConfig) -> None:
         source = find_source(config.source)
         table = source.table(config.table)

@@ -21,6 +21,7 @@ from cdc_assets.backup.layout import (
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.backup.verify import chain_differences
 from cdc_assets.errors import BackupError, StoreError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
 
 READERS = 8
@@ -118,7 +119,7 @@ def _broken(manifests: tuple[Manifest, ...], listed: Mapping[str, StoredObject])
             elif item.key not in listed:
                 yield item.key, "is missing"
             elif listed[item.key].size != item.size:
-                yield item.key, f"has {listed[item.key].size} bytes, {manifest.key} says {item.size}"
+                yield item.key, f"has {quantity(listed[item.key].size, 'byte')}, {manifest.key} says {item.size}"
 
 
 def _is_own(plan: BatchPlan, item: ManifestObject) -> bool:

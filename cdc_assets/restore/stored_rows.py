@@ -95,7 +95,7 @@ def read_rows(lines: bytes, item: ManifestObject) -> Any:
     if told != (item.records, item.min_offset, item.max_offset, [item.partition]):
         raise DamagedObjectError(
             item.key,
-            f"holds {quantity(told[0], 'record')}, offsets {told[1]} to {told[2]} of partitions {told[3]}; its manifest says "
+            f"holds {quantity(told[0], 'record')}, offsets {told[1]} to {told[2]} (partitions: {told[3]}); its manifest says "
             f"{item.records}, {item.min_offset} to {item.max_offset} of {item.partition}",
         )
     columns = {name: found[name] for name in ("partition", "offset", "op", "position", "tx_id", "snapshot")}

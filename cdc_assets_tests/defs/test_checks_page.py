@@ -13,7 +13,7 @@ from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.runbook import runbook
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry.source_settings import Cuts
+from cdc_assets.registry.source_settings import Cuts, DrillSettings
 from cdc_assets.registry.windowed_results import WindowedResults
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.settings import sources_folder
@@ -29,7 +29,7 @@ def with_all(source: BaseSource) -> BaseSource:
     """With what not every table has."""
     more = {"history": "scd2", "windows": (WINDOWS,)}
     tables = tuple(t.model_copy(update=more) for t in source.tables)
-    return source.model_copy(update={"tables": tables, "cuts": Cuts()})
+    return source.model_copy(update={"tables": tables, "cuts": Cuts(), "drill": DrillSettings(every=timedelta(days=7))})
 
 
 def test_every_check_has_its_line() -> None:

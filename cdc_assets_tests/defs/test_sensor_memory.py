@@ -13,14 +13,15 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources import platform
-from cdc_assets.resources.kafka import KafkaCluster, TopicState
+from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.lake_kafka import LakeKafka
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 
 TABLES, WARM, TICKS = [f"kept{number:02}" for number in range(40)], 10, 40
 MEGABYTE = 2**20
 
 
-class UnreachedCluster(KafkaCluster):
+class UnreachedCluster(LakeKafka):
     """Makes librdkafka's clients as the real one does; its topics are told here, so that no broker is needed."""
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
@@ -39,7 +40,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TopicSource:
     """Forty tables, of which silver holds everything."""
     for name, value in {"CDC_LAKE_BOOTSTRAP": "127.0.0.1:9", "CDC_LAKE": str(tmp_path), "CDC_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(platform, "KafkaCluster", UnreachedCluster)
+    monkeypatch.setattr(platform, "LakeKafka", UnreachedCluster)
     monkeypatch.setattr(platform, "_OF_PROCESS", {})
     for version, table in enumerate(TABLES):
         append_bronze(tmp_path / "bronze/feeds", table, table, f"id-{table}", 0, 1, version=version)

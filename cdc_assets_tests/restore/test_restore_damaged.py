@@ -122,7 +122,7 @@ def test_another_object_with_its_own_digest(backed_up: ObjectStore, ask: Ask, ro
     item |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     manifest.write_text(json.dumps(told))
     (said,) = restore_bronze(ask(backed_up), quietly)[0].damage
-    assert "of partitions [3]; its manifest says" in said
+    assert "(partitions: [3]); its manifest says" in said
 
 
 @pytest.mark.parametrize(

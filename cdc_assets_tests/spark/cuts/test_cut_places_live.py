@@ -28,7 +28,7 @@ NAME = "cutplaces"
 
 @pytest.mark.stack
 def test_a_cut_of_postgresql_is_at_its_marker(live: LiveSource, remote: str, session: SparkSession, tmp_path: Path) -> None:
-    own = replace(live, name=NAME)
+    own = replace(live, name="cutmarkers")
     with own.connection(autocommit=False) as writer, own.connection(autocommit=False) as slow, own.connection() as reader:
         make_tables(writer, "public.here", "public.there")
 

@@ -65,6 +65,6 @@ def test_a_writer_comes_first(table: LargeTable, monkeypatch: pytest.MonkeyPatch
 
 def _live_files(path: str) -> set[str]:
     from spark.delta.live_files import read_live_table
-    from spark.maintenance.expiry import _files_of
+    from spark.maintenance.expiry import files_of
 
-    return {name for file in read_live_table(path).files.values() for name in _files_of(file)}
+    return {name for file in read_live_table(path).files.values() for name in files_of(file)}

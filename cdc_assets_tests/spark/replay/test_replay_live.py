@@ -177,7 +177,7 @@ def test_another_key_goes_through_dagster(again: Again) -> None:
     again.run("UPDATE {t} SET amount = 9 WHERE id = 1", "DELETE FROM {t} WHERE id = 2")
     with pytest.raises(SparkRunError, match="cdc replay anew anew"):
         again.fold()
-    config = {"ops": {"replay": {"config": {"source": "anew", "table": "anew", "dry_run": False}}}}
+    config = {"ops": {"replay_table": {"config": {"source": "anew", "table": "anew", "dry_run": False}}}}
     with dg.DagsterInstance.ephemeral() as instance:
         result = build_replay_job().execute_in_process(config, instance=instance, resources={"platform": again.chain.platform})
         assert result.success
