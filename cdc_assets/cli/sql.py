@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import csv
 import sys
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from cdc_assets import settings
-from cdc_assets.cli.output_formats import Format, Output, print_rows
+from cdc_assets.cli.output_formats import Format, print_rows
 from cdc_assets.registry_files.loader import load_sources
+
+
+class SqlFormat(str, Enum):
+    """The forms of every answer, and CSV."""
+
+    text = "text"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+    csv = "csv"
 
 
 def sql(
     statement: Annotated[str | None, typer.Argument(help="A question; `-` reads statements from stdin.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 100,
-    output: Output = Format.text,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a line of names first.")] = False,
+    output: Annotated[
+        SqlFormat, typer.Option("--output", "-o", help="text, wide, json, yaml, or csv with a line of names first")
+    ] = SqlFormat.text,
     spark: Annotated[bool, typer.Option("--spark", help="Ask the stack's Spark, which reads every table.")] = False,
     cut: Annotated[str | None, typer.Option(help="Silver and histories as at this cut; a source's name: its newest.")] = None,
     show_sensitive: Annotated[
@@ -34,7 +46,7 @@ def sql(
     platform = Platform()
     tables = _tables(platform.lake, cut)
     if statement is None:
-        _print_tables(tables, None if as_csv else output)
+        _print_tables(tables, output)
         return
     text = sys.stdin.read() if statement == "-" else statement
     if spark:
@@ -47,9 +59,7 @@ def sql(
 
         statements = statements_of(text)
     for each in statements:
-        _print_answer(
-            query(each, tables, platform, limit=limit, show_sensitive=show_sensitive), None if as_csv else output, limit
-        )
+        _print_answer(query(each, tables, platform, limit=limit, show_sensitive=show_sensitive), output, limit)
 
 
 def _tables(lake: str, cut: str | None) -> list[Any]:
@@ -61,7 +71,7 @@ def _tables(lake: str, cut: str | None) -> list[Any]:
     return found if cut is None else at_cut(found, lake, find_cut(lake, sources, cut))
 
 
-def _print_tables(tables: list[Any], output: Format | None) -> None:
+def _print_tables(tables: list[Any], output: SqlFormat) -> None:
     from spark.lake.place import is_object
 
     rows = [
@@ -84,7 +94,7 @@ def _rows(table: Any) -> int | None:
     return rows
 
 
-def _print_answer(found: Any, output: Format | None, limit: int) -> None:
+def _print_answer(found: Any, output: SqlFormat, limit: int) -> None:
     _print(found.columns, found.rows, output, narrow=found.columns)
     if found.more:
         print(f"and more: --limit {10 * limit}, or a LIMIT of the statement", file=sys.stderr)
@@ -92,10 +102,9 @@ def _print_answer(found: Any, output: Format | None, limit: int) -> None:
         print(f"shown as hashes: {', '.join(found.hidden)}; --show-sensitive prints them", file=sys.stderr)
 
 
-def _print(columns: Any, rows: Any, output: Format | None, *, narrow: Any) -> None:
-    """In a form, or (None) as CSV."""
-    if output is not None:
-        print_rows(rows, output, narrow=narrow)
+def _print(columns: Any, rows: Any, output: SqlFormat, *, narrow: Any) -> None:
+    if output is not SqlFormat.csv:
+        print_rows(rows, Format(output.value), narrow=narrow)
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)

@@ -9,6 +9,7 @@ from itertools import islice, pairwise
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 from dagster._utils.schedules import cron_string_iterator
 
 from cdc_assets.defs.sensors.rhythm import cron
@@ -147,6 +148,19 @@ def test_what_is_red_or_was_looked_at_in_part_is_counted_at_each_tick(found: dic
         evaluate(instance, keys)
         evaluate(instance, keys[:1], **found)
         assert (told(source, instance, after=timedelta(minutes=5)) == "") is counted
+
+
+def test_no_run_begins_beside_one_of_the_same_job() -> None:
+    source = shop()
+    job = build_volumetry_job(source).name
+    with dg.DagsterInstance.local_temp() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "silver_orders"])))
+        create_run_for_test(instance, job_name="another", status=dg.DagsterRunStatus.STARTED)
+        assert told(source, instance, after=timedelta(minutes=5)) == ""
+        run = create_run_for_test(instance, job_name=job, status=dg.DagsterRunStatus.STARTED)
+        assert f"run {run.run_id} of {job} has not ended" in told(source, instance, after=timedelta(minutes=5))
+        instance.report_run_failed(run)
+        assert told(source, instance, after=timedelta(minutes=5)) == ""
 
 
 def test_a_run_that_failed_to_carry_is_news() -> None:

@@ -77,14 +77,14 @@ def test_without_a_statement_they_are_listed(lake: Path) -> None:
 
 
 def test_only_so_many_rows_are_printed(lake: Path) -> None:
-    done = ask("SELECT id FROM silver.shop.orders ORDER BY id", "--limit", "3", "--csv")
+    done = ask("SELECT id FROM silver.shop.orders ORDER BY id", "--limit", "3", "-o", "csv")
     assert [*csv.reader(io.StringIO(done.stdout))] == [["id"], ["1"], ["2"], ["3"]]
     assert "and more: --limit 30" in done.stderr
     assert "and more" not in ask("SELECT id FROM silver.shop.orders", "--limit", "4").stderr
 
 
 def test_statements_come_by_stdin(lake: Path) -> None:
-    done = ask("-", "--csv", stdin="SELECT 1 AS a; -- the second;\nSELECT ';' AS b\n")
+    done = ask("-", "-o", "csv", stdin="SELECT 1 AS a; -- the second;\nSELECT ';' AS b\n")
     assert done.stdout == "a\n1\nb\n;\n"
 
 

@@ -28,6 +28,12 @@ def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> frozenset[s
     return frozenset(table for run in runs for table in run.tags.get("cdc/tables", "").split(",") if table)
 
 
+def run_under_way(instance: dg.DagsterInstance, job: str) -> str | None:
+    """The id of a run of the job that has not ended."""
+    runs = instance.get_runs(filters=RunsFilter(statuses=UNDER_WAY, job_name=job), limit=1)
+    return runs[0].run_id if runs else None
+
+
 def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> dict[str, float]:
     """`{table: seconds to wait}` of the tables that the newest of their runs left without silver.
 
