@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import dagster as dg
@@ -24,32 +22,10 @@ from cdc_assets.defs.sensors import alerts as sensor
 from cdc_assets.errors import AlertsError
 from cdc_assets.volumetry.check_verdicts import FAILED, PASSED, CheckVerdict
 from cdc_assets_tests.support.lake.jvm import free_port
+from cdc_assets_tests.support.posts import Posts, posts_server
 
 RED = CheckVerdict(("silver", "shop", "silver_orders"), "reconciled", FAILED, "3 keys differ")
 GREEN = CheckVerdict(RED.asset, RED.name, PASSED)
-
-
-class Posts(ThreadingHTTPServer):
-    """Keeps what it is sent; answers `status`."""
-
-    def __init__(self) -> None:
-        self.bodies: list[tuple[str, Any]] = []
-        self.status = 200
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Posts
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.server.status == 200:
-            self.server.bodies.append((self.path, body))
-        self.send_response(self.server.status)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 class Mails:
@@ -65,12 +41,8 @@ class Mails:
 
 @pytest.fixture
 def posts() -> Iterator[Posts]:
-    with Posts() as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
+    with posts_server() as server:
         yield server
-        server.shutdown()
-        thread.join(10)
 
 
 @contextmanager

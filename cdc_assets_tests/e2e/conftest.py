@@ -24,6 +24,7 @@ import pytest
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.programs.wanted import CHROMIUM, command, find_library, is_loadable
+from cdc_assets_tests.support.posts import Posts, posts_server
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 
 ROOT = Path(__file__).parents[2]
@@ -97,10 +98,16 @@ class Lakehouse:
             "CDC_HOME": str(self.home),
             "CDC_SOURCES": str(self.sources),
             "CDC_DEFINITIONS": str(self.sources.parent / "gold.py"),
+            **({"CDC_ALERTS": str(self.channels)} if self.channels.exists() else {}),
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "200",
             **more,
         }
+
+    @property
+    def channels(self) -> Path:
+        """The file that says who is told what went red, where somebody is."""
+        return self.home / "alerts.yaml"
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -149,8 +156,15 @@ def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbSe
 
 
 @pytest.fixture(scope="package")
+def pager() -> Iterator[Posts]:
+    """What the stack's channel of alerts has got."""
+    with posts_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
 def lakehouse(
-    mariadb_shop: MariaDbServer, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    mariadb_shop: MariaDbServer, pager: Posts, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Lakehouse]:
     # While writing tests: `./cdc test cdc_assets_tests/e2e --stack-home .cdc` uses a stack that runs already.
     given = pytestconfig.option.stack_home
@@ -166,6 +180,7 @@ def lakehouse(
     secret.write_text(PASSWORD)
     secret.chmod(0o600)
     house = Lakehouse(home, sources, mariadb_shop)
+    house.channels.write_text(f"- {{kind: webhook, name: pager, url: '{pager.url('pager')}'}}\n")
     try:
         result = house.cdc("up", timeout=1500, check=False)
         house.up_output = result.stdout + result.stderr

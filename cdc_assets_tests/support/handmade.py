@@ -17,6 +17,57 @@ CONNECTOR, MIRROR, ALIAS = "{}-debezium-postgres-connector", "mm-data-lake-{}", 
 ROLE = "handmade"
 
 
+def capture_by_hand(name: str, tables: str, address: dict[str, str]) -> dict[str, str]:
+    """A connector's config, as a blog would have it: `address` says where the database is, and what else there is to say."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": HOST,
+        **address,
+        "plugin.name": "pgoutput",
+        "slot.name": f"{name}_slot",
+        "publication.name": f"dbz_{name}",
+        "decimal.handling.mode": "string",
+        "topic.prefix": f"erp-{name}",
+        "table.include.list": tables,
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+    }
+
+
+def carry_by_hand(topics: str, core: str, lake: str) -> dict[str, str]:
+    """A mirror's config, for the topics of a regular expression."""
+    return {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.alias": ALIAS,
+        "target.cluster.alias": "data-lake",
+        "source.cluster.bootstrap.servers": core,
+        "target.cluster.bootstrap.servers": lake,
+        "topics": topics,
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "offset-syncs.topic.location": "target",
+        "refresh.topics.interval.seconds": "2",
+        "consumer.isolation.level": "read_committed",
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "header.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+    }
+
+
+def reader_of(connection: Any, slot: str) -> str:
+    """The server's process at the slot and when it began: another one after each start of the connector's task."""
+    query = (
+        "SELECT concat(s.active_pid, ' ', a.backend_start) FROM pg_replication_slots s "
+        "JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s"
+    )
+    row = connection.execute(query, [slot]).fetchone()
+    return str(row[0]) if row else ""
+
+
 @dataclass
 class Handmade:
     """What was made under one name: nothing of it is called as we would call it."""
@@ -45,46 +96,18 @@ class Handmade:
 
     def capture(self, tables: str) -> dict[str, str]:
         """Its config, as a blog would have it."""
-        return {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.hostname": HOST,
+        address = {
             "database.port": str(self.live.postgres.site.ports["postgres"]),
             "database.user": ROLE,
             "database.password": self.password,
             "database.dbname": NAME,
-            "plugin.name": "pgoutput",
-            "slot.name": f"{self.name}_slot",
-            "publication.name": f"dbz_{self.name}",
             "publication.autocreate.mode": "filtered",
-            "decimal.handling.mode": "string",
-            "topic.prefix": f"erp-{self.name}",
-            "table.include.list": tables,
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "key.converter.schemas.enable": "false",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter.schemas.enable": "false",
-            "topic.creation.default.partitions": "1",
-            "topic.creation.default.replication.factor": "1",
         }
+        return capture_by_hand(self.name, tables, address)
 
     def carry(self) -> dict[str, str]:
         """The mirror's: every topic of the prefix."""
-        return {
-            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
-            "source.cluster.alias": ALIAS,
-            "target.cluster.alias": "data-lake",
-            "source.cluster.bootstrap.servers": self.live.bootstrap,
-            "target.cluster.bootstrap.servers": self.cdc.lake.bootstrap,
-            "topics": self.topics or rf"erp-{self.name}\..*",
-            "replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "offset-syncs.topic.location": "target",
-            "refresh.topics.interval.seconds": "2",
-            "consumer.isolation.level": "read_committed",
-            "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-            "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-            "header.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-        }
+        return carry_by_hand(self.topics or rf"erp-{self.name}\..*", self.live.bootstrap, self.cdc.lake.bootstrap)
 
     def start(self, tables: str, **more: str) -> None:
         """Both run, by POSTs of JSON as with curl."""
@@ -104,26 +127,22 @@ class Handmade:
         self.cdc.lake.connect.delete(self.mirror)
 
     @staticmethod
-    def post(url: str, name: str, config: dict[str, str]) -> None:
-        httpx.post(f"{url}/connectors", json={"name": name, "config": config}, timeout=60).raise_for_status()
+    def post(url: str, name: str, config: dict[str, str], login: tuple[str, str] | None = None) -> None:
+        body = {"name": name, "config": config}
+        httpx.post(f"{url}/connectors", json=body, auth=login, timeout=60, trust_env=False).raise_for_status()
 
     @staticmethod
-    def is_running(url: str, name: str) -> bool:
-        answer = httpx.get(f"{url}/connectors/{name}/status", timeout=60)
+    def is_running(url: str, name: str, login: tuple[str, str] | None = None) -> bool:
+        answer = httpx.get(f"{url}/connectors/{name}/status", auth=login, timeout=60, trust_env=False)
         if answer.status_code != 200:
             return False
         said: dict[str, Any] = answer.json()
         return said["connector"]["state"] == "RUNNING" and [task["state"] for task in said["tasks"]] == ["RUNNING"]
 
     def reader(self) -> str:
-        """The server's process at the slot and when it began: another one after each start of the connector's task."""
-        query = (
-            "SELECT concat(s.active_pid, ' ', a.backend_start) FROM pg_replication_slots s "
-            "JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s"
-        )
+        """As `reader_of` says."""
         with self.live.connection() as connection:
-            row = connection.execute(query, [f"{self.name}_slot"]).fetchone()
-        return str(row[0]) if row else ""
+            return reader_of(connection, f"{self.name}_slot")
 
     def copies(self) -> int:
         """How many rows the copies on the lake's cluster are behind: the mirror's committed offsets, as Connect tells them."""
