@@ -10,12 +10,12 @@ import hashlib
 import re
 
 from cdc_assets.kinds import kind_of
+from cdc_assets.registry.core_cluster import CORE as CORE
+from cdc_assets.registry.core_cluster import LAKE as LAKE
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
 
-CORE_ALIAS, LAKE_ALIAS = "core", "lake"
-"""What a mirror calls the clusters; a source may declare another alias of the core one."""
-SHARED_MIRROR = f"{CORE_ALIAS}->{LAKE_ALIAS}.MirrorSourceConnector"
+SHARED_MIRROR = f"{CORE}->{LAKE}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
 OF_SOURCE = MAINTENANCE, CUT, DRILL = "maintenance", "cut", "drill"
@@ -212,7 +212,7 @@ def lake_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
     if not is_mirrored(source) or source.topics.replication == "identity":
         return topic(source, table)
-    return f"{source.mirror.alias}.{topic(source, table)}"
+    return f"{source.mirror.alias or source.cluster}.{topic(source, table)}"
 
 
 def is_mirrored(source: BaseSource) -> bool:

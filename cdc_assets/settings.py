@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,13 @@ _WHAT = {
     "CDC_SPARK_REMOTE": "the Spark Connect server (sc://host:port)",
     "CDC_DAGSTER_URL": "the Dagster webserver",
 }
+_OF_CORE = re.compile(r"CDC_CORE_(\w+)_(BOOTSTRAP|CONNECT)")
+
+
+def _meaning(name: str) -> str:
+    if name in _WHAT or not (found := _OF_CORE.fullmatch(name)):
+        return _WHAT.get(name, "it")
+    return f"{_WHAT[f'CDC_CORE_{found[2]}']}, of the cluster {found[1].lower()} that a source names"
 
 
 _GIVEN: ContextVar[Mapping[str, str] | None] = ContextVar("given", default=None)
@@ -140,13 +148,28 @@ def address(name: str) -> str:
     """
     value = lookup(name)
     if not value:
-        raise MissingAddressError(name, _WHAT.get(name, "it"))
+        raise MissingAddressError(name, _meaning(name))
     return value
 
 
+def variable(cluster: str, what: str) -> str:
+    """What is set for a cluster: `CDC_CORE_CONNECT`, `CDC_LAKE_LOGIN`; of a core cluster called erp `CDC_CORE_ERP_CONNECT`."""
+    place = cluster if cluster in ("core", "lake") else f"core_{cluster}"
+    return f"CDC_{place.upper()}_{what}"
+
+
+def core_clusters(what: str) -> list[str]:
+    """The core clusters that have such an address (`BOOTSTRAP`, `CONNECT`), `core` first; that one alone, where none has."""
+    given = _GIVEN.get()
+    known = given if given is not None else {**_stack_environment(), **os.environ}
+    named = (re.fullmatch(rf"CDC_CORE_(\w+)_{what}", name) for name, value in known.items() if value)
+    found = sorted({name[1].lower() for name in named if name})
+    return ["core", *found] if lookup(variable("core", what)) or not found else found
+
+
 def login(cluster: str) -> str:
-    """The path of the client.properties for the Kafka cluster called `core` or `lake`; empty where it asks for no login."""
-    return lookup(f"CDC_{cluster.upper()}_LOGIN") or ""
+    """The path of the client.properties for the Kafka cluster of that name; empty where it asks for no login."""
+    return lookup(variable(cluster, "LOGIN")) or ""
 
 
 def resolve(value: str | int | EnvRef) -> str:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdc_assets import names
+from cdc_assets import names, settings
 from cdc_assets.adoption.entry_file import entry_text, write_entry
-from cdc_assets.adoption.found_mirror import FoundMirror, find_mirror
+from cdc_assets.adoption.found_mirror import CoreSide, FoundMirror, find_mirror
 from cdc_assets.adoption.found_tables import final_topic, table_entries
 from cdc_assets.adoption.record_sample import envelope_of
 from cdc_assets.adoption.running_connector import RunningConnector, read_connector
@@ -73,8 +73,10 @@ class Adoption:
         }
 
 
-def look(platform: Platform, name: str, folder: Path, *, source: str = "", ours: bool = False) -> Adoption:
-    """The adoption of connector `name` as `source` (default: by its topic prefix); nothing is written.
+def look(
+    platform: Platform, name: str, folder: Path, *, source: str = "", cluster: str = names.CORE, ours: bool = False
+) -> Adoption:
+    """The adoption of connector `name` beside a core cluster, as `source` (default: by its topic prefix); nothing is written.
 
     `ours`: the entry declares none of their settings, so that the next `cdc apply` brings ours.
 
@@ -82,7 +84,7 @@ def look(platform: Platform, name: str, folder: Path, *, source: str = "", ours:
         AdoptionError: it cannot be taken over, saying why; other CdcAssetsError: who could not be asked.
     """
     declared = load_sources(folder) if not folder.is_dir() or registry_files(folder) else ()
-    running = read_connector(platform.core_connect(), name, declared)
+    running = read_connector(platform.core_connect(cluster), name, declared)
     own = _source_name(running, source)
     file = folder / f"{own}.yaml"
     if file.exists() or own in {each.name for each in declared}:
@@ -91,9 +93,9 @@ def look(platform: Platform, name: str, folder: Path, *, source: str = "", ours:
         )
     assert running.kind.adoption is not None
     kind: AdoptionKind = running.kind.adoption.load()()
-    document = _first_document(running, kind, own)
+    document = _first_document(running, kind, own) | ({} if cluster == names.CORE else {"cluster": cluster})
     found = kind.look(running, _validate({**document, "tables": [_NO_TABLE]}))
-    return _with_tables(_Reading(platform, running, declared, found, file, ours), document)
+    return _with_tables(_Reading(platform, running, declared, found, file, cluster, ours), document)
 
 
 @dataclass(frozen=True)
@@ -103,18 +105,25 @@ class _Reading:
     declared: Sequence[BaseSource]
     found: FoundAtSource
     file: Path
+    cluster: str
     ours: bool
+
+    @property
+    def core_side(self) -> CoreSide:
+        """The cluster of its topics, as its mirror names it."""
+        several = len(settings.core_clusters("BOOTSTRAP")) > 1
+        return CoreSide(self.cluster, self.platform.core_kafka(self.cluster).bootstrap, is_one_of_many=several)
 
 
 def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
-    running, core = reading.running, reading.platform.core_kafka()
+    running, core = reading.running, reading.platform.core_kafka(reading.cluster)
     draft = _validate({**document, "tables": [_NO_TABLE]})
     derived = {table: names.topic_of(draft, table) for table in reading.found.tables}
     topics = {table: final_topic(running, name) for table, name in derived.items()}
     states = core.states(list(topics.values()))
     configs = core.topic_configs(list(states)) if states else {}
     lake, lake_connect = reading.platform.lake_kafka(), reading.platform.lake_connect()
-    mirror = find_mirror(lake_connect, lake, sorted(topics.values()), reading.declared)
+    mirror = find_mirror(lake_connect, lake, reading.core_side, sorted(topics.values()), reading.declared)
     document["capture"]["envelope"] = envelope_of(core, states.values(), running.name)
     document["topics"] = topic_settings(states, configs)
     if mirror is not None:
@@ -226,7 +235,7 @@ def _without_defaults(document: Mapping[str, Any], source: Source) -> dict[str, 
         "heartbeat": "10000ms",
         "settings": {},
     }
-    of_mirror = {"connector": names.mirror_connector_name(bare), "alias": names.CORE_ALIAS, "settings": {}}
+    of_mirror = {"connector": names.mirror_connector_name(bare), "alias": source.cluster, "settings": {}}
     found = {**document, "capture": {k: v for k, v in document["capture"].items() if derived.get(k) != v}}
     if "mirror" in document:
         found["mirror"] = {key: value for key, value in document["mirror"].items() if of_mirror.get(key) != value}

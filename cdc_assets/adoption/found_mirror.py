@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets import names
 from cdc_assets.adoption.running_connector import registry_value
 from cdc_assets.adoption.setting_differences import differing_keys
 from cdc_assets.connectors.inventory import connector_owners
@@ -42,10 +41,24 @@ class FoundMirror:
         return {key: registry_value(key, self.config.get(key), self.password_keys) for key in differing_keys(self.config, ours)}
 
 
+@dataclass(frozen=True)
+class CoreSide:
+    """The core cluster of the topics; `is_one_of_many`: there are others, which may have topics of these names, too."""
+
+    name: str
+    bootstrap: str
+    is_one_of_many: bool
+
+    def is_read_by(self, config: Mapping[str, str]) -> bool:
+        """Whether the mirror reads this cluster: told by an address that both name, where there are others."""
+        theirs = config.get("source.cluster.bootstrap.servers", "").split(",")
+        return not self.is_one_of_many or bool({each.strip() for each in theirs} & {*self.bootstrap.split(",")})
+
+
 def find_mirror(
-    connect: ConnectClient, lake: KafkaCluster, topics: Sequence[str], sources: Iterable[BaseSource]
+    connect: ConnectClient, lake: KafkaCluster, core: CoreSide, topics: Sequence[str], sources: Iterable[BaseSource]
 ) -> FoundMirror | None:
-    """The mirror that takes all of these topics; None where no connector takes any.
+    """The mirror that takes all of these topics of the core cluster; None where no connector takes any.
 
     Raises:
         AdoptionError: it is another source's, it takes some of them only, several do, it names the copies in a way that is not
@@ -53,11 +66,11 @@ def find_mirror(
     """
     found = {}
     for name, about in connect.overview().items():
-        if about.config.get("connector.class", "").rsplit(".", 1)[-1] == _CLASS:
+        if about.config.get("connector.class", "").rsplit(".", 1)[-1] == _CLASS and core.is_read_by(about.config):
             found[name] = [topic for topic in topics if is_listed(topic, about.config.get("topics", ".*").split(","))]
     takers = {name: taken for name, taken in found.items() if taken}
     if not takers:
-        _refuse_copies(lake, topics, connect.url)
+        _refuse_copies(lake, [f"{core.name}.{topic}" for topic in topics], connect.url)
         return None
     if len(takers) > 1:
         raise AdoptionError(
@@ -90,9 +103,9 @@ def _read_mirror(connect: ConnectClient, name: str) -> FoundMirror:
     return FoundMirror(name, config.get("source.cluster.alias", "source"), _POLICIES[policy], config, keys)
 
 
-def _refuse_copies(lake: KafkaCluster, topics: Sequence[str], url: str) -> None:
+def _refuse_copies(lake: KafkaCluster, wanted: Sequence[str], url: str) -> None:
     """A second mirror would write each record once more into the copies."""
-    copies = sorted(lake.existing([f"{names.CORE_ALIAS}.{topic}" for topic in topics]))
+    copies = sorted(lake.existing(wanted))
     if copies:
         raise AdoptionError(
             f"{', '.join(copies)} at {lake.bootstrap}: filled by no connector at {url}, perhaps by a MirrorMaker of its own. A "

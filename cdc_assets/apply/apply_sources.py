@@ -114,10 +114,10 @@ def _has_nothing_to_copy(platform: Platform, source: BaseSource) -> bool:
     Raises:
         ConnectorFailedError: and none will come, since what fills them has failed.
     """
-    if platform.core_kafka().states([names.topic(source, table) for table in source.tables]):
+    if platform.core_kafka(source.cluster).states([names.topic(source, table) for table in source.tables]):
         return False
     name = names.connector_name(source)
-    status = platform.core_connect().status(name)
+    status = platform.core_connect(source.cluster).status(name)
     if status is not None and status.failed:
         raise ConnectorFailedError(f"connector {name} is FAILED, so nothing comes to be copied: {'; '.join(status.trace)}")
     return True

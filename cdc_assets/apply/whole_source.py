@@ -28,7 +28,7 @@ def refuse_source(platform: Platform, source: BaseSource) -> None:
     """
     declared = declared_connectors([source])
     if names.is_mirrored(source):
-        refuse_one_cluster(platform.core_kafka(), platform.lake_kafka())
+        refuse_one_cluster(platform.core_kafka(source.cluster), platform.lake_kafka())
     if source.asked:
         refuse_other(platform, source.asked)
         refuse_uncapturable(platform, source.asked)
@@ -39,7 +39,7 @@ def refuse_source(platform: Platform, source: BaseSource) -> None:
 
 
 def _refuse_unprepared(platform: Platform, source: CapturedSource) -> None:
-    if platform.core_connect().config(names.connector_name(source)) is not None:
+    if platform.core_connect(source.cluster).config(names.connector_name(source)) is not None:
         return
     failures = preflight(platform, source).failures
     if failures:

@@ -21,8 +21,9 @@ _OURS = "Declare none of its settings: the next `cdc apply` brings ours, and res
 
 
 def adopt(
-    connector: Annotated[str, typer.Argument(help="A connector of Debezium's on the core's Connect.")],
+    connector: Annotated[str, typer.Argument(help="A connector of Debezium's on a core's Connect.")],
     source: Annotated[str, typer.Option("--source", help="The source's name; default: by its topic prefix.")] = "",
+    cluster: Annotated[str, typer.Option(help="The core cluster that it is at, where there are several.")] = "core",
     ours: Annotated[bool, typer.Option("--ours", help=_OURS)] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal this is needed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what was read and what differs; write nothing.")] = False,
@@ -35,7 +36,7 @@ def adopt(
     from cdc_assets.adoption.adopt import look, write
     from cdc_assets.resources.platform import Platform
 
-    found = look(Platform(), connector, settings.sources_folder(), source=source, ours=ours)
+    found = look(Platform(), connector, settings.sources_folder(), source=source, cluster=cluster, ours=ours)
     if not is_data(output):
         _print(found)
     if not dry_run:

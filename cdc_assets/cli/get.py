@@ -99,7 +99,7 @@ def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
     rows = []
     for source in sources:
         pairs = [("lake", platform.lake_kafka(), names.lake_topic)]
-        pairs += [("core", platform.core_kafka(), names.topic)] if names.is_mirrored(source) else []
+        pairs += [(source.cluster, platform.core_kafka(source.cluster), names.topic)] if names.is_mirrored(source) else []
         for cluster, kafka, named in reversed(pairs):
             states = kafka.states([named(source, table) for table in source.tables])
             for table in source.tables:

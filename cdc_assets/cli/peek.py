@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated, Any
 
 import typer
@@ -15,13 +14,6 @@ from cdc_assets.cli.chosen_sources import complete_topic
 from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.registry_files.loader import load_sources
-
-
-class ClusterName(str, Enum):
-    """Which Kafka cluster has the topic."""
-
-    core = "core"
-    lake = "lake"
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class PeekOptions:
 def peek(
     topic: Annotated[str, typer.Argument(help="Its name, on the core or the lake cluster.", autocompletion=complete_topic)],
     chosen: PeekOptions,
-    cluster: Annotated[ClusterName | None, typer.Option(help="Where to look; by default core, then lake.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Where to look; by default core, then lake.")] = None,
     output: Output = Format.text,
     show_sensitive: Annotated[bool, typer.Option("--show-sensitive", help="Values of sensitive columns as they are.")] = False,
 ) -> None:
@@ -54,7 +46,7 @@ def peek(
 
     platform = Platform()
     sources = load_sources(settings.sources_folder())
-    place = find_topic(platform, sources, topic, cluster=cluster.value if cluster else None)
+    place = find_topic(platform, sources, topic, cluster=cluster)
     decoder = Decoder(place, platform.lake, show_sensitive=show_sensitive)
     key, follow = chosen.key, chosen.follow
     wanted = None if key is None else lambda record: matches_key(key, decoder.key_fields(record))

@@ -22,7 +22,6 @@ from cdc_assets.connectors.mirrormaker2 import checkpoint_config, heartbeat_conf
 from cdc_assets.connectors.sink import sink_config
 from cdc_assets.registry.models import BaseSource
 
-Cluster = Literal["core", "lake"]
 Role = Literal["capture", "mirror", "checkpoints", "heartbeats", "sink"]
 
 
@@ -32,7 +31,7 @@ class DeclaredConnector:
 
     source: BaseSource
     role: Role
-    cluster: Cluster
+    cluster: str
     name: str
     config: Mapping[str, str]
 
@@ -42,7 +41,7 @@ def declared_connectors(sources: Iterable[BaseSource]) -> list[DeclaredConnector
     found = []
     for source in sources:
         if own := source.captured:
-            found.append(DeclaredConnector(own, "capture", "core", names.connector_name(own), capture_config(own)))
+            found.append(DeclaredConnector(own, "capture", own.cluster, names.connector_name(own), capture_config(own)))
         if names.is_mirrored(source):
             found.append(DeclaredConnector(source, "mirror", "lake", names.mirror_connector_name(source), mirror_config(source)))
             found += _beside_the_mirror(source)

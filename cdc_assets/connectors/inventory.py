@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets import names
+from cdc_assets import names, settings
 from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.errors import ConnectError
 from cdc_assets.registry.models import BaseSource
@@ -21,11 +21,13 @@ _BEGINNING = (
 
 
 def clusters(platform: Platform) -> Iterator[tuple[str, ConnectClient]]:
-    """Core and lake; once, where both are one."""
-    core, lake = platform.core_connect(), platform.lake_connect()
-    yield "core", core
-    if lake.url != core.url:
-        yield "lake", lake
+    """Each core and the lake; once, where some are one."""
+    seen = set[str]()
+    for name in (*settings.core_clusters("CONNECT"), names.LAKE):
+        connect = platform.lake_connect() if name == names.LAKE else platform.core_connect(name)
+        if connect.url not in seen:
+            seen.add(connect.url)
+            yield name, connect
 
 
 def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
@@ -34,7 +36,7 @@ def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[di
     Raises:
         ConnectError: no cluster answers.
     """
-    declared, captures = connector_owners(sources), {names.connector_name(source) for source in sources}
+    declared, captures = connector_owners(sources), {names.connector_name(each): each.cluster for each in sources}
     rows, away, asked = [], dict[str, ConnectError](), dict(clusters(platform))
     for cluster, connect in asked.items():
         try:
@@ -46,7 +48,7 @@ def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[di
     seen = {row["name"] for row in rows}
     for name, source in declared.items():
         if name not in seen:
-            cluster = "core" if name in captures or "lake" not in asked else "lake"
+            cluster = captures.get(name, names.LAKE if names.LAKE in asked else names.CORE)
             rows.append(_unknown(name, source, cluster, away[cluster]) if cluster in away else _absent(name, source))
     return sorted(rows, key=lambda row: (severity(row["state"]), row["cluster"], row["name"]))
 
@@ -65,9 +67,9 @@ def locate(platform: Platform, name: str) -> ConnectClient:
     Raises:
         ConnectError: naming the connectors that there are; or a cluster that does not answer, where no other has it.
     """
-    known: list[str] = []
+    known, asked = list[str](), dict(clusters(platform))
     away: ConnectError | None = None
-    for _, connect in clusters(platform):
+    for connect in asked.values():
         try:
             there = connect.connectors()
         except ConnectError as error:
@@ -78,7 +80,7 @@ def locate(platform: Platform, name: str) -> ConnectClient:
         known += there
     if away is not None:
         raise ConnectError(f"whether there is a connector {name} cannot be told: {away}")
-    raise ConnectError(f"no connector {name} on core or lake Connect; there are: {', '.join(sorted(known)) or 'none'}")
+    raise ConnectError(f"no connector {name} on {' or '.join(asked)} Connect; there are: {', '.join(sorted(known)) or 'none'}")
 
 
 def _names(source: BaseSource) -> list[str]:

@@ -14,7 +14,7 @@ from spark.kafka.login import read_login
 
 
 def login(cluster: str, *prefixes: str) -> dict[str, str]:
-    """Of clients on the cluster called `core` or `lake`; nothing where it asks for no login.
+    """Of clients on the cluster of that name; nothing where it asks for no login.
 
     Raises:
         KafkaError: the file cannot be used.
@@ -25,4 +25,4 @@ def login(cluster: str, *prefixes: str) -> dict[str, str]:
     try:
         return read_login(path).references(*prefixes)
     except KafkaLoginError as error:
-        raise KafkaError(f"CDC_{cluster.upper()}_LOGIN: {error}; then ./cdc diff") from None
+        raise KafkaError(f"{settings.variable(cluster, 'LOGIN')}: {error}; then ./cdc diff") from None

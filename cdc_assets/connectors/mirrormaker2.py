@@ -82,11 +82,11 @@ def heartbeat_config(source: BaseSource, every: timedelta) -> dict[str, str]:
 def _between(source: BaseSource) -> dict[str, str]:
     return {
         "tasks.max": "1",
-        "source.cluster.alias": source.mirror.alias,
-        "target.cluster.alias": names.LAKE_ALIAS,
-        "source.cluster.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
+        "source.cluster.alias": source.mirror.alias or source.cluster,
+        "target.cluster.alias": names.LAKE,
+        "source.cluster.bootstrap.servers": settings.address(settings.variable(source.cluster, "BOOTSTRAP")),
         "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),
-        **login("core", "source.cluster."),
+        **login(source.cluster, "source.cluster."),
         **login("lake", "target.cluster."),
         **_IDENTITY[source.topics.replication],
     }

@@ -15,8 +15,8 @@ def schema_history(source: BaseSource) -> dict[str, str]:
     """Its settings, for connectors that need one."""
     return {
         "schema.history.internal.kafka.topic": names.schema_history_topic(source),
-        "schema.history.internal.kafka.bootstrap.servers": settings.address("CDC_CORE_BOOTSTRAP"),
-        **login("core", "schema.history.internal.consumer.", "schema.history.internal.producer."),
+        "schema.history.internal.kafka.bootstrap.servers": settings.address(settings.variable(source.cluster, "BOOTSTRAP")),
+        **login(source.cluster, "schema.history.internal.consumer.", "schema.history.internal.producer."),
         # Definitions of all tables of these databases, so that one declared later needs no new history.
         "schema.history.internal.store.only.captured.tables.ddl": "false",
         # A statement that is not understood may change a table.

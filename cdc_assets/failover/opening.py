@@ -95,7 +95,7 @@ def begin_epoch(platform: Platform, source: Source, reason: str, append: Append,
 
 
 def _stop(platform: Platform, source: Source, opening: Opening) -> None:
-    connect, name = platform.core_connect(), names.connector_name(source)
+    connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     if connect.config(name) is not None:
         connect.stop(name)
 
@@ -109,7 +109,7 @@ def _record_bounds(platform: Platform, source: Source, opening: Opening) -> None
 
 
 def _forget(platform: Platform, source: Source, opening: Opening) -> None:
-    connect, name = platform.core_connect(), names.connector_name(source)
+    connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     at_server = _epoch_of(source)
     if at_server:
         at_server.forget()
@@ -119,7 +119,7 @@ def _forget(platform: Platform, source: Source, opening: Opening) -> None:
 
 
 def _read(platform: Platform, source: Source, opening: Opening) -> None:
-    connect, config = platform.core_connect(), capture_config(source)
+    connect, config = platform.core_connect(source.cluster), capture_config(source)
     found = connect.config(config["name"])
     config = settle(config, found)
     if found is None or is_beginning(found):

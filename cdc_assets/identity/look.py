@@ -44,7 +44,7 @@ def stop_connector(platform: Platform, source: Source) -> None:
     """Its connector reads nothing more; one that git owns is git's to stop (`refusal` says so)."""
     if source.managed_by == "gitops":
         return
-    connect, name = platform.core_connect(), names.connector_name(source)
+    connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     if connect.status(name) is not None:
         connect.stop(name)
 

@@ -21,7 +21,7 @@ def verdict(platform: Platform, source: Source, offsets: Sequence[Mapping[str, A
     opening = Memory.of(source.name).opening
     if opening is not None:
         return Verdict("other", opening.reason)
-    connect, name = platform.core_connect(), names.connector_name(source)
+    connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     offsets = connect.offsets(name) if offsets is None else offsets
     found = binlog_verdict(MariaDbDatabase(expect(source.database, MariaDb)).binlog(), offsets)
     if found.kind == "other" and (status := connect.status(name)) is not None and status.running:

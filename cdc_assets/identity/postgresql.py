@@ -59,11 +59,11 @@ def _judge(platform: Platform, source: Source, offsets: Offsets) -> IdentityLook
 
 def _look(platform: Platform, source: Source) -> IdentityLook:
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
-    offsets = platform.core_connect().offsets(names.connector_name(source))
+    offsets = platform.core_connect(source.cluster).offsets(names.connector_name(source))
     # Before the server is asked: its log only grows.
     at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
-    stored = max(at, _position(platform.core_connect().offsets(names.connector_name(source))))
+    stored = max(at, _position(platform.core_connect(source.cluster).offsets(names.connector_name(source))))
     verdict = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=stored)
     if verdict.kind != "other" and offsets:
         lost = _lost(platform, source, memory, _position(offsets))
@@ -87,7 +87,7 @@ def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
     passed = tuple(start for start in noted if start.slot <= seen.stored)
     open_ = tuple(start for start in noted if start.slot > seen.stored)
     if open_:
-        seen.hole, done = find_loss(platform.core_kafka(), _topics(source), seen.ends, open_)
+        seen.hole, done = find_loss(platform.core_kafka(source.cluster), _topics(source), seen.ends, open_)
         passed, open_ = passed + done, tuple(start for start in open_ if start not in done)
     if not open_:
         seen.ends, seen.stored = ends, max(seen.stored, read)
@@ -98,7 +98,7 @@ def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
 
 def ends_in_core(platform: Platform, source: Source) -> Bounds:
     """Where the topics of its connector end."""
-    return {topic: dict(state.ends) for topic, state in platform.core_kafka().states(_topics(source)).items()}
+    return {topic: dict(state.ends) for topic, state in platform.core_kafka(source.cluster).states(_topics(source)).items()}
 
 
 def _topics(source: Source) -> list[str]:

@@ -43,10 +43,10 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
         if table.id not in catalogue and (gone := last_known(path, table.id, keyed=False)):
             catalogue[table.id] = gone
     here = lake.states([names.lake_topic(source, table) for table in tables])
-    there = platform.core_kafka().states([names.topic(source, table) for table in tables]) if mirrored else {}
+    there = platform.core_kafka(source.cluster).states([names.topic(source, table) for table in tables]) if mirrored else {}
     thinned = (
         topics_with_compaction(lake, here),
-        topics_with_compaction(platform.core_kafka(), there) if mirrored else frozenset(),
+        topics_with_compaction(platform.core_kafka(source.cluster), there) if mirrored else frozenset(),
     )
     parts = [
         LedgerTable(
@@ -64,8 +64,8 @@ def ledger_spec(platform: Platform, source: BaseSource, tables: Sequence[Table],
         path=names.ledger_path(platform.lake, source),
         bronze_path=names.bronze_path(platform.lake, source),
         tables=tuple(parts),
-        core_bootstrap=platform.core_kafka().bootstrap if mirrored else "",
-        core_login=platform.core_kafka().login if mirrored else "",
+        core_bootstrap=platform.core_kafka(source.cluster).bootstrap if mirrored else "",
+        core_login=platform.core_kafka(source.cluster).login if mirrored else "",
         lake_bootstrap=lake.bootstrap,
         lake_login=lake.login,
         allowed_lateness=int(source.ledger.allowed_lateness.total_seconds()),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def collect(platform: Platform) -> list[MetricSample]:
         "lake": lambda: _of_lake(platform.lake, load_sources(settings.sources_folder())),
         "checks": lambda: _of_checks(DagsterAnswers()),
         "work": lambda: _of_work(DagsterAnswers()),
-        "core_kafka": lambda: _of_cluster("core", platform.core_kafka()),
         "lake_kafka": lambda: _of_cluster("lake", platform.lake_kafka()),
         "disk": lambda: _of_disks(platform.lake),
     }
+    for core in settings.core_clusters("BOOTSTRAP"):
+        parts[f"{core}_kafka"] = partial(_of_core, platform, core)
     for part, ask in parts.items():
         try:
             found += list(ask())
@@ -110,6 +112,10 @@ def _place(path: Sequence[str]) -> tuple[str, str, str]:
     """`(silver, world, country)` of an asset's key, whose last part begins with its layer; of a connector's there is no table."""
     layer, source, last = path
     return layer, source, "" if layer == "connector" else last.removeprefix(f"{layer}_")
+
+
+def _of_core(platform: Platform, cluster: str) -> Iterator[MetricSample]:
+    return _of_cluster(cluster, platform.core_kafka(cluster))
 
 
 def _of_cluster(cluster: str, kafka: KafkaCluster) -> Iterator[MetricSample]:

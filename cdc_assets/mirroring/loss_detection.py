@@ -91,7 +91,7 @@ def refuse_one_cluster(core: KafkaCluster, lake: KafkaCluster) -> None:
     if here == there:
         raise MirrorError(
             f"{core.bootstrap} and {lake.bootstrap} are one cluster ({here}): mirroring it into itself would loop; "
-            "set CDC_CORE_BOOTSTRAP and CDC_LAKE_BOOTSTRAP to different clusters"
+            "set the core's address and CDC_LAKE_BOOTSTRAP to different clusters (docs/how-to/own-platform.md)"
         )
 
 
@@ -99,7 +99,7 @@ def mirror_states(platform: Platform, source: BaseSource) -> list[MirrorState]:
     """Every mirrored topic of the source, those with findings first; what was seen is remembered."""
     if not names.is_mirrored(source):
         return []
-    core, lake = platform.core_kafka(), platform.lake_kafka()
+    core, lake = platform.core_kafka(source.cluster), platform.lake_kafka()
     status = platform.lake_connect().status(name := names.mirror_connector_name(source))
     stands = status is not None and (status.failed or status.state in HELD)
     halt = (finding_of_halt(name, status.worst),) if status is not None and stands else ()

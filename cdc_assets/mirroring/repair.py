@@ -94,7 +94,7 @@ def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
 
 def _accept(platform: Platform, source: BaseSource, topic: str) -> None:
     """The topic as it begins now is the whole one: what is gone before that is no loss of the next look."""
-    seen, state = memory.load(source.name), platform.core_kafka().states([topic])[topic]
+    seen, state = memory.load(source.name), platform.core_kafka(source.cluster).states([topic])[topic]
     seen[topic] = memory.SeenTopic(state.topic_id, {partition: begin for partition, (begin, _) in state.ranges.items()})
     memory.save(source.name, seen)
 

@@ -6,13 +6,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cdc_assets import names
+from cdc_assets import names, settings
 from cdc_assets.errors import KafkaError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
-
-CORE, LAKE = names.CORE_ALIAS, names.LAKE_ALIAS
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class TopicPlace:
 
     def open(self, platform: Platform) -> KafkaCluster:
         """The client of its cluster."""
-        return platform.core_kafka() if self.cluster == CORE else platform.lake_kafka()
+        return platform.lake_kafka() if self.cluster == names.LAKE else platform.core_kafka(self.cluster)
 
 
 def places_of_tables(sources: Iterable[BaseSource]) -> Iterator[TopicPlace]:
@@ -35,8 +33,8 @@ def places_of_tables(sources: Iterable[BaseSource]) -> Iterator[TopicPlace]:
     for source in sources:
         for table in source.tables:
             if names.is_mirrored(source):
-                yield TopicPlace(names.topic(source, table), CORE, source, table)
-            copies.append(TopicPlace(names.lake_topic(source, table), LAKE, source, table))
+                yield TopicPlace(names.topic(source, table), source.cluster, source, table)
+            copies.append(TopicPlace(names.lake_topic(source, table), names.LAKE, source, table))
     yield from copies
 
 
@@ -47,7 +45,7 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
         KafkaError: no cluster has it; the declared ones whose names are near are in the text.
     """
     known = [*places_of_tables(sources)]
-    clusters = [cluster] if cluster else [CORE, LAKE]
+    clusters = [cluster] if cluster else [*settings.core_clusters("BOOTSTRAP"), names.LAKE]
     found = [place for place in known if place.topic == topic and place.cluster in clusters]
     found += [TopicPlace(topic, name) for name in clusters if name not in {place.cluster for place in found}]
     for place in found:

@@ -27,7 +27,7 @@ def refuse_uncapturable(platform: Platform, source: Source) -> None:
         raise DatabaseError(
             f"{database.place} has no table {', '.join(missing)}; correct the names in the registry, or create the tables"
         )
-    is_new = platform.core_connect().config(names.connector_name(source)) is None
+    is_new = platform.core_connect(source.cluster).config(names.connector_name(source)) is None
     refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
 
 

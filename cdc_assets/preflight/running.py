@@ -25,8 +25,8 @@ def ask_connect(platform: Platform, source: CapturedSource) -> tuple[list[Any], 
     Before the first `cdc up` there is no platform, and the database alone is in question.
     """
     try:
-        platform.core_kafka(), platform.lake_kafka()
-        return platform.core_connect().within(_CONNECT_SECONDS).offsets(names.connector_name(source)), []
+        platform.core_kafka(source.cluster), platform.lake_kafka()
+        return platform.core_connect(source.cluster).within(_CONNECT_SECONDS).offsets(names.connector_name(source)), []
     except CdcAssetsError as error:
         message = f"are not asked, so what the connector has read, and its topics, are not looked at: {error}"
         return [], [Finding("topics", "warn", "Kafka and Connect", message, "./cdc up, or mend that, then cdc preflight")]

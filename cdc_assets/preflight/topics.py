@@ -37,10 +37,10 @@ class TopicStatesCluster(Protocol):
 def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
     """All of the core's and the lake's; a cluster that cannot be reached is one."""
     try:
-        core, lake = platform.core_kafka(), platform.lake_kafka()
+        core, lake = platform.core_kafka(source.cluster), platform.lake_kafka()
         return [
             *findings(source, core, lake),
-            *connect_topics.findings("core", platform.core_connect(), core),
+            *connect_topics.findings(source.cluster, platform.core_connect(source.cluster), core),
             *(connect_topics.findings("lake", platform.lake_connect(), lake) if names.is_mirrored(source) else ()),
         ]
     except CdcAssetsError as error:

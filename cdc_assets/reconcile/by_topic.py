@@ -43,7 +43,7 @@ def compare(
 def _compare(
     platform: Platform, source: TopicSource, kept: Sequence[TopicTable], scope: ComparisonScope
 ) -> dict[str, TableResult]:
-    cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
+    cluster = platform.core_kafka(source.cluster) if names.is_mirrored(source) else platform.lake_kafka()
     rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, source.schema_registry)
 
     def carry() -> LogPosition:

@@ -41,7 +41,7 @@ def compare(
             until = time.monotonic() + scope.timeout
             return LogPosition(
                 told := f"position-{uuid.uuid4()}",
-                mark(platform.core_kafka(), source, reader, marker, told, until),
+                mark(platform.core_kafka(source.cluster), source, reader, marker, told, until),
                 topics_to_lake(platform, source, until),
             )
 

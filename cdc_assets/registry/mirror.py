@@ -27,7 +27,8 @@ class Checkpoints(Declared):
 class Mirror(Declared):
     """What MirrorMaker 2 does for a source besides copying its topics.
 
-    `connector` is the mirror's name on Connect, `alias` what it calls the core cluster: copies are called `alias.topic`.
+    `connector` is the mirror's name on Connect, `alias` what it calls the core cluster (by default the
+    source's `cluster`): copies are called `alias.topic`.
     `settings` are its settings that are not ours. `cdc adopt` writes those of a mirror that runs (docs/how-to/adopt.md).
     `new_tables: first` lets an onboarding give the mirror the new tables' topics alone, and old and new ones once the copies are
     there; the old ones wait meanwhile. The default adds them to those that it carries.
@@ -39,7 +40,7 @@ class Mirror(Declared):
     resource: Literal["mirrormaker2", "connector"] = "mirrormaker2"
 
     connector: ConnectorName | None = None
-    alias: str = Field(default="core", pattern=r"^[A-Za-z0-9_-]{1,60}$")
+    alias: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,60}$")
     settings: OtherSettings = Field(default_factory=dict)
     new_tables: Literal["together", "first"] = "together"
     checkpoints: Checkpoints | None = None

@@ -15,8 +15,9 @@ from pydantic import Field, field_validator, model_validator
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.capture_rules import refuse_capture
 from cdc_assets.registry.compatibility import Compatibility, refuse_features
+from cdc_assets.registry.core_cluster import OfCluster, refuse_cluster
 from cdc_assets.registry.database_kinds import AskedDatabase
-from cdc_assets.registry.declared import DatabaseKind, Declared, TopicName
+from cdc_assets.registry.declared import DatabaseKind, TopicName
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.on_its_way import OnItsWay
@@ -121,7 +122,7 @@ class Table(OnItsWay):
         return self
 
 
-class BaseSource(Declared):
+class BaseSource(OfCluster):
     """What every kind of source has: one file of the registry. See CapturedSource and topic_source.TopicSource.
 
     `captured` and `asked` say what a kind of source can do: nobody needs to know which class it has.
@@ -159,6 +160,7 @@ class BaseSource(Declared):
     @model_validator(mode="after")
     def _settings_fit_together(self) -> BaseSource:
         refuse_mirror(self.mirror, self.managed_by)
+        refuse_cluster(self.cluster, self.managed_by, is_captured=self.captured is not None)
         refuse_features(self)
         refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self), self.drill, self.backup)
         return self

@@ -111,10 +111,9 @@ class TopicTable(DeclaredTable):
 
 
 class TopicSource(BaseSource):
-    """Topics that others fill: on the core cluster, from where they are mirrored, or on the lake's own."""
+    """Topics that others fill: on a core cluster, from where they are mirrored, or on the lake's own (`cluster: lake`)."""
 
     kind: Literal["topics"]
-    cluster: Literal["core", "lake"] = "core"
     schema_registry: str | None = Field(default=None, pattern=r"^https?://")
     tables: tuple[TopicTable, ...] = Field(min_length=1)
 
@@ -135,7 +134,7 @@ class TopicSource(BaseSource):
     @property
     def mirrored(self) -> bool:
         """Where they are on the core cluster."""
-        return self.cluster == "core"
+        return self.cluster != "lake"
 
     def record_form(self, table: Table) -> RecordForm:
         """As the table declares it."""

@@ -120,7 +120,7 @@ def _of_source(source: BaseSource) -> Iterator[tuple[str, str, str]]:
     if client := captured.capture.server_id:
         yield "binlog client with server_id", str(client), f"{server} {client}"
     for topic in _topics_of_connector(captured):
-        yield "topic", topic, f"core {_of_metrics(topic)}"
+        yield "topic", topic, f"{source.cluster} {_of_metrics(topic)}"
 
 
 def _with_temporary(name: str) -> tuple[str, str]:
@@ -140,7 +140,7 @@ def _topics_of_connector(source: CapturedSource) -> Iterator[str]:
 def _topics(source: BaseSource, table: Table, *, by_connector: bool) -> Iterator[tuple[str, str, str]]:
     if by_connector:
         name = names.topic(source, table)
-        yield "topic", name, f"core {_of_metrics(name)}"
+        yield "topic", name, f"{source.cluster} {_of_metrics(name)}"
     if names.is_mirrored(source):
         copy = names.lake_topic(source, table)
         yield "mirrored topic", copy, f"lake {_of_metrics(copy)}"

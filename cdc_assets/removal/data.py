@@ -61,7 +61,7 @@ def remove_topics(platform: Platform, source: BaseSource) -> list[str]:
     """
     by_git = {names.topic(source, table) for table in source.tables} if source.managed_by == "gitops" else set()
     core = [topic for topic in core_topics(source) if topic not in by_git]
-    gone = _remove_topics(platform.core_kafka(), core, "core") if core else []
+    gone = _remove_topics(platform.core_kafka(source.cluster), core, source.cluster) if core else []
     return gone + (_remove_topics(platform.lake_kafka(), lake_topics(source), "lake") if lake_topics(source) else [])
 
 
@@ -72,7 +72,7 @@ def topics_of_git(platform: Platform, source: BaseSource) -> list[Trace]:
     wanted = [names.topic(source, table) for table in source.tables]
     return [
         Trace("topics", f"topic {topic} (core) with its KafkaTopic", f"kubectl delete kafkatopic {names.kubernetes_name(topic)}")
-        for topic in sorted(platform.core_kafka().existing(wanted))
+        for topic in sorted(platform.core_kafka(source.cluster).existing(wanted))
     ]
 
 

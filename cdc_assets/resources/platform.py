@@ -49,9 +49,10 @@ class Platform:
         """Root of the Delta tables."""
         return self.lake_root or settings.lake()
 
-    def core_kafka(self) -> KafkaCluster:
-        """The cluster that Debezium writes to."""
-        return self._kafka("core", self.core_bootstrap, self.core_login)
+    def core_kafka(self, cluster: str) -> KafkaCluster:
+        """The core cluster of that name: what Debezium writes to."""
+        given = (self.core_bootstrap, self.core_login) if cluster == names.CORE else (None, None)
+        return self._kafka(cluster, *given)
 
     def lake_kafka(self) -> KafkaCluster:
         """The cluster that bronze reads from; its offsets are those that bronze has (resources.lake_kafka)."""
@@ -67,17 +68,17 @@ class Platform:
         """The same by Kafka's own ids and offsets."""
         return self._kafka("lake", self.lake_bootstrap, self.lake_login)
 
-    def core_connect(self) -> ConnectClient:
-        """The Connect cluster that runs Debezium."""
-        return self._connect("CDC_CORE_CONNECT", self.core_connect_url)
+    def core_connect(self, cluster: str) -> ConnectClient:
+        """The Connect cluster that runs Debezium beside the core cluster of that name."""
+        return self._connect(settings.variable(cluster, "CONNECT"), self.core_connect_url if cluster == names.CORE else None)
 
     def lake_connect(self) -> ConnectClient:
         """The Connect cluster that runs MirrorMaker 2."""
         return self._connect("CDC_LAKE_CONNECT", self.lake_connect_url)
 
     def connect(self, cluster: str) -> ConnectClient:
-        """The Connect cluster called `core` or `lake`."""
-        return self.core_connect() if cluster == "core" else self.lake_connect()
+        """The Connect cluster called `lake`, or as a core cluster is."""
+        return self.lake_connect() if cluster == names.LAKE else self.core_connect(cluster)
 
     def spark(self) -> SparkSessions:
         """Sessions on the Spark Connect server."""
@@ -113,7 +114,7 @@ class Platform:
 
     @staticmethod
     def _at(cluster: str, bootstrap: str | None, login: str | None) -> tuple[str, str]:
-        place = bootstrap or settings.address(f"CDC_{cluster.upper()}_BOOTSTRAP")
+        place = bootstrap or settings.address(settings.variable(cluster, "BOOTSTRAP"))
         return place, settings.login(cluster) if login is None else login
 
     def _connect(self, name: str, given: str | None) -> ConnectClient:

@@ -138,7 +138,7 @@ def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str
 
 def _lost_topics(platform: Platform, source: CapturedSource, kept: PlatformState) -> list[str]:
     known = kept.topics.get("core", {})
-    states = platform.core_kafka().states(list(known))
+    states = platform.core_kafka(source.cluster).states(list(known))
     return sorted(name for name, was in known.items() if name not in states or states[name].topic_id != was["id"])
 
 

@@ -116,7 +116,7 @@ def _stop_mirror(platform: Platform, source: BaseSource, say: Say) -> bool:
 
 
 def _fill(platform: Platform, source: BaseSource, plan: TopicPlan, say: Say) -> FilledTopic:
-    cluster = platform.core_kafka() if plan.cluster == "core" else platform.raw_lake_kafka()
+    cluster = platform.core_kafka(source.cluster) if plan.cluster == "core" else platform.raw_lake_kafka()
     say(f"{plan.cluster}: {plan.topic} {plan.why}; writing {quantity(plan.kept.records, 'record')}")
     state = _make_empty(cluster, source, plan)
     replace_json(half_filled_file(source.name), {**half_filled_topics(source.name), plan.topic: state.topic_id})
@@ -138,7 +138,7 @@ def _refuse_holes(platform: Platform, source: BaseSource, plans: Sequence[TopicP
     Raises:
         RestoreError: it does not.
     """
-    core = platform.core_kafka()
+    core = platform.core_kafka(source.cluster)
     made = {plan.table.name for plan in plans if plan.cluster == "core"}
     for plan in plans if names.is_mirrored(source) else ():
         topic = names.topic(source, plan.table)
@@ -173,7 +173,7 @@ def _make_empty(cluster: KafkaCluster, source: BaseSource, plan: TopicPlan) -> T
 
 def _place_mirror(platform: Platform, source: BaseSource, filled: Sequence[FilledTopic], *, is_there: bool) -> None:
     tables = {each.plan.table.name: each.plan.table for each in filled}
-    core, seen = platform.core_kafka(), mirror_memory.load(source.name)
+    core, seen = platform.core_kafka(source.cluster), mirror_memory.load(source.name)
     if is_there:
         name = names.mirror_connector_name(source)
         platform.lake_connect().patch_offsets(name, mirror_offsets_of(platform, source, tables))
@@ -186,7 +186,7 @@ def _place_mirror(platform: Platform, source: BaseSource, filled: Sequence[Fille
 
 def mirror_offsets_of(platform: Platform, source: BaseSource, tables: Iterable[str]) -> list[SourceOffset]:
     """Where MirrorMaker goes on with the topics of these tables, as their copies tell it; None: at a topic's begin."""
-    core, lake = platform.core_kafka(), platform.raw_lake_kafka()
+    core, lake = platform.core_kafka(source.cluster), platform.raw_lake_kafka()
     found: list[SourceOffset] = []
     for table in (source.table(name) for name in sorted(tables)):
         topic, copy = names.topic(source, table), names.lake_topic(source, table)
@@ -194,6 +194,6 @@ def mirror_offsets_of(platform: Platform, source: BaseSource, tables: Iterable[s
         places = last_copied(core, original, lake, copied) if original and copied else {}
         for partition in original.ranges if original else ():
             at = places.get(partition)
-            place = {"cluster": source.mirror.alias, "partition": partition, "topic": topic}
+            place = {"cluster": source.mirror.alias or source.cluster, "partition": partition, "topic": topic}
             found.append(SourceOffset(place, None if at is None else {"offset": at}))
     return found

@@ -72,7 +72,7 @@ def plan_topics(platform: Platform, source: BaseSource) -> list[TopicPlan]:
     tables = [table for table in source.tables if table.id in kept]
     found: list[TopicPlan] = []
     if names.is_mirrored(source) and source.captured is not None:
-        states = platform.core_kafka().states([names.topic(source, table) for table in tables])
+        states = platform.core_kafka(source.cluster).states([names.topic(source, table) for table in tables])
         for table in tables:
             topic = names.topic(source, table)
             if why := _why_free(source, states.get(topic)):

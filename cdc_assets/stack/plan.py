@@ -6,6 +6,7 @@ Ports and the number of brokers are remembered in config.json.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -44,6 +45,8 @@ EXTERNAL = (
     "AWS_ENDPOINT_URL_S3",
     "STORAGE_EMULATOR_HOST",
 )
+_OF_CORES = re.compile(r"CDC_CORE_\w+_(BOOTSTRAP|LOGIN|CONNECT|CONNECT_LOGIN_FILE)")
+"""Of core clusters that sources name: they are never ours (docs/how-to/core-clusters.md)."""
 SPARKS = ("local", "standalone")
 """One JVM; or a master and workers that start executors of their own."""
 _KEYS = {
@@ -87,7 +90,8 @@ def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) 
     """Addresses that the user has set, as opposed to those that `cdc env` has put there from our own stack."""
     given_before = read_json(home.config).get("external", {})
     ours = {k: v for k, v in read_json(home.stack).get("environment", {}).items() if given_before.get(k) != v}
-    return {name: environment[name] for name in EXTERNAL if environment.get(name) and environment[name] != ours.get(name)}
+    given = [*EXTERNAL, *sorted(name for name in environment if _OF_CORES.fullmatch(name) and name not in EXTERNAL)]
+    return {name: environment[name] for name in given if environment.get(name) and environment[name] != ours.get(name)}
 
 
 def choose(

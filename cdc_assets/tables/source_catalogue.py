@@ -21,7 +21,7 @@ def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]
         found = platform.database(asked).tables([table.id for table in tables])
         if not names.has_schema_history(asked):
             return found
-        return with_generations(platform.core_kafka(), names.schema_history_topic(asked), found)
+        return with_generations(platform.core_kafka(source.cluster), names.schema_history_topic(asked), found)
     return {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
 
 

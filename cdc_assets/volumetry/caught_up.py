@@ -81,7 +81,7 @@ def _silent_tables(platform: Platform, source: BaseSource) -> tuple[Unheard, ...
 
 
 def _topics(platform: Platform, source: BaseSource, tables: Iterable[Table]) -> dict[str, KafkaTopic]:
-    return platform.core_kafka().states([names.topic(source, table) for table in tables])
+    return platform.core_kafka(source.cluster).states([names.topic(source, table) for table in tables])
 
 
 def _behind_source(

@@ -61,7 +61,7 @@ def chain_status(platform: Platform | None = None) -> list[TableChain]:
     for source in sources:
         try:
             if names.is_mirrored(source) and source.name not in lost:
-                lost |= _lost_snapshots(platform.core_kafka(), source, sources)
+                lost |= _lost_snapshots(platform.core_kafka(source.cluster), source, sources)
             chains.extend(_of_source(platform, source, lost.get(source.name, LostSnapshot())))
         except CdcAssetsError as error:
             chains.extend(TableChain(source.name, names.table_name(table), error=str(error)) for table in source.tables)
@@ -71,14 +71,14 @@ def chain_status(platform: Platform | None = None) -> list[TableChain]:
 def _lost_snapshots(core: KafkaCluster, source: BaseSource, sources: Sequence[BaseSource]) -> dict[str, LostSnapshot]:
     """Of all that are mirrored, in one read; of this one alone where that fails, as it may be for another one's topic."""
     try:
-        return read_lost_snapshots(core, [each for each in sources if names.is_mirrored(each)])
+        return read_lost_snapshots(core, [each for each in sources if names.is_mirrored(each) and each.cluster == source.cluster])
     except CdcAssetsError:
         return read_lost_snapshots(core, [source])
 
 
 def _of_source(platform: Platform, source: BaseSource, lost: LostSnapshot) -> list[TableChain]:
     mirrored = names.is_mirrored(source)
-    core = platform.core_kafka().states([names.topic(source, table) for table in source.tables]) if mirrored else {}
+    core = platform.core_kafka(source.cluster).states([names.topic(source, table) for table in source.tables]) if mirrored else {}
     lake = platform.lake_kafka().states([names.lake_topic(source, table) for table in source.tables])
     copied = mirror_offsets(platform.lake_connect(), names.mirror_connector_name(source)) if mirrored else {}
     committed = bronze_committed(names.bronze_path(platform.lake, source))

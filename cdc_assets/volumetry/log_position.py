@@ -92,7 +92,7 @@ def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float, sa
     marker = f"position-{uuid.uuid4()}"
     at = CarriedPlace("none", None)
     if database is not None:
-        clients = (platform.core_kafka(), platform.core_connect())
+        clients = (platform.core_kafka(source.cluster), platform.core_connect(source.cluster))
         at = _carry_to_core(LogMarker(source, marker, database, *clients, WaitLimit(until, say)))
     return LogPosition(marker, at.lsn, topics_to_lake(platform, source, until, say), at.between)
 
@@ -106,7 +106,7 @@ def topics_to_lake(platform: Platform, source: BaseSource, until: float, say: Sa
     lake = platform.lake_kafka()
     topics = {names.topic(source, table): names.lake_topic(source, table) for table in source.tables}
     if names.is_mirrored(source):
-        core = platform.core_kafka()
+        core = platform.core_kafka(source.cluster)
         bounds = _await_written(source, core, list(core.states(list(topics))), until)
         _await_mirror(source, core, platform.lake_connect(), bounds, until, say)
         mirrored = [topics[topic] for topic in bounds]

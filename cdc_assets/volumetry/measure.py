@@ -37,7 +37,7 @@ def measure_transport(
     epochs = {topic: state.topic_epoch for topic, state in committed.topics.items() if state.topic_epoch} if committed else {}
     rows = bronze_rows(path, committed.version, epochs) if committed else {}
     lake = platform.lake_kafka()
-    core = platform.core_kafka() if names.is_mirrored(source) else lake
+    core = platform.core_kafka(source.cluster) if names.is_mirrored(source) else lake
     unjudged = {short for short in map(names.table_name, tables) if short not in previous or not previous[short].judged}
     # Before the topics are looked at: what is declared is in them.
     declared = declarations(read_notifications(core, [source]).get(source.name)) if unjudged else Declarations()

@@ -123,13 +123,13 @@ class Stack:
     def __init__(self, capture: Mapping[str, str], mirror: Mapping[str, str] | None, core: Cluster, lake: Cluster) -> None:
         self._connects, self._clusters = (Worker(capture), Worker(mirror)), (core, lake)
 
-    def core_connect(self) -> Worker:
+    def core_connect(self, cluster: str) -> Worker:
         return self._connects[0]
 
     def lake_connect(self) -> Worker:
         return self._connects[1]
 
-    def core_kafka(self) -> Cluster:
+    def core_kafka(self, cluster: str) -> Cluster:
         return self._clusters[0]
 
     def lake_kafka(self) -> Cluster:

@@ -80,7 +80,7 @@ class Worker:
 def platform(core: Worker, lake: Worker) -> Any:
     both = [ConnectClient(f"http://{n}", transport=httpx.MockTransport(w)) for n, w in (("core", core), ("lake", lake))]
     asked = dict(zip(("core", "lake"), both, strict=True))
-    return SimpleNamespace(core_connect=lambda: both[0], lake_connect=lambda: both[1], connect=asked.__getitem__)
+    return SimpleNamespace(core_connect=lambda _: both[0], lake_connect=lambda: both[1], connect=asked.__getitem__)
 
 
 DATABASE = {"kind": "mysql", "host": "db", "user": "u", "password": {"secret": "p"}}
@@ -138,7 +138,7 @@ def test_a_platform_without_a_connect_beside_the_lake_is_no_trouble(monkeypatch:
 
     def none(cluster: str = "lake") -> ConnectClient:
         if cluster == "core":
-            return core.core_connect()
+            return core.core_connect("core")
         raise MissingAddressError("CDC_LAKE_CONNECT", "it")
 
     core = platform(Worker("RUNNING"), Worker(None))

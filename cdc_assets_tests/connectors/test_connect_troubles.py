@@ -50,7 +50,7 @@ def running(name: str, *tasks: str, state: str = "RUNNING") -> Callable[[httpx.R
 
 
 def platform(core: ConnectClient, lake: ConnectClient) -> Any:
-    return SimpleNamespace(core_connect=lambda: core, lake_connect=lambda: lake)
+    return SimpleNamespace(core_connect=lambda _: core, lake_connect=lambda: lake)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_rows_that_no_snapshot_brings_are_told_by_apply(
     monkeypatch.setattr(
         "cdc_assets.connectors.apply.apply_connector", lambda _, c, **__: Applied(c["name"], False, ("x",), status)
     )
-    cluster = SimpleNamespace(connect=lambda _: running, core_kafka=lambda: None, lake_kafka=lambda: None)
+    cluster = SimpleNamespace(connect=lambda _: running, core_kafka=lambda _: None, lake_kafka=lambda: None)
     monkeypatch.setattr("cdc_assets.resources.platform.Platform", lambda: cluster)
     diff.apply([], output=Format.json)
     said = capsys.readouterr()

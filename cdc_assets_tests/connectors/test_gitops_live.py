@@ -47,7 +47,7 @@ class Deployed:
     def now(cls, cdc: Cdc) -> Deployed:
         platform = Platform()
         configs = {name: about.config for c in (cdc.live.connect, cdc.lake.connect) for name, about in c.overview().items()}
-        log = {"core": platform.core_kafka(), "lake": platform.lake_kafka()}
+        log = {"core": platform.core_kafka("core"), "lake": platform.lake_kafka()}
         topics = {cluster: names.connect_topics(cluster)["configs"] for cluster in log}
         return cls(configs, {c: dict(kafka.states([topics[c]])[topics[c]].ends) for c, kafka in log.items()})
 
@@ -122,7 +122,7 @@ def test_what_git_deploys_is_observed_and_never_written(cdc: Cdc, repository: Re
     }
     assert Deployed.now(cdc) == before
     platform = Platform()
-    core, lake = platform.core_kafka(), platform.lake_kafka()
+    core, lake = platform.core_kafka("core"), platform.lake_kafka()
     here = sum(1 for _ in core.records(TOPIC, core.states([TOPIC])[TOPIC].ranges))
     copy = f"core.{TOPIC}"
     assert (here, sum(1 for _ in lake.records(copy, lake.states([copy])[copy].ranges))) == (500, 500)
@@ -192,7 +192,7 @@ def test_a_table_is_taken_in_by_commits_under_the_name_that_the_connector_has_th
     assert process.returncode == 0, err
     assert f"old and new tables in {CAPTURE}" in out
     assert f"{NAME}-capture" not in cdc.live.connect.connectors()
-    kafka = Platform().core_kafka()
+    kafka = Platform().core_kafka("core")
     records = kafka.records(f"{TOPIC}2", kafka.states([f"{TOPIC}2"])[f"{TOPIC}2"].ranges)
     assert {json.loads(record.key or b"")["id"] for record in records} == set(range(1, 501))
     result = materialize(load_source(cdc.folder / f"{NAME}.yaml"), "connector", "topic")

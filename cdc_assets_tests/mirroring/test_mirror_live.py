@@ -175,7 +175,7 @@ def test_heartbeats_come_and_a_groups_place_is_told(clusters: Clusters) -> None:
 
 
 def test_one_cluster_is_no_mirror(clusters: Clusters) -> None:
-    core = clusters.platform.core_kafka()
+    core = clusters.platform.core_kafka("core")
     refuse_one_cluster(core, clusters.platform.lake_kafka())
     with pytest.raises(MirrorError, match="are one cluster .* would loop"):
         refuse_one_cluster(core, core)

@@ -86,7 +86,7 @@ class World:
 
     @property
     def platform(self) -> Any:
-        return SimpleNamespace(core_kafka=lambda: self.core, lake_kafka=lambda: self.lake, lake_connect=lambda: self.mirror)
+        return SimpleNamespace(core_kafka=lambda _: self.core, lake_kafka=lambda: self.lake, lake_connect=lambda: self.mirror)
 
     def look(self) -> MirrorState:
         (state,) = mirror_states(self.platform, SOURCE)

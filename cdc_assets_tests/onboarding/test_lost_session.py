@@ -39,10 +39,10 @@ class Connector:
         value = {"id": "1", "aggregate_type": "Incremental Snapshot", "type": "TABLE_SCAN_COMPLETED", "additional_data": told}
         self.kafka.topics["shop.notifications"].logs[0].append((None, json.dumps(value).encode()))
 
-    def core_kafka(self) -> FakeKafka:
+    def core_kafka(self, cluster: str) -> FakeKafka:
         return self.kafka
 
-    def core_connect(self) -> Connector:
+    def core_connect(self, cluster: str) -> Connector:
         return self
 
     def restart(self, name: str) -> None:

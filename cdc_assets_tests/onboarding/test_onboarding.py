@@ -246,7 +246,9 @@ def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
     with depot.live.connection(autocommit=False) as early:
         early.execute("INSERT INTO depot_git VALUES (1001, 'before the table was published')")
         wait_for(process, "topics")
-        Platform().core_kafka().ensure_topic(f"{SOURCE}.public.depot_git", partitions=1, retention_ms=10**8, replication_factor=1)
+        Platform().core_kafka("core").ensure_topic(
+            f"{SOURCE}.public.depot_git", partitions=1, retention_ms=10**8, replication_factor=1
+        )
         connect.put_config(f"{SOURCE}-mirror", mirror_config(source))
         wait_for(process, "connector")
         connect.put_config(f"{SOURCE}-capture", with_public_text(capture_config(source)))
@@ -272,7 +274,7 @@ def test_what_git_applies_of_the_temporary_route_is_watched(depot: Ground, tmp_p
     with Writers(depot.live, ["depot_patch"], keys=60):
         wait_for(process, "topics")
         topic = f"{SOURCE}.public.depot_patch"
-        Platform().core_kafka().ensure_topic(topic, partitions=1, retention_ms=10**8, replication_factor=1)
+        Platform().core_kafka("core").ensure_topic(topic, partitions=1, retention_ms=10**8, replication_factor=1)
         connect.put_config(f"{SOURCE}-mirror", mirror_config(source))
         wait_for(process, "stop")
         connect.stop(capture)

@@ -73,7 +73,7 @@ def test_only_the_rows_of_a_condition_are_read_again(twice: Ground) -> None:
     found = ended(cdc("snapshot", SOURCE, TABLE, "--where", where, "-o", "json"))
     assert (found["where"], found["steps"]["snapshot"]["rows_scanned"]) == (where, {f"public.{TABLE}": 3})
     assert [(op, key) for op, key, _ in sent_of(twice)[before:]] == [("r", 2), ("r", 200), ("r", 205)]
-    said = read_notifications(Platform().core_kafka(), [find_source(SOURCE)])[SOURCE].said
+    said = read_notifications(Platform().core_kafka("core"), [find_source(SOURCE)])[SOURCE].said
     of_part = [each for each in said if each.table and each.id.startswith(PART)]
     # Nobody takes a part for the whole table.
     assert [(each.table, each.rows, each.is_table_again) for each in of_part] == [(f"public.{TABLE}", 3, False)]

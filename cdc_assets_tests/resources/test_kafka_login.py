@@ -205,7 +205,7 @@ def test_the_secret_is_in_no_spec_config_option_or_error(folder: Folder, monkeyp
     monkeypatch.setenv("CDC_LAKE_BOOTSTRAP", "127.0.0.1:1")
     monkeypatch.setenv("CDC_CONNECT_SECRETS", "/secrets")
     platform = Platform()
-    assert platform.core_kafka().login == platform.lake_kafka().login == path
+    assert platform.core_kafka("core").login == platform.lake_kafka().login == path
     topic = TopicRange("t", "t", "id", 0, {0: (0, 1)})
     spec = BronzeSpec("/lake", "127.0.0.1:1", (topic,), "one", login=platform.lake_kafka().login)
     assert BronzeSpec.from_json(spec.to_json()) == spec

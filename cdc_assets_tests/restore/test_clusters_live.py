@@ -94,7 +94,7 @@ def test_connectors_come_back_with_their_offsets(ground: Ground) -> None:
     live, lake = ground.cdc.live, ground.cdc.lake
     worker = live.parts["core-connect"]
     worker.kill()
-    core = ground.platform.core_kafka()
+    core = ground.platform.core_kafka("core")
     topics = list(names.connect_topics("core").values())
     for topic in topics:
         core.delete_topic(topic)

@@ -78,7 +78,7 @@ def test_topics_of_both_clusters_and_connectors_come_back(ground: Ground) -> Non
     before = ground.records()
     ground.lose_connectors()
     ground.await_idle_slot()
-    core = ground.platform.core_kafka()
+    core = ground.platform.core_kafka("core")
     core.delete_topic(ground.topic)
     until(lambda: not core.existing([ground.topic]))
     ground.delete_copy()

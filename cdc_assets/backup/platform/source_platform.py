@@ -34,7 +34,7 @@ def look_at_platform(platform: Platform, source: BaseSource) -> PlatformState:
     connectors = {each.name: _config(at[each.cluster], each) for each in declared}
     topics = {"lake": _topics(platform.raw_lake_kafka(), [names.lake_topic(source, table) for table in source.tables])}
     if names.is_mirrored(source):
-        topics["core"] = _topics(platform.core_kafka(), [names.topic(source, table) for table in source.tables])
+        topics["core"] = _topics(platform.core_kafka(source.cluster), [names.topic(source, table) for table in source.tables])
     return PlatformState(_registry_text(source), connectors, offsets, topics, _subjects(source))
 
 

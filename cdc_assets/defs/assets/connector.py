@@ -25,7 +25,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[connector_spec(source)], name=names.op_name("connector", source), can_subset=False)
     def connector(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
-        connect, config = platform.core_connect(), capture_config(source)
+        connect, config = platform.core_connect(source.cluster), capture_config(source)
         lines = difference_of(connect, source, config).lines()
         for line in lines:
             context.log.info("%s", line)

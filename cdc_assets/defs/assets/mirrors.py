@@ -57,7 +57,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         for table, state in each_table("mirror", tables, appear):
             origin = names.topic(source, table)
             copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
-            own = {"cdc/peek": f"cdc peek {state.name} --cluster {names.LAKE_ALIAS}"}
+            own = {"cdc/peek": f"cdc peek {state.name} --cluster {names.LAKE}"}
             yield table, topic_metadata(state) | own | shared | {"cdc/copied_up_to_core_offset": dg.MetadataValue.json(copied)}
 
     return mirror
@@ -65,7 +65,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
 
 def _refuse_absent(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> None:
     """MirrorMaker has no task until it finds a topic, and would be waited for in vain."""
-    core, wanted = platform.core_kafka(), {names.topic(source, table): table for table in tables}
+    core, wanted = platform.core_kafka(source.cluster), {names.topic(source, table): table for table in tables}
     absent = sorted(wanted.keys() - core.states(list(wanted)).keys())
     if absent:
         of = ", ".join("/".join(names.asset_key("topic", source, wanted[topic])) for topic in absent)

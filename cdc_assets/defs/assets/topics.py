@@ -28,7 +28,7 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
 
     @table_step("topic", source)
     def topic(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
-        cluster = platform.core_kafka() if names.is_mirrored(source) else platform.lake_kafka()
+        cluster = platform.core_kafka(source.cluster) if names.is_mirrored(source) else platform.lake_kafka()
 
         def ensure(table: Table) -> tuple[TopicState, str]:
             if own := source.captured:  # a topic of others is theirs to make and to keep

@@ -60,8 +60,8 @@ def _measurement(context: dg.AssetCheckExecutionContext, platform: Platform, sou
         return measure_flow(
             source,
             witness=_witness(source),
-            core=platform.core_kafka(),
-            connect=platform.core_connect(),
+            core=platform.core_kafka(source.cluster),
+            connect=platform.core_connect(source.cluster),
             previous=_baseline(context.instance, flow_key(source)),
         )
     except CdcAssetsError as error:

@@ -121,7 +121,7 @@ def _connector(platform: Platform, source: BaseSource) -> dg.AssetCheckResult:
     """The source's capture; its other connectors, where they are and do not run, warn: bronze may go on without them."""
     name = names.connector_name(source)
     try:
-        core = platform.core_connect()
+        core = platform.core_connect(source.cluster)
         way = {"make": f"its source is managed_by: gitops: {COMMIT}"} if source.managed_by == "gitops" else {}
         running, told, metadata = evidence.of_connector(name, core.status(name), core.url, **way)
     except CdcAssetsError as error:

@@ -52,7 +52,7 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
     away: set[str] = set()
     for name in connector_owners([source]):
         captures = source.captured is not None and name == names.connector_name(source.captured)
-        cluster, began = "core" if captures else "lake", time.monotonic()
+        cluster, began = source.cluster if captures else names.LAKE, time.monotonic()
         if cluster in away:
             continue
         try:

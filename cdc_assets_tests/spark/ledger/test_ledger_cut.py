@@ -65,7 +65,7 @@ class Chain:
         core = self.core = Interrupted(kafka)
 
         class WithCore(Platform):
-            def core_kafka(self) -> KafkaCluster:
+            def core_kafka(self, cluster: str) -> KafkaCluster:
                 return core
 
         self.platform = WithCore(core_bootstrap=kafka, lake_bootstrap=kafka, spark_remote=remote, lake_root=self.lake)

@@ -37,15 +37,15 @@ class Clusters:
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(60)
-        until(lambda: topic not in self.platform.core_kafka().states([topic]))
+        until(lambda: topic not in self.platform.core_kafka("core").states([topic]))
 
     def grow(self, topic: str, partitions: int) -> None:
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
-        until(lambda: len(self.platform.core_kafka().states([topic])[topic].ranges) == partitions)
+        until(lambda: len(self.platform.core_kafka("core").states([topic])[topic].ranges) == partitions)
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
         self.admin.delete_records([TopicPartition(topic, partition, before)])
-        until(lambda: self.platform.core_kafka().states([topic])[topic].ranges[partition][0] == before)
+        until(lambda: self.platform.core_kafka("core").states([topic])[topic].ranges[partition][0] == before)
 
     def send(self, topic: str, values: list[str], *, timestamp_ms: int = 0, partition: int = 0) -> None:
         for value in values:

@@ -37,4 +37,4 @@ def nothing_is_left(own: Ground) -> None:
     name = own.live.name
     topic = names.temporary_schema_history_topic(find_source(name))
     assert f"{name}-capture-onboard" not in own.live.connect.connectors()
-    assert topic not in Platform().core_kafka().states([topic])
+    assert topic not in Platform().core_kafka("core").states([topic])
