@@ -55,13 +55,18 @@ class ToldChanges:
 
 
 def changes(
-    verdicts: Sequence[CheckVerdict], runs: Sequence[FailedRun], told: ToldChanges, *, mend: Callable[[str], str], page: str
+    verdicts: Sequence[CheckVerdict],
+    runs: Sequence[FailedRun],
+    told: ToldChanges,
+    *,
+    mend: Callable[[CheckVerdict], str],
+    page: str,
 ) -> tuple[list[Alert], ToldChanges]:
     """The alerts that the channel lacks, and what it knows once it has them. A check that has not run yet stays as it was."""
     by_place = {verdict.place: verdict for verdict in verdicts}
     red = [verdict for verdict in verdicts if verdict.state == FAILED and verdict.place not in told.red]
     kept = [place for place in told.red if place in by_place and by_place[place].state in (FAILED, NOT_RUN)]
-    alerts = [_red(verdict, mend(verdict.name), page) for verdict in red]
+    alerts = [_red(verdict, mend(verdict), page) for verdict in red]
     alerts += [Alert("green", place) for place in told.red if place in by_place and place not in kept]
     fresh = [run for run in runs if (run.at, run.run_id not in told.runs) > (told.runs_up_to, False)]
     alerts += [Alert("failed", f"run of {run.job}", _short(run.reason), link=f"{page}/runs/{run.run_id}") for run in fresh]

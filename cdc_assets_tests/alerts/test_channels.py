@@ -108,12 +108,12 @@ def test_every_channel_is_told_once(ticks: Ticks, posts: Posts, mails: Mails) ->
         ticks.tick(verdict)
     slack = [body["text"] for path, body in posts.bodies if path == "/slack"]
     assert [text.split("\n")[0] for text in slack] == [f"RED {RED.place}: 3 keys differ", f"GREEN {RED.place}"]
-    assert "mend: cdc reconcile SOURCE.TABLE --heal" in slack[0]
+    assert "mend: cdc reconcile shop.orders --heal" in slack[0]
     pager = [alert for path, body in posts.bodies if path == "/pager" for alert in body["alerts"]]
     assert [(alert["state"], alert["place"]) for alert in pager] == [("red", RED.place), ("green", RED.place)]
     first, second = mails.messages
     assert (first["Subject"], first["To"]) == (f"cdc: red {RED.place}", "team@example.org, ops@example.org")
-    assert "mend: cdc reconcile SOURCE.TABLE --heal" in first.get_payload()
+    assert "mend: cdc reconcile shop.orders --heal" in first.get_payload()
     assert second["Subject"] == f"cdc: green {RED.place}"
 
 

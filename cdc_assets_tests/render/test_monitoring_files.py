@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +19,8 @@ from cdc_assets.render.grafana_files import grafana_files
 from cdc_assets.render.prometheus_files import prometheus_files
 from cdc_assets.resources import metric_names as names
 from cdc_assets.settings import example_sources
-from cdc_assets_tests.programs import apt
-from cdc_assets_tests.programs.wanted import Program, command
-from cdc_assets_tests.support.lake.jvm import free_port
-
-PROMETHEUS = Program("Prometheus", ("prometheus", "promtool"), ("prometheus",))
-"""Unpacked, never installed: Debian's package would start a server with the machine."""
+from cdc_assets_tests.programs.wanted import Program
+from cdc_assets_tests.support.servers.prometheus_server import bring_prometheus, check_config, prometheus_server
 
 
 def rules() -> list[dict[str, Any]]:
@@ -85,19 +78,7 @@ def test_the_command_writes_them(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def prometheus() -> Program:
-    if not PROMETHEUS.is_here():
-        try:
-            failed = apt.unpack([PROMETHEUS])
-        except OSError as error:
-            failed = {PROMETHEUS.title: str(error)}
-        if failed:
-            pytest.skip(f"without Prometheus: {failed[PROMETHEUS.title]}")
-    return PROMETHEUS
-
-
-def ask(port: int, path: str) -> Any:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-        return json.load(answer)["data"]
+    return bring_prometheus()
 
 
 @pytest.mark.service
@@ -109,49 +90,17 @@ def test_prometheus_takes_the_rules_and_alerts(prometheus: Program, tmp_path: Pa
         MetricSample(names.LAG, ("bank", "accounts", "silver"), 12),
     ]
     server, thread = serve(FigureCache(lambda: figures, seconds=60), 0)
-    port = free_port()
     text = files["prometheus/prometheus.yaml"].replace("127.0.0.1:9309", f"127.0.0.1:{server.server_port}")
     (tmp_path / "prometheus.yaml").write_text("global: {evaluation_interval: 1s}\n" + text.replace("30s", "1s"))
     (tmp_path / "alerts.yaml").write_text(files["prometheus/alerts.yaml"])
-    checked = subprocess.run(
-        [command(prometheus, "promtool"), "check", "config", str(tmp_path / "prometheus.yaml")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert f"{len(rules())} rules found" in checked.stdout
-    options = [f"--config.file={tmp_path / 'prometheus.yaml'}", f"--storage.tsdb.path={tmp_path / 'data'}"]
-    options.append(f"--web.listen-address=127.0.0.1:{port}")
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen([command(prometheus, "prometheus"), *options], stdout=log, stderr=log, cwd=tmp_path)
+    assert f"{len(rules())} rules found" in check_config(prometheus, tmp_path)
     try:
-        alerts = await_alerts(port, tmp_path / "log")
-        assert alerts["CdcCheckFailed"] == [{"check": "reconciled", "table": "accounts"}]
-        assert "CdcMetricsAway" not in alerts
-        (value,) = ask(port, f"/api/v1/query?query={names.LAG}")["result"]
-        assert (value["metric"]["table"], value["value"][1]) == ("accounts", "12")
+        with prometheus_server(prometheus, tmp_path) as running:
+            alerts = running.await_alerts("CdcCheckFailed")
+            assert [(each["check"], each["table"]) for each in alerts["CdcCheckFailed"]] == [("reconciled", "accounts")]
+            assert "CdcMetricsAway" not in alerts
+            assert [(labels["table"], value) for labels, value in running.values(names.LAG)] == [("accounts", 12)]
     finally:
-        process.terminate()
-        process.wait(30)
         server.shutdown()
         server.server_close()
         thread.join(10)
-
-
-def await_alerts(port: int, log: Path) -> dict[str, list[dict[str, str]]]:
-    """Those that are pending or firing, once there are any."""
-    until = time.monotonic() + 240
-    while time.monotonic() < until:
-        try:
-            found = ask(port, "/api/v1/alerts")["alerts"]
-        except OSError:
-            found = []
-        if any(each["labels"]["alertname"] == "CdcCheckFailed" for each in found):
-            told: dict[str, list[dict[str, str]]] = {}
-            for each in found:
-                labels = {name: each["labels"].get(name, "") for name in ("check", "table")}
-                told.setdefault(each["labels"]["alertname"], []).append(labels)
-            return told
-        time.sleep(0.5)
-    raise AssertionError(log.read_text()[-3000:])

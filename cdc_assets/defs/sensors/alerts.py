@@ -79,13 +79,17 @@ def tell(
     return found, away
 
 
-def mend_command(check: str) -> str:
-    """The first command of the check's row of docs/reference/checks.md; else where that page is."""
-    said = runbook(check)
+def mend_command(verdict: CheckVerdict) -> str:
+    """The first command of the check's row of docs/reference/checks.md, for its source and table; else where that page is."""
+    said = runbook(verdict.name)
     text = getattr(said, "md_str", None) or str(said.value)
     mends = text.partition("**what mends it**")[2] or text
     command = _COMMAND.search(mends)
-    return command[1] if command else "cdc status; docs/reference/checks.md"
+    if command is None:
+        return "cdc status; docs/reference/checks.md"
+    layer, source, last = verdict.asset
+    words = {"SOURCE": source, "TABLE": last.removeprefix(f"{layer}_")}
+    return re.sub(r"\b(SOURCE|TABLE)\b", lambda found: words[found[0]], command[1])
 
 
 def runs_failed_since(instance: dg.DagsterInstance, since: float) -> list[FailedRun]:

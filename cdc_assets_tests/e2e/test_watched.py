@@ -1,0 +1,87 @@
+"""A table that is damaged, on the stack that runs: a pager is told once, a real Prometheus sees it, and the command mends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse, until
+from cdc_assets_tests.e2e.webserver import Graphql
+from cdc_assets_tests.support.posts import Posts
+from cdc_assets_tests.support.servers.prometheus_server import bring_prometheus, check_config, prometheus_server
+
+pytestmark = pytest.mark.e2e
+
+ASSET, CHECK = "silver/world/silver_city", "reconciled"
+PLACE = f"{ASSET} {CHECK}"
+
+
+def told(pager: Posts) -> list[dict[str, Any]]:
+    """What the pager was told of the check, in order."""
+    return [alert for _, body in list(pager.bodies) for alert in body["alerts"] if alert["place"] == PLACE]
+
+
+@contextmanager
+def served_metrics(lakehouse: Lakehouse, folder: Path) -> Iterator[str]:
+    """`cdc metrics` as a process of its own; the address that it prints."""
+    command = [sys.executable, "-m", "cdc_assets.cli", "metrics", "--port", "0", "--every", "1"]
+    with (folder / "metrics.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=lakehouse.environment(), stderr=log)
+    try:
+        yield until(lambda: re.findall(r"http://(\S+)/metrics", (folder / "metrics.log").read_text()), "no address")[0]
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def remove_rows(lakehouse: Lakehouse) -> None:
+    before = os.umask(0o077)
+    try:
+        DeltaTable(str(lakehouse.silver("world", "city"))).delete("geonameid % 1000 = 8")
+    finally:
+        os.umask(before)
+
+
+def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Graphql, pager: Posts, tmp_path: Path) -> None:
+    program = bring_prometheus()
+    lakehouse.cdc("render", "--target", "prometheus", "--out", str(tmp_path))
+    folder = tmp_path / "prometheus"
+    with served_metrics(lakehouse, tmp_path) as address:
+        text = (folder / "prometheus.yaml").read_text().replace("127.0.0.1:9309", address).replace("30s", "1s")
+        (folder / "prometheus.yaml").write_text(f"global: {{evaluation_interval: 1s}}\n{text}")
+        check_config(program, folder)
+        with prometheus_server(program, folder) as prometheus:
+
+            def state() -> set[float]:
+                wanted = {"source": "world", "table": "city", "check": CHECK, "layer": "silver"}
+                return {value for labels, value in prometheus.values("cdc_check_state") if wanted.items() <= labels.items()}
+
+            graphql.execute_checks([(ASSET, CHECK)])
+            until(lambda: state() == {0.0}, "Prometheus does not see the check pass")
+            assert {labels["part"] for labels, value in prometheus.values("cdc_part_up") if not value} == set()
+            rows = {labels["table"]: value for labels, value in prometheus.values("cdc_rows") if labels["layer"] == "silver"}
+            assert rows["city"] == DeltaTable(str(lakehouse.silver("world", "city"))).to_pyarrow_table(columns=[]).num_rows
+            known = len(told(pager))
+            remove_rows(lakehouse)
+            graphql.execute_checks([(ASSET, CHECK)])
+            (red,) = until(lambda: told(pager)[known:], "the pager was not told of the red check")
+            assert (red["state"], red["mend"]) == ("red", "cdc reconcile world.city --heal")
+            until(lambda: state() == {2.0}, "Prometheus does not see the check fail")
+            firing = prometheus.await_alerts("CdcCheckFailed")["CdcCheckFailed"]
+            assert [each["table"] for each in firing if each["check"] == CHECK] == ["city"]
+
+            lakehouse.cdc(*shlex.split(red["mend"])[1:])
+            graphql.execute_checks([(ASSET, CHECK)])
+            until(lambda: len(told(pager)) > known + 1, "the pager was not told that it is green")
+            assert [alert["state"] for alert in told(pager)[known:]] == ["red", "green"]
+            until(lambda: state() == {0.0}, "Prometheus does not see the check pass again")
