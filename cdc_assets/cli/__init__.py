@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from cdc_assets.cli.command_log import recorded
 from cdc_assets.cli.lazy_group import LazyGroup
 from cdc_assets.errors import ON_PURPOSE
 
@@ -50,8 +51,9 @@ def cdc(
 def main() -> None:
     """Run the command line."""
     try:
-        # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
-        app(prog_name="cdc")
+        with recorded(sys.argv[1:]):
+            # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
+            app(prog_name="cdc")
     except ON_PURPOSE as error:
         if os.environ.get("CDC_DEBUG"):
             raise

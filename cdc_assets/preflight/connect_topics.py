@@ -69,7 +69,7 @@ class Connect(Protocol):
 
 def findings(cluster: str, connect: Connect, kafka: InternalTopicsCluster) -> Iterator[Finding]:
     """Of the Connect cluster called `core` or `lake`."""
-    setting = f"CDC_{cluster.upper()}_CONNECT_TOPICS"
+    setting = settings.variable(cluster, "CONNECT_TOPICS")
     declared = settings.lookup(setting)
     if declared == "none":
         return

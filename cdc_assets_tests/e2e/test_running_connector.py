@@ -6,7 +6,9 @@ told by its worker's log, and by PostgreSQL's process at its slot.
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -149,6 +151,18 @@ def test_a_table_comes_in_and_both_are_reconciled(till: Till, graphql: Graphql) 
     mirror = json.loads(cdc("describe", MIRROR, "-o", "json").stdout)
     assert f"erp-{SOURCE}.public.bons" in str(mirror)
     assert ALIAS in str(mirror)
+
+
+_COMMANDS = """{ assetOrError(assetKey: {path: ["cdc", "commands"]}) { ... on Asset {
+  assetObservations(limit: 50) { description } } } }"""
+
+
+def test_who_did_it_is_in_the_log_of_dagster(till: Till, graphql: Graphql) -> None:
+    told = [each["description"] for each in graphql.ask(_COMMANDS)["assetOrError"]["assetObservations"]]
+    for command in (f"adopt {CONNECTOR} --source {SOURCE} --yes", f"onboard {SOURCE} public.lines --route temporary -o json"):
+        (line,) = [text for text in told if f": cdc {command} (done, " in text]
+        assert line.startswith(f"{getpass.getuser()} at {socket.gethostname()}: ")
+    assert not [text for text in told if "cdc reconcile" in text], "it looks, and changes nothing"
 
 
 def test_it_can_be_removed_as_one_of_ours(till: Till) -> None:
