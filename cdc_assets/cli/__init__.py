@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cdc_assets.cli.command_log import recorded
+from cdc_assets.cli.command_log import record_command
 from cdc_assets.cli.lazy_group import LazyGroup
 from cdc_assets.errors import ON_PURPOSE
 
@@ -51,7 +51,7 @@ def cdc(
 def main() -> None:
     """Run the command line."""
     try:
-        with recorded(sys.argv[1:]):
+        with record_command(sys.argv[1:]):
             # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
             app(prog_name="cdc")
     except ON_PURPOSE as error:

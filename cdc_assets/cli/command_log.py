@@ -18,31 +18,8 @@ from typing import Any
 
 ASSET = ("cdc", "commands")
 _CHANGE = frozenset(
-    [
-        "up",
-        "down",
-        "reload",
-        "adopt",
-        "onboard",
-        "offboard",
-        "snapshot",
-        "remove",
-        "cut",
-        "reconcile",
-        "restore",
-        "drill",
-        "repair",
-        "maintain",
-        "replay",
-        "quarantine",
-        "apply",
-        "restart",
-        "pause",
-        "resume",
-        "stop",
-        "offsets",
-    ]
-)
+    ("up", "down", "reload", "adopt", "onboard", "offboard", "snapshot", "remove", "cut", "reconcile", "restore", "drill")
+) | frozenset(("repair", "maintain", "replay", "quarantine", "apply", "restart", "pause", "resume", "stop", "offsets"))
 _LOOK = frozenset({"--dry-run", "--help", "-h", "list", "show", "get"})
 _SECONDS = 5.0
 _REPORT = """mutation($params: ReportRunlessAssetEventsParams!) { reportRunlessAssetEvents(eventParams: $params) {
@@ -57,7 +34,7 @@ def is_change(words: Sequence[str]) -> bool:
 
 
 @contextmanager
-def recorded(words: Sequence[str]) -> Iterator[None]:
+def record_command(words: Sequence[str]) -> Iterator[None]:
     """Run the command within the block; its line tells how it ended."""
     began, code = time.monotonic(), 1
     try:
