@@ -71,6 +71,10 @@ class AlertsError(CdcAssetsError):
     """The channels of CDC_ALERTS cannot be read, or one does not take a message."""
 
 
+class TracesError(CdcAssetsError):
+    """An OpenTelemetry collector does not take what is sent."""
+
+
 class RunsKeptError(CdcAssetsError):
     """CDC_RUNS_KEPT is no number of days."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_assets import settings
+from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
 
@@ -20,11 +22,19 @@ if TYPE_CHECKING:
 _OURS = "Declare none of its settings: the next `cdc apply` brings ours, and restarts it."
 
 
+@dataclass(frozen=True)
+class AdoptOptions:
+    """What is adopted, and as what."""
+
+    source: Annotated[str, typer.Option("--source", help="The source's name; default: by its topic prefix.")] = ""
+    cluster: Annotated[str, typer.Option(help="The core cluster that it is at, where there are several.")] = "core"
+    ours: Annotated[bool, typer.Option("--ours", help=_OURS)] = False
+
+
+@group_options
 def adopt(
     connector: Annotated[str, typer.Argument(help="A connector of Debezium's on a core's Connect.")],
-    source: Annotated[str, typer.Option("--source", help="The source's name; default: by its topic prefix.")] = "",
-    cluster: Annotated[str, typer.Option(help="The core cluster that it is at, where there are several.")] = "core",
-    ours: Annotated[bool, typer.Option("--ours", help=_OURS)] = False,
+    chosen: AdoptOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal this is needed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what was read and what differs; write nothing.")] = False,
     output: Output = Format.text,
@@ -36,7 +46,7 @@ def adopt(
     from cdc_assets.adoption.adopt import look, write
     from cdc_assets.resources.platform import Platform
 
-    found = look(Platform(), connector, settings.sources_folder(), source=source, cluster=cluster, ours=ours)
+    found = look(Platform(), connector, settings.sources_folder(), source=chosen.source, cluster=chosen.cluster, ours=chosen.ours)
     if not is_data(output):
         _print(found)
     if not dry_run:
@@ -46,7 +56,7 @@ def adopt(
     if is_data(output):
         print_document({"dry_run": dry_run, "written": not dry_run, **found.to_json()}, output)
     elif not dry_run:
-        _print_next(found, ours=ours)
+        _print_next(found, ours=chosen.ours)
 
 
 def _confirm(connector: str, found: Adoption, output: str) -> None:

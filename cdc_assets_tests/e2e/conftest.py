@@ -74,6 +74,8 @@ class Lakehouse:
     sources: Path
     mariadb: MariaDbServer
     up_output: str = ""
+    collector: str = ""
+    """Where the stack's traces are sent; empty: nowhere."""
 
     def cdc(self, *arguments: str, timeout: float = 600, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a verb; fails the test with its output when it does not exit 0 (unless told otherwise)."""
@@ -99,6 +101,7 @@ class Lakehouse:
             "CDC_SOURCES": str(self.sources),
             "CDC_DEFINITIONS": str(self.sources.parent / "gold.py"),
             **({"CDC_ALERTS": str(self.channels)} if self.channels.exists() else {}),
+            **({"OTEL_EXPORTER_OTLP_ENDPOINT": self.collector} if self.collector else {}),
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "200",
             **more,
@@ -157,7 +160,7 @@ def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbSe
 
 @pytest.fixture(scope="package")
 def pager() -> Iterator[Posts]:
-    """What the stack's channel of alerts has got."""
+    """What the stack has posted: alerts to `/pager`, traces below `/otlp`."""
     with posts_server() as server:
         yield server
 
@@ -179,7 +182,7 @@ def lakehouse(
     secret = Home(home).create().secrets / "shop_db_password"
     secret.write_text(PASSWORD)
     secret.chmod(0o600)
-    house = Lakehouse(home, sources, mariadb_shop)
+    house = Lakehouse(home, sources, mariadb_shop, collector=pager.url("otlp"))
     house.channels.write_text(f"- {{kind: webhook, name: pager, url: '{pager.url('pager')}'}}\n")
     try:
         result = house.cdc("up", timeout=1500, check=False)

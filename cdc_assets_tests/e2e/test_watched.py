@@ -28,7 +28,16 @@ PLACE = f"{ASSET} {CHECK}"
 
 def told(pager: Posts) -> list[dict[str, Any]]:
     """What the pager was told of the check, in order."""
-    return [alert for _, body in list(pager.bodies) for alert in body["alerts"] if alert["place"] == PLACE]
+    return [alert for path, body in list(pager.bodies) if path == "/pager" for alert in body["alerts"] if alert["place"] == PLACE]
+
+
+def traced_steps(pager: Posts, sensor: str) -> list[set[str]]:
+    """Of each trace of a run that the sensor asked for, which steps it has."""
+    found = []
+    for spans in [body["resourceSpans"][0]["scopeSpans"][0]["spans"] for path, body in list(pager.bodies) if "otlp" in path]:
+        roots = {span["traceId"] for span in spans if sensor in str(span["attributes"]) and "parentSpanId" not in span}
+        found += [{span["name"] for span in spans if span["traceId"] == trace and "parentSpanId" in span} for trace in roots]
+    return found
 
 
 @contextmanager
@@ -85,3 +94,14 @@ def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Grap
             until(lambda: len(told(pager)) > known + 1, "the pager was not told that it is green")
             assert [alert["state"] for alert in told(pager)[known:]] == ["red", "green"]
             until(lambda: state() == {0.0}, "Prometheus does not see the check pass again")
+
+
+def test_a_cycle_that_the_sensor_asked_for_is_traced(lakehouse: Lakehouse, pager: Posts) -> None:
+    with lakehouse.connect("world") as world:
+        world.execute("UPDATE city SET population = population + 1 WHERE geonameid % 500 = 1")
+    lakehouse.cdc("wait", "world", "--timeout", "300")
+
+    def carried() -> bool:
+        return any({"cdc_bronze_world", "cdc_silver_world"} <= steps for steps in traced_steps(pager, "offsets_world"))
+
+    until(carried, "the collector has no trace of a cycle of bronze and silver")
