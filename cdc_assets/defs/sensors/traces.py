@@ -87,14 +87,14 @@ def spans_of(instance: dg.DagsterInstance, record: dg.RunRecord) -> Iterator[Spa
     for step in instance.get_run_step_stats(run.run_id):
         if step.start_time is None:
             continue
-        events = [_materialized_event(each) for each in step.materialization_events if each.dagster_event is not None]
+        events = [_event_of(each) for each in step.materialization_events if each.dagster_event is not None]
         end = step.end_time or ended
         why = failures.get(step.step_key)
         own: dict[str, Value] = {"dagster.step": step.step_key, "dagster.attempts": step.attempts or 1}
         yield Span(run.run_id, step.step_key, "run", step.step_key, step.start_time, end, own, events, why)
 
 
-def _materialized_event(entry: dg.EventLogEntry) -> SpanEvent:
+def _event_of(entry: dg.EventLogEntry) -> SpanEvent:
     """A materialization, with its figures and texts."""
     made = entry.get_dagster_event().step_materialization_data.materialization
     values = {name: each.value for name, each in made.metadata.items()}
