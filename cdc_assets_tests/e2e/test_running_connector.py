@@ -86,7 +86,7 @@ class Till:
     def starts(self) -> int:
         """How often the worker says that it has started the connector's task."""
         logs = (self.lakehouse.home / "logs").glob("core-connect*")
-        return sum(file.read_text(errors="replace").count(f"id={CONNECTOR}-0") for file in logs if file.is_file())
+        return sum(file.read_text(errors="replace").count(f"Instantiated task {CONNECTOR}-0 ") for file in logs if file.is_file())
 
     def is_equal(self, table: str) -> bool:
         with self.connect() as connection:
