@@ -6,10 +6,10 @@ The log is the truth about positions (never a sensor's cursor, never a consumer 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_dataset import open_dataset
@@ -22,6 +22,7 @@ from spark.lake.place import is_object
 from spark.ledger.ledger_commits import Counted, fold_ledger
 
 _PAGE = 50
+Folding = TypeVar("Folding")
 
 
 def bronze_committed(path: str) -> Committed | None:
@@ -31,17 +32,7 @@ def bronze_committed(path: str) -> Committed | None:
 
 def _bronze_committed(path: str) -> Committed | None:
     table = open_table(path)
-    if table is None:
-        return None
-    limit = _PAGE
-    while True:
-        commits, complete = _commits(table, limit)
-        try:
-            return fold(commits)
-        except HistoryTooShortError:
-            if complete:
-                raise
-            limit *= 4
+    return None if table is None else _as_much_as_needed(table, fold)
 
 
 def silver_committed(path: str) -> Folded | None:
@@ -57,7 +48,7 @@ def _silver_committed(path: str) -> Folded | None:
 def ledger_counted(path: str) -> dict[str, Counted]:
     """Each table's place in its source's ledger; empty when there is no ledger yet."""
     table = open_table(path)
-    return fold_ledger(_commits(table, _PAGE)[0]).tables if table is not None else {}
+    return {} if table is None else _as_much_as_needed(table, fold_ledger).tables
 
 
 def silver_positions(folded: Folded | None, topic: str) -> dict[int, int]:
@@ -167,6 +158,23 @@ def open_table(path: str) -> Any:
     if not is_object(path) and not (Path(path) / "_delta_log").is_dir():
         return None
     return open_delta(path) if is_delta(path) else None
+
+
+def _as_much_as_needed(table: Any, fold_commits: Callable[[list[tuple[int, str | None]]], Folding]) -> Folding:
+    """The fold of the newest commits, of more of them where it asks for more.
+
+    Raises:
+        HistoryTooShortError: the log does not say it.
+    """
+    limit = _PAGE
+    while True:
+        commits, complete = _commits(table, limit)
+        try:
+            return fold_commits(commits)
+        except HistoryTooShortError:
+            if complete:
+                raise
+            limit *= 4
 
 
 def _more_and_more(table: Any) -> Iterator[list[tuple[int, str | None]]]:

@@ -18,9 +18,12 @@ from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.delta_log import ledger_counted
 from cdc_assets_tests.support.declared import declare, declare_source
-from spark.ledger.ledger_commits import Counted, ledger_metadata
+from spark.delta.live_files import read_live_table
+from spark.delta.log import fold_history
+from spark.ledger.ledger_commits import Counted, fold_ledger, ledger_metadata
 from spark.ledger.terms import FATES, HOPS, LINKS
 from spark.maintenance.maintain import maintain, plan
+from spark.maintenance.old_windows import OldWindows, remove_old
 
 SOURCE = """
 source: shop
@@ -88,3 +91,19 @@ def test_less_than_is_needed_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     file = declare(tmp_path, monkeypatch, SOURCE.replace("ledger: {keep: 40d}", declared))
     with pytest.raises(RegistryError, match=told):
         load_source(file)
+
+
+def test_what_was_counted_is_known_after_months_without_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each day of them is a commit of maintenance, and none of the ledger."""
+    source, lake = declare_source(tmp_path, monkeypatch, SOURCE, Source), str(tmp_path / "lake")
+    path, now = names.ledger_path(lake, source), int(time.time())
+    append(path, [window(now)])
+    before = ledger_counted(path)
+    assert before
+    for day in range(60):
+        assert remove_old(path, read_live_table(path), OldWindows(until=(day + 1) * DAY)) == 0
+    assert read_live_table(path).version >= 60
+    assert ledger_counted(path) == before
+    # The job that counts reads the same log: it would count all of it twice.
+    no_spark: Any = None
+    assert fold_history(no_spark, path, fold_ledger).tables == before

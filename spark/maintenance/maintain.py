@@ -119,7 +119,7 @@ def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
 
 def _find_named(spec: MaintenanceSpec, live: LiveTable, log: LogFiles, kept: Need) -> dict[int, NamedVersion]:
     """The versions below `kept` that stay by themselves, as far as the log still gives them."""
-    own = [each for each in spec.named if each.table_id == live.metadata.get("id")]
+    own = [each for each in spec.named if each.table_id in ("", live.metadata.get("id"))]
     return {each.version: each for each in own if log.oldest <= each.version < kept.version}
 
 

@@ -25,7 +25,7 @@ class Need:
 @dataclass(frozen=True)
 class NamedVersion:
     """Somebody reads the table as it was at this version, and no other old one; `table_id` is Delta's own id of the table, since
-    one that was made anew has other versions."""
+    one that was made anew has other versions. Empty: whichever table is there."""
 
     version: int
     table_id: str
