@@ -40,11 +40,11 @@ def window(begin: int, *, mirror: int = 3) -> dict[str, Any]:
     return {**dict.fromkeys(NUMBERS, 0), **facts, "topic": 3, "mirror": mirror, "bronze": 3, "applied": 3}
 
 
-def append(path: str, rows: list[dict[str, Any]]) -> None:
+def append(path: str, rows: list[dict[str, Any]], metadata: str = "") -> None:
     moments = [(name, pa.timestamp("us", "UTC")) for name in ("window_start", "counted_at")]
     texts = [(name, pa.string()) for name in ("table", "op", "pane")]
     schema = pa.schema([*texts, *moments, *((name, pa.int64()) for name in NUMBERS)])
-    metadata = ledger_metadata("l", {"orders": Counted(1, "fold", {})})
+    metadata = metadata or ledger_metadata("l", {"orders": Counted(1, "fold", {})})
     properties = CommitProperties(custom_metadata={"userMetadata": metadata})
     write_deltalake(path, pa.Table.from_pylist(rows, schema=schema), mode="append", commit_properties=properties)
 

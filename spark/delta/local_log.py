@@ -21,8 +21,9 @@ FIELDS = frozenset({"version", "operation", "operationParameters", "operationMet
 """What is told here; a time is Delta's to say, since a copied file has another."""
 
 
-def newest_commits(path: str, limit: int | None) -> list[dict[str, Any]] | None:
-    """By FIELDS, newest first; None where the log is not here, so that only Spark can tell.
+def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[dict[str, Any]] | None:
+    """By FIELDS, newest first, or from the version `up_to` on backwards; None where the log is not here, so that only Spark can
+    tell.
 
     Raises:
         LakeStoreError: the lake's object store does not answer.
@@ -31,7 +32,8 @@ def newest_commits(path: str, limit: int | None) -> list[dict[str, Any]] | None:
         return None
     folder = open_folder(path)
     try:
-        names = commit_names(folder, after=_long_before(folder, limit))[::-1]
+        names = commit_names(folder, after=_long_before(folder, limit, up_to))[::-1]
+        names = [name for name in names if up_to is None or int(name[:20]) <= up_to]
         found = folder.map(lambda name: _commit(folder, name), names[:limit] if limit else names)
     except OSError:
         # Not here, not ours to read, or cleaned up meanwhile.
@@ -64,10 +66,12 @@ def last_checkpoint(folder: LakeFolder) -> dict[str, Any] | None:
     return told
 
 
-def _long_before(folder: LakeFolder, limit: int | None) -> str:
+def _long_before(folder: LakeFolder, limit: int | None, up_to: int | None) -> str:
     """A name from which on there are `limit` commits: a store lists a thousand at a time, and the newest last."""
     if limit is None or is_local(folder.path):
         return ""
+    if up_to is not None:
+        return f"{up_to - limit:020}" if up_to > limit else ""
     told = last_checkpoint(folder)
     return f"{told['version'] - limit:020}" if told is not None and told["version"] > limit else ""
 

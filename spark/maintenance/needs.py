@@ -32,16 +32,19 @@ class NamedVersion:
     reason: str
 
 
-def first_telling(path: str) -> int | None:
-    """From which commit on the log says what the table holds, in our metadata; None where it has none of ours (a quarantine).
+def first_telling(path: str, up_to: int | None = None) -> int | None:
+    """From which commit on the log says what the table holds, or held at the version `up_to`, in our metadata; None where it has
+    none of ours (a quarantine).
 
     Raises:
         LeftToSparkError: the log is not to be read here.
     """
     limit: int | None = _FIRST_LOOK
     while True:
-        commits = newest_commits(path, limit)
+        commits = newest_commits(path, limit, up_to=up_to)
         if commits is None:
+            if up_to is not None:
+                return None
             raise LeftToSparkError("the log is not to be read here")
         for version, text in surviving(commits):
             first = _first_needed(version, text)
