@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cdc_assets import names
 from cdc_assets.maintenance.kept_windows import find_old_windows
-from cdc_assets.maintenance.named_versions import named_versions
+from cdc_assets.maintenance.named_versions import find_named_versions
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, silver_committed
 from cdc_assets.windowed.refine_windows import windows_of
@@ -40,7 +40,7 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     found.append((ledger, ()))
     found.append((names.cuts_path(lake, source), ()))
     found += [(path, ()) for each in windows_of(source) for path in (each.spec(lake).path, each.spec(lake).panes_path)]
-    root, old, named = lake.rstrip("/"), find_old_windows(lake, source), named_versions(lake, source)
+    root, old, named = lake.rstrip("/"), find_old_windows(lake, source), find_named_versions(lake, source)
     specs = {
         path.removeprefix(f"{root}/"): MaintenanceSpec(path, seconds, needs, old_windows=old if path == ledger else None)
         for path, needs in found

@@ -10,10 +10,10 @@ from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import silver_committed, version_that_folded
 from cdc_assets.windowed.refine_windows import windows_of
 from spark.maintenance.needs import NamedVersion
-from spark.windowed.kept_state import kept_here
+from spark.windowed.kept_state import read_kept_results
 
 
-def named_versions(lake: str, source: BaseSource) -> dict[str, tuple[NamedVersion, ...]]:
+def find_named_versions(lake: str, source: BaseSource) -> dict[str, tuple[NamedVersion, ...]]:
     """By the tables' places below the lake, each version once."""
     found: dict[str, dict[int, NamedVersion]] = {}
     for path, named in (*_of_cuts(lake, source), *_of_windows(lake, source), *_of_histories(lake, source)):
@@ -31,7 +31,7 @@ def _of_windows(lake: str, source: BaseSource) -> Iterator[tuple[str, NamedVersi
     """The next results are told from the version that the last ones are of, and these are proven against it."""
     for windows in windows_of(source):
         spec = windows.spec(lake)
-        kept = kept_here(spec.path)
+        kept = read_kept_results(spec.path)
         if kept is not None:
             yield spec.silver_path, NamedVersion(kept.silver_version, "", f"windows {windows.name} are of it")
 

@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
 from cdc_assets import names
 from cdc_assets.ledger.read import read_windows
@@ -17,11 +15,11 @@ from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.delta_log import ledger_counted
+from cdc_assets_tests.maintenance.ledger_rows import append, window
 from cdc_assets_tests.support.declared import declare, declare_source
 from spark.delta.live_files import read_live_table
 from spark.delta.log import fold_history
-from spark.ledger.ledger_commits import Counted, fold_ledger, ledger_metadata
-from spark.ledger.terms import FATES, HOPS, LINKS
+from spark.ledger.ledger_commits import fold_ledger
 from spark.maintenance.maintain import maintain, plan
 from spark.maintenance.old_windows import OldWindows, remove_old
 
@@ -32,21 +30,6 @@ ledger: {keep: 40d}
 tables: [{name: public.orders}]
 """
 DAY = 86_400
-NUMBERS = (*LINKS, *FATES, "late_by_ms_max", *(f"{hop}_{part}" for hop in HOPS for part in ("n", "ms_sum", "ms_max")))
-
-
-def window(begin: int, *, mirror: int = 3) -> dict[str, Any]:
-    facts = {"table": "orders", "op": "c", "pane": "on_time", "window_start": begin * 1_000_000, "counted_at": begin * 1_000_000}
-    return {**dict.fromkeys(NUMBERS, 0), **facts, "topic": 3, "mirror": mirror, "bronze": 3, "applied": 3}
-
-
-def append(path: str, rows: list[dict[str, Any]], metadata: str = "") -> None:
-    moments = [(name, pa.timestamp("us", "UTC")) for name in ("window_start", "counted_at")]
-    texts = [(name, pa.string()) for name in ("table", "op", "pane")]
-    schema = pa.schema([*texts, *moments, *((name, pa.int64()) for name in NUMBERS)])
-    metadata = metadata or ledger_metadata("l", {"orders": Counted(1, "fold", {})})
-    properties = CommitProperties(custom_metadata={"userMetadata": metadata})
-    write_deltalake(path, pa.Table.from_pylist(rows, schema=schema), mode="append", commit_properties=properties)
 
 
 def begins(lake: str, source: Source) -> list[int]:

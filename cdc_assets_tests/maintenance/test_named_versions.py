@@ -12,13 +12,13 @@ from deltalake import DeltaTable
 from cdc_assets import names
 from cdc_assets.maintenance.maintain_source import maintain_source
 from cdc_assets.maintenance.maintained_tables import tables_in_lake
-from cdc_assets.maintenance.named_versions import named_versions
+from cdc_assets.maintenance.named_versions import find_named_versions
 from cdc_assets.registry.models import Source
 from cdc_assets.resources import read_logs
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.windowed.refine_windows import windows_of
-from cdc_assets_tests.maintenance.test_maintained_tables import SOURCE, Shop, write
+from cdc_assets_tests.maintenance.shop_logs import SOURCE, Shop, write
 from cdc_assets_tests.support.declared import declare_source
 from spark.delta.commits import Folded, silver_metadata
 from spark.maintenance import maintain as steps
@@ -70,7 +70,7 @@ def test_what_windows_and_a_history_are_of_stays(shop: Shop) -> None:
         3: NamedVersion(3, "", "windows orders__daily are of it"),
         6: NamedVersion(6, "", "the history of orders stands there"),
     }
-    assert {named.version: named for named in named_versions(shop.lake, shop.source)["silver/shop/orders"]} == expected
+    assert {named.version: named for named in find_named_versions(shop.lake, shop.source)["silver/shop/orders"]} == expected
     (windows,) = windows_of(shop.source)
     spec = windows.spec(shop.lake)
     places = {path.removeprefix(f"{shop.lake}/") for path in (spec.path, spec.panes_path)}

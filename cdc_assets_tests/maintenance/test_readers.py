@@ -31,8 +31,8 @@ from cdc_assets.resources.object_store import ObjectStore, open_store
 from cdc_assets.resources.platform import Platform
 from cdc_assets.silver.behind import records_behind
 from cdc_assets.windowed.refine_windows import is_behind, windows_of
-from cdc_assets_tests.maintenance import test_kept_windows as ledgers
-from cdc_assets_tests.maintenance.test_maintained_tables import write
+from cdc_assets_tests.maintenance.ledger_rows import append, window
+from cdc_assets_tests.maintenance.shop_logs import write
 from cdc_assets_tests.restore.original import TABLES, Original, fill, rows
 from cdc_assets_tests.support.declared import declare_source
 from spark.delta.commits import Folded, fold, silver_metadata
@@ -44,7 +44,7 @@ from spark.maintenance import rewriting
 from spark.maintenance.look import rows_gone
 from spark.replay.marks import ReplayMark, newest_mark, newest_version
 from spark.silver.quarantine import COLUMNS
-from spark.windowed.kept_state import KeptResults, kept_here, state_of_results
+from spark.windowed.kept_state import KeptResults, read_kept_results, state_of_results
 
 SOURCE = """
 source: shop
@@ -130,13 +130,13 @@ class Lake:
 
     def count(self) -> None:
         path = names.ledger_path(self.root, self.source)
-        ledgers.append(path, [ledgers.window(int(time.time()) // 60 * 60 - 60 * n) for n in range(5)])
+        append(path, [window(int(time.time()) // 60 * 60 - 60 * n) for n in range(5)])
         counted = {}
         for table in TABLES:
             folded = delta_log.silver_committed(self.path("silver", table))
             assert folded is not None
             counted[table] = Counted(folded.version, folded.operation_id, folded.topics)
-        ledgers.append(path, [ledgers.window(int(time.time()) // 60 * 60)], ledger_metadata("all", counted))
+        append(path, [window(int(time.time()) // 60 * 60)], ledger_metadata("all", counted))
 
     def windows(self) -> None:
         (windows,) = windows_of(self.source)
@@ -169,7 +169,7 @@ class Lake:
             "rows below": {t: delta_log.bronze_rows_below(self.bronze, t, {0: end}) for t, end in ends.items()},
             "ledger": delta_log.ledger_counted(names.ledger_path(self.root, self.source)),
             "ledger's job": fold_history(NO_SPARK, names.ledger_path(self.root, self.source), fold_ledger).tables,
-            "windows": (kept_here(path), state_of_results(NO_SPARK, windows.spec(self.root))),
+            "windows": (read_kept_results(path), state_of_results(NO_SPARK, windows.spec(self.root))),
             "cuts": read_cuts(self.root, self.source),
             "quarantine": [
                 each.to_json(raw=True)

@@ -21,7 +21,7 @@ from cdc_assets.resources import read_logs
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.silver.behind import records_behind
-from cdc_assets_tests.maintenance.test_maintained_tables import SOURCE, Shop
+from cdc_assets_tests.maintenance.shop_logs import SOURCE, Shop
 from cdc_assets_tests.support.declared import declare_source
 from spark.delta.live_files import read_live_table
 from spark.maintenance.log_files import list_log

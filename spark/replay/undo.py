@@ -70,12 +70,12 @@ def _check_version(path: str, version: int) -> None:
     try:
         named = {name for file in read_live_table(path, version).files.values() for name in files_of(file)}
     except LeftToSparkError as reason:
-        raise _gone(path, version, str(reason)) from reason
+        raise _error_of(path, version, str(reason)) from reason
     if lost := named - {file.name for file in folder.tree()}:
-        raise _gone(path, version, f"{quantity(len(lost), 'file')} of it were removed")
+        raise _error_of(path, version, f"{quantity(len(lost), 'file')} of it were removed")
 
 
-def _gone(path: str, version: int, reason: str) -> ReplayError:
+def _error_of(path: str, version: int, reason: str) -> ReplayError:
     return ReplayError(
         f"{path} does not go back to version {version}: {reason}. Nothing is changed. Versions stay for as long as "
         "maintenance.time_travel says; a replay makes the table anew from bronze"

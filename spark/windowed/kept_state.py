@@ -57,12 +57,12 @@ def versions_here(spec: WindowedSpec) -> tuple[int, int] | None:
     silver = newest_commits(spec.silver_path, 1)
     if silver is None:
         return None
-    kept = kept_here(spec.path)
+    kept = read_kept_results(spec.path)
     of_now = kept is not None and kept.digest == spec.digest
     return silver[0]["version"], kept.silver_version if kept is not None and of_now else -1
 
 
-def kept_here(path: str) -> KeptResults | None:
+def read_kept_results(path: str) -> KeptResults | None:
     """What the newest commit of ours says, without Spark, however many of others came since; None where that is not told."""
     limit: int | None = _LOOK
     while True:
