@@ -39,11 +39,14 @@ from spark.delta.commits import Folded, fold, silver_metadata
 from spark.delta.live_files import read_live_table
 from spark.delta.log import fold_history, silver_folded
 from spark.delta.put_commit import put_commit
+from spark.errors import ReplayError
 from spark.ledger.ledger_commits import Counted, fold_ledger, ledger_metadata
 from spark.maintenance import rewriting
 from spark.maintenance.look import rows_gone
 from spark.replay.marks import ReplayMark, newest_mark, newest_version
+from spark.replay.undo import Undo, undo
 from spark.silver.quarantine import COLUMNS
+from spark.specs import Column, SilverSpec
 from spark.windowed.kept_state import KeptResults, read_kept_results, state_of_results
 
 SOURCE = """
@@ -232,6 +235,10 @@ def test_readers_say_the_same(lake: Lake) -> None:
     assert sorted(map(repr, found)) == at_cut
     (windows,) = windows_of(lake.source)
     assert is_behind(lake.root, windows), "a rewritten silver is another version"
+    # The history's version before the replay is older than time travel: nothing of the tables goes back.
+    spec = SilverSpec("shop", "orders", lake.bronze, lake.path("silver"), (Column("id", "bigint"),), ("id",))
+    with pytest.raises(ReplayError, match=r"__history does not go back to version 3: .* Nothing is changed"):
+        undo(NO_SPARK, Undo(spec, lake.path("history")))
 
     # Whoever goes on, goes on from there: no record twice, none left out, in bronze and in the backup.
     lake.original.append("orders", rows(969, 30))
