@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets import names
-from cdc_assets.cuts.cut_manifest import read_cuts
 from cdc_assets.maintenance.kept_windows import find_old_windows
+from cdc_assets.maintenance.named_versions import find_named_versions
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, silver_committed
+from cdc_assets.windowed.refine_windows import windows_of
 from spark.delta.commits import fold_silver
 from spark.delta.local_log import LOG, commit_at
 from spark.lake.folder import open_folder
 from spark.ledger.ledger_commits import Counted
 from spark.maintenance.maintenance_spec import MaintenanceSpec
-from spark.maintenance.needs import NamedVersion, Need
+from spark.maintenance.needs import Need
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class MaintainedTable:
 
 
 def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
-    """Those that there are by now: bronze, each table's silver, history and quarantine, the ledger, the cuts."""
+    """Those that there are by now: bronze, each table's silver, history and quarantine, windows, the ledger, the cuts."""
     seconds = source.maintenance.time_travel.total_seconds()
     counted = ledger_counted(names.ledger_path(lake, source))
     of_silver = {table.name: _needs_of_silver(lake, source, table, counted) for table in source.tables}
@@ -38,23 +39,14 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     ledger = names.ledger_path(lake, source)
     found.append((ledger, ()))
     found.append((names.cuts_path(lake, source), ()))
-    root, old, named = lake.rstrip("/"), find_old_windows(lake, source), _versions_of_cuts(lake, source)
+    found += [(path, ()) for each in windows_of(source) for path in (each.spec(lake).path, each.spec(lake).panes_path)]
+    root, old, named = lake.rstrip("/"), find_old_windows(lake, source), find_named_versions(lake, source)
     specs = {
         path.removeprefix(f"{root}/"): MaintenanceSpec(path, seconds, needs, old_windows=old if path == ledger else None)
         for path, needs in found
         if open_folder(path).has_files(LOG)
     }
-    return [MaintainedTable(name, replace(spec, named=tuple(named.get(name, ())))) for name, spec in specs.items()]
-
-
-def _versions_of_cuts(lake: str, source: BaseSource) -> dict[str, list[NamedVersion]]:
-    """By the tables' places what kept cuts name of them, each version once."""
-    found: dict[str, dict[int, NamedVersion]] = {}
-    for cut in read_cuts(lake, source):
-        for entry in cut.entries:
-            reason = f"cut {cut.cut}"
-            found.setdefault(entry.path, {})[entry.version] = NamedVersion(entry.version, entry.table_id, reason)
-    return {path: list(versions.values()) for path, versions in found.items()}
+    return [MaintainedTable(name, replace(spec, named=named.get(name, ()))) for name, spec in specs.items()]
 
 
 def _needs_of_bronze(lake: str, source: BaseSource, of_silver: Mapping[str, tuple[Need, ...]]) -> Iterator[Need]:

@@ -6,10 +6,10 @@ The log is the truth about positions (never a sensor's cursor, never a consumer 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_dataset import open_dataset
@@ -17,11 +17,13 @@ from cdc_assets.resources.read_logs import unless_changed
 from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.delta.delta_rs import is_delta, open_delta
 from spark.delta.identifiers import double_quote
+from spark.delta.local_log import newest_commits
 from spark.errors import HistoryTooShortError
 from spark.lake.place import is_object
 from spark.ledger.ledger_commits import Counted, fold_ledger
 
 _PAGE = 50
+Folding = TypeVar("Folding")
 
 
 def bronze_committed(path: str) -> Committed | None:
@@ -30,18 +32,7 @@ def bronze_committed(path: str) -> Committed | None:
 
 
 def _bronze_committed(path: str) -> Committed | None:
-    table = open_table(path)
-    if table is None:
-        return None
-    limit = _PAGE
-    while True:
-        commits, complete = _commits(table, limit)
-        try:
-            return fold(commits)
-        except HistoryTooShortError:
-            if complete:
-                raise
-            limit *= 4
+    return _as_much_as_needed(path, fold)
 
 
 def silver_committed(path: str) -> Folded | None:
@@ -50,14 +41,13 @@ def silver_committed(path: str) -> Folded | None:
 
 
 def _silver_committed(path: str) -> Folded | None:
-    table = open_table(path)
-    return None if table is None else _last_fold(table)
+    return _last_fold(path)
 
 
 def ledger_counted(path: str) -> dict[str, Counted]:
     """Each table's place in its source's ledger; empty when there is no ledger yet."""
-    table = open_table(path)
-    return fold_ledger(_commits(table, _PAGE)[0]).tables if table is not None else {}
+    found = _as_much_as_needed(path, fold_ledger)
+    return found.tables if found is not None else {}
 
 
 def silver_positions(folded: Folded | None, topic: str) -> dict[int, int]:
@@ -100,7 +90,7 @@ class SilverState:
 def silver_state(path: str) -> SilverState | None:
     """Both of the newest version, whoever wrote it: damage that others did must show. None: there is no table yet."""
     table = open_table(path)
-    return None if table is None else SilverState(_last_fold(table), int(table.version()), _rows(table))
+    return None if table is None else SilverState(_last_fold(path, table.version()), int(table.version()), _rows(table))
 
 
 def version_that_folded(path: str, wanted: Folded) -> int | None:
@@ -111,8 +101,8 @@ def version_that_folded(path: str, wanted: Folded) -> int | None:
 
 def versions_of_folds(path: str) -> Iterator[tuple[int, Folded]]:
     """Each fold that the log of a silver table still knows, newest first, with the newest version that has folded no more."""
-    table, lowest = open_table(path), None
-    for commits in _more_and_more(table) if table is not None else ():
+    lowest: int | None = None
+    for commits in _more_and_more(path):
         newest = max((version for version, _ in commits), default=-1)
         for version, text in sorted(commits, reverse=True):
             folded = fold_silver([(version, text)])
@@ -144,8 +134,9 @@ def _silver_rows(path: str) -> int | None:
     return None if table is None else _rows(table)
 
 
-def _last_fold(table: Any) -> Folded | None:
-    return next((folded for commits in _more_and_more(table) if (folded := fold_silver(commits)) is not None), None)
+def _last_fold(path: str, up_to: int | None = None) -> Folded | None:
+    found = map(fold_silver, _more_and_more(path, up_to))
+    return next((folded for folded in found if folded is not None), None)
 
 
 def _rows(table: Any) -> int:
@@ -169,27 +160,46 @@ def open_table(path: str) -> Any:
     return open_delta(path) if is_delta(path) else None
 
 
-def _more_and_more(table: Any) -> Iterator[list[tuple[int, str | None]]]:
-    """The newest commits, again with older ones, until these are all that the log has."""
+def _as_much_as_needed(path: str, fold_commits: Callable[[list[tuple[int, str | None]]], Folding]) -> Folding | None:
+    """The fold of the newest commits, of more of them where it asks for more; None where there is no table.
+
+    Raises:
+        HistoryTooShortError: the log does not say it.
+    """
+    limit = _PAGE
+    while True:
+        commits, complete = _commits(path, limit)
+        if not commits:
+            return None
+        try:
+            return fold_commits(commits)
+        except HistoryTooShortError:
+            if complete:
+                raise
+            limit *= 4
+
+
+def _more_and_more(path: str, up_to: int | None = None) -> Iterator[list[tuple[int, str | None]]]:
+    """The newest commits, or those from a version on backwards, again with older ones, until these are all that the log has."""
     limit, complete = _PAGE, False
     while not complete:
-        commits, complete = _commits(table, limit)
+        commits, complete = _commits(path, limit, up_to)
         yield commits
         limit *= 4
 
 
-def _commits(table: Any, limit: int) -> tuple[list[tuple[int, str | None]], bool]:
-    """The newest commits up to the opened version, and whether these are all that the log has.
+def _commits(path: str, limit: int, up_to: int | None = None) -> tuple[list[tuple[int, str | None]], bool]:
+    """The newest commits, and whether these are all that the log has; none where there is no table.
 
-    history() lists the log anew but numbers its entries down from the opened version: a commit that came between
-    would shift every number. So it is asked again until no commit has come meanwhile; the table moves along.
+    From the log's own files: delta-rs lists all of a log to tell the last of it. What is not read here it tells itself, and
+    says what is wrong.
     """
-    while True:
-        version = table.version()
-        entries = table.history(limit)
-        table.update_incremental()
-        if table.version() == version:
-            return surviving(entries), len(entries) < limit
+    entries = newest_commits(path, limit, up_to=up_to)
+    if entries is None:
+        table = open_table(path)
+        entries = table.history() if table is not None else []
+        entries = [entry for entry in entries if up_to is None or entry["version"] <= up_to][:limit]
+    return surviving(entries), len(entries) < limit
 
 
 def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, int]]) -> int:

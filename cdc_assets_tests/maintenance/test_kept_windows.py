@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
 from cdc_assets import names
 from cdc_assets.ledger.read import read_windows
@@ -17,10 +15,13 @@ from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.delta_log import ledger_counted
+from cdc_assets_tests.maintenance.ledger_rows import append, window
 from cdc_assets_tests.support.declared import declare, declare_source
-from spark.ledger.ledger_commits import Counted, ledger_metadata
-from spark.ledger.terms import FATES, HOPS, LINKS
+from spark.delta.live_files import read_live_table
+from spark.delta.log import fold_history
+from spark.ledger.ledger_commits import fold_ledger
 from spark.maintenance.maintain import maintain, plan
+from spark.maintenance.old_windows import OldWindows, remove_old
 
 SOURCE = """
 source: shop
@@ -29,21 +30,6 @@ ledger: {keep: 40d}
 tables: [{name: public.orders}]
 """
 DAY = 86_400
-NUMBERS = (*LINKS, *FATES, "late_by_ms_max", *(f"{hop}_{part}" for hop in HOPS for part in ("n", "ms_sum", "ms_max")))
-
-
-def window(begin: int, *, mirror: int = 3) -> dict[str, Any]:
-    facts = {"table": "orders", "op": "c", "pane": "on_time", "window_start": begin * 1_000_000, "counted_at": begin * 1_000_000}
-    return {**dict.fromkeys(NUMBERS, 0), **facts, "topic": 3, "mirror": mirror, "bronze": 3, "applied": 3}
-
-
-def append(path: str, rows: list[dict[str, Any]]) -> None:
-    moments = [(name, pa.timestamp("us", "UTC")) for name in ("window_start", "counted_at")]
-    texts = [(name, pa.string()) for name in ("table", "op", "pane")]
-    schema = pa.schema([*texts, *moments, *((name, pa.int64()) for name in NUMBERS)])
-    metadata = ledger_metadata("l", {"orders": Counted(1, "fold", {})})
-    properties = CommitProperties(custom_metadata={"userMetadata": metadata})
-    write_deltalake(path, pa.Table.from_pylist(rows, schema=schema), mode="append", commit_properties=properties)
 
 
 def begins(lake: str, source: Source) -> list[int]:
@@ -88,3 +74,19 @@ def test_less_than_is_needed_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     file = declare(tmp_path, monkeypatch, SOURCE.replace("ledger: {keep: 40d}", declared))
     with pytest.raises(RegistryError, match=told):
         load_source(file)
+
+
+def test_what_was_counted_is_known_after_months_without_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each day of them is a commit of maintenance, and none of the ledger."""
+    source, lake = declare_source(tmp_path, monkeypatch, SOURCE, Source), str(tmp_path / "lake")
+    path, now = names.ledger_path(lake, source), int(time.time())
+    append(path, [window(now)])
+    before = ledger_counted(path)
+    assert before
+    for day in range(60):
+        assert remove_old(path, read_live_table(path), OldWindows(until=(day + 1) * DAY)) == 0
+    assert read_live_table(path).version >= 60
+    assert ledger_counted(path) == before
+    # The job that counts reads the same log: it would count all of it twice.
+    no_spark: Any = None
+    assert fold_history(no_spark, path, fold_ledger).tables == before

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark.delta.data_files import AddFile
-from spark.delta.local_log import LOG, commit_names, last_checkpoint
+from spark.delta.local_log import LOG, last_checkpoint, names_after
 from spark.errors import LeftToSparkError
 from spark.lake.folder import LakeFolder, open_folder
 
@@ -77,7 +77,7 @@ def read_live_table(path: str, version: int | None = None) -> LiveTable:
 def catch_up(table: LiveTable, path: str, version: int | None = None) -> None:
     """Apply the commits that have come since, up to and with `version` where one is given."""
     folder = open_folder(path)
-    names = commit_names(folder, after=f"{table.version:020}.json" if table.version >= 0 else "")
+    names = names_after(folder, table.version)
     names = [name for name in names if version is None or int(name[:20]) <= version]
     for name, commit in zip(names, folder.map(lambda each: list(folder.lines(f"{LOG}/{each}")), names), strict=True):
         if name != f"{table.version + 1:020}.json":

@@ -13,6 +13,7 @@ from typing import Any
 
 from spark.delta.commits import parse
 from spark.delta.topic_commits import CommittedTopic
+from spark.errors import HistoryTooShortError
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,17 @@ def ledger_metadata(operation_id: str, tables: Mapping[str, Counted]) -> str:
 
 
 def fold_ledger(commits: Iterable[tuple[int, str | None]]) -> LedgerState:
-    """What a ledger has counted; version -1 where there is none."""
-    newest = -1
+    """What a ledger has counted; version -1 where there is none.
+
+    Raises:
+        HistoryTooShortError: these commits are not all, and none of them says it: give more.
+    """
+    newest = oldest = -1
     for version, text in sorted(commits, key=lambda c: c[0], reverse=True):
-        newest = max(newest, version)
+        newest, oldest = max(newest, version), version
         data = parse(text, "ledger", version)
         if data is not None:
             return LedgerState(newest, {t: Counted.from_dict(c) for t, c in data["tables"].items()})
+    if oldest > 0:
+        raise HistoryTooShortError(f"no commit of a ledger among versions {oldest}..{newest}; read further back")
     return LedgerState(newest, {})

@@ -46,7 +46,7 @@ def _plan(spec: MaintenanceSpec) -> MaintenancePlan:
     live, log = _look(spec.path)
     kept = _find_kept(spec, log)
     named = _find_named(spec, live, log, kept)
-    expired = find_expired(log, min([kept.version, *named]), first_telling(spec.path))
+    expired = _find_expired(spec.path, log, min([kept.version, *named]))
     garbage = find_garbage(spec.path, kept.version, named=named, work_seconds=spec.work_seconds)
     return MaintenancePlan(
         figures=figures_of(live, log),
@@ -119,7 +119,7 @@ def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
 
 def _find_named(spec: MaintenanceSpec, live: LiveTable, log: LogFiles, kept: Need) -> dict[int, NamedVersion]:
     """The versions below `kept` that stay by themselves, as far as the log still gives them."""
-    own = [each for each in spec.named if each.table_id == live.metadata.get("id")]
+    own = [each for each in spec.named if each.table_id in ("", live.metadata.get("id"))]
     return {each.version: each for each in own if log.oldest <= each.version < kept.version}
 
 
@@ -189,7 +189,7 @@ def _expire(spec: MaintenanceSpec) -> Maintained:
     named = _find_named(spec, live, log, kept)
     garbage = find_garbage(spec.path, kept.version, named=named, work_seconds=spec.work_seconds)
     remove_garbage(spec.path, garbage)
-    names = find_expired(log, min([kept.version, *named]), first_telling(spec.path))
+    names = _find_expired(spec.path, log, min([kept.version, *named]))
     remove_log(spec.path, names)
     return Maintained(
         None,
@@ -200,6 +200,15 @@ def _expire(spec: MaintenanceSpec) -> Maintained:
         kept=kept,
         named=named[min(named)] if named else None,
     )
+
+
+def _find_expired(path: str, log: LogFiles, keep_from: int) -> list[str]:
+    """What goes of the log: neither what the table holds now, nor what it held at the oldest version that is kept, is told there.
+
+    Whoever goes back to that version (a RESTORE, an undo), or folds bronze as it was then, asks the same of it.
+    """
+    told = [each for each in (first_telling(path), first_telling(path, keep_from)) if each is not None]
+    return find_expired(log, keep_from, min(told, default=None))
 
 
 def _commits_among(names: list[str]) -> int:

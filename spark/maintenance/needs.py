@@ -25,23 +25,26 @@ class Need:
 @dataclass(frozen=True)
 class NamedVersion:
     """Somebody reads the table as it was at this version, and no other old one; `table_id` is Delta's own id of the table, since
-    one that was made anew has other versions."""
+    one that was made anew has other versions. Empty: whichever table is there."""
 
     version: int
     table_id: str
     reason: str
 
 
-def first_telling(path: str) -> int | None:
-    """From which commit on the log says what the table holds, in our metadata; None where it has none of ours (a quarantine).
+def first_telling(path: str, up_to: int | None = None) -> int | None:
+    """From which commit on the log says what the table holds, or held at the version `up_to`, in our metadata; None where it has
+    none of ours (a quarantine).
 
     Raises:
         LeftToSparkError: the log is not to be read here.
     """
     limit: int | None = _FIRST_LOOK
     while True:
-        commits = newest_commits(path, limit)
+        commits = newest_commits(path, limit, up_to=up_to)
         if commits is None:
+            if up_to is not None:
+                return None
             raise LeftToSparkError("the log is not to be read here")
         for version, text in surviving(commits):
             first = _first_needed(version, text)

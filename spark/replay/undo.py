@@ -14,8 +14,11 @@ from spark.delta.commits import fold
 from spark.delta.failures import SPARK_FAILURES
 from spark.delta.identifiers import table_at
 from spark.delta.lease import lend_to_spark
+from spark.delta.live_files import read_live_table
 from spark.delta.log import fold_history, silver_folded
-from spark.errors import ReplayError, quantity
+from spark.errors import LeftToSparkError, ReplayError, quantity
+from spark.lake.folder import open_folder
+from spark.maintenance.expiry import files_of
 from spark.reconcile.history_again import Again, records_lost
 from spark.replay.marks import ReplayMark, newest_mark, newest_version
 from spark.replay.replay_spec import HISTORY, QUARANTINE, SILVER
@@ -45,6 +48,8 @@ def undo(session: SparkSession, asked: Undo) -> dict[str, int]:
     mark = newest_mark(asked.silver.path)
     if mark is None:
         raise ReplayError(f"{asked.silver.path}: its log tells of no replay that is still to be undone")
+    for layer, path in asked.paths.items():
+        _check_version(path, mark.before.get(layer, -1))
     _check_bronze(session, asked.silver, mark)
     if not asked.dry_run:
         with lend_to_spark(asked.silver.path):
@@ -55,6 +60,26 @@ def undo(session: SparkSession, asked: Undo) -> dict[str, int]:
                 elif layer in mark.before and layer != HISTORY:
                     _restore(session, path, mark.before[layer])
     return mark.before
+
+
+def _check_version(path: str, version: int) -> None:
+    """That all files of the version are there, before any of the tables goes back."""
+    if version < 0 or version == newest_version(path):
+        return
+    folder = open_folder(path)
+    try:
+        named = {name for file in read_live_table(path, version).files.values() for name in files_of(file)}
+    except LeftToSparkError as reason:
+        raise _error_of(path, version, str(reason)) from reason
+    if lost := named - {file.name for file in folder.tree()}:
+        raise _error_of(path, version, f"{quantity(len(lost), 'file')} of it were removed")
+
+
+def _error_of(path: str, version: int, reason: str) -> ReplayError:
+    return ReplayError(
+        f"{path} does not go back to version {version}: {reason}. Nothing is changed. Versions stay for as long as "
+        "maintenance.time_travel says; a replay makes the table anew from bronze"
+    )
 
 
 def _restore(session: SparkSession, path: str, version: int) -> None:

@@ -57,9 +57,20 @@ def versions_here(spec: WindowedSpec) -> tuple[int, int] | None:
     silver = newest_commits(spec.silver_path, 1)
     if silver is None:
         return None
-    kept = _newest([commit["userMetadata"] for commit in newest_commits(spec.path, _LOOK) or ()])
+    kept = read_kept_results(spec.path)
     of_now = kept is not None and kept.digest == spec.digest
     return silver[0]["version"], kept.silver_version if kept is not None and of_now else -1
+
+
+def read_kept_results(path: str) -> KeptResults | None:
+    """What the newest commit of ours says, without Spark, however many of others came since; None where that is not told."""
+    limit: int | None = _LOOK
+    while True:
+        commits = newest_commits(path, limit) or []
+        found = _newest([commit["userMetadata"] for commit in commits])
+        if found is not None or limit is None or len(commits) < limit:
+            return found
+        limit = None
 
 
 def _newest(texts: Sequence[str | None]) -> KeptResults | None:
