@@ -55,9 +55,10 @@ class VerifyReport:
 
 
 def verify_backup(
-    store: ObjectStore, *, source: str, table: str, bronze_path: str, deep: bool = False, kept: Path | None = None
+    store: ObjectStore, *, source: str, table: str, bronze_path: str | None, deep: bool = False, kept: Path | None = None
 ) -> VerifyReport:
-    """Check one table's backup; `kept` is a folder for copies of manifests, which `deep` does not look at.
+    """Check one table's backup; `kept` is a folder for copies of manifests, which `deep` does not look at. Without `bronze_path`
+    it is compared with itself alone.
 
     Raises:
         StoreError: when the store cannot be asked.
@@ -79,7 +80,7 @@ def verify_backup(
     unnamed = [key for key in unnamed if not _is_plan(key, plans_prefix(source, table)) and not is_epoch_key(key)]
     unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
     differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
-    behind, against_bronze = _against_bronze(f"{source}/{table}", table, manifests, bronze_path)
+    behind, against_bronze = _against_bronze(f"{source}/{table}", table, manifests, bronze_path) if bronze_path else (0, [])
     return VerifyReport(
         manifests=len(manifests),
         objects=len(items),

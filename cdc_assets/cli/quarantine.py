@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -122,6 +122,7 @@ def drop(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
 
 
 def _run(chosen: str, job: Any) -> Any:
+    from cdc_assets.quarantine.given_up import fold_history_again
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
     from cdc_assets.tables.fold_specs import history_spec, silver_spec
@@ -136,20 +137,8 @@ def _run(chosen: str, job: Any) -> Any:
         spec = silver_spec(platform.lake, source, table, catalogue[table.id])
         done = platform.spark().run(job, spec)
         if table.history == "scd2":
-            _history_again(platform, history_spec(platform.lake, source, table, spec), spec.path)
+            fold_history_again(platform, history_spec(platform.lake, source, table, spec), spec.path)
         return done
-
-
-def _history_again(platform: Any, spec: Any, silver: str) -> None:
-    """The history heeds what was decided, up to where silver is: nothing else asks for a run until new events come."""
-    from cdc_assets.resources.delta_log import bronze_committed, silver_committed
-    from spark.bronze.slice import is_all_folded
-    from spark.history import job as history
-
-    folded, committed = silver_committed(silver), bronze_committed(spec.bronze_path)
-    if folded is not None and committed is not None:
-        newest = is_all_folded(committed, folded, spec.table)
-        platform.spark().run(history.run, replace(spec, folded_limit=committed.version if newest else folded.bronze_version))
 
 
 def _matching_records(chosen: str | None, wanted: QuarantineFilter, *, raw: bool = False) -> list[QuarantinedRecord]:

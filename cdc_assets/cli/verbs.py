@@ -67,6 +67,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "spark-submit": Verb("spark_submit:spark_submit", "Run one of those jobs by spark-submit.", _ANYTHING),
     },
     "Backup": {
+        "backup": Verb("backup:app", "Verify the backups: name what is damaged, missing or foreign."),
         "restore": Verb("restore:restore", "Make a source's tables from its backup."),
         "drill": Verb("drill:drill", "Prove that a source's backup restores what silver holds."),
     },

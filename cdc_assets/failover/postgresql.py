@@ -14,6 +14,7 @@ from cdc_assets.kinds import expect
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.resources.databases.postgresql_kept_log import slot_of_kept_log
 from cdc_assets.resources.platform import Platform
 
 _SLOT_DEADLINE_SECONDS = 60.0
@@ -26,17 +27,9 @@ class PostgresEpoch:
         self._source, self._database = source, expect(source.database, Database)
 
     def forget(self) -> None:
-        """The slot is gone."""
-        database, until = PostgresCapture(self._database), time.monotonic() + _SLOT_DEADLINE_SECONDS
-        while True:
-            try:
-                database.drop_slot(names.slot_name(self._source))
-                return
-            except DatabaseError:
-                # The walsender of a stopped task ends a moment later.
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.5)
+        """The slot is gone, and so is the log that was kept for a backup (`backup.keep_log`)."""
+        drop_idle_slot(self._source)
+        PostgresCapture(self._database).drop_slot(slot_of_kept_log(names.slot_name(self._source)))
 
     def facts(self) -> ServerFacts:
         """Identifier, timeline, end of the log, slot and witness."""
@@ -52,3 +45,21 @@ class PostgresEpoch:
     @property
     def _incarnation(self) -> IncarnationDatabase:
         return IncarnationDatabase(self._database)
+
+
+def drop_idle_slot(source: Source) -> None:
+    """Drop the connector's slot, once nobody reads from it.
+
+    Raises:
+        DatabaseError: somebody still does, after a minute.
+    """
+    database, until = PostgresCapture(expect(source.database, Database)), time.monotonic() + _SLOT_DEADLINE_SECONDS
+    while True:
+        try:
+            database.drop_slot(names.slot_name(source))
+            return
+        except DatabaseError:
+            # The walsender of a stopped task ends a moment later.
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)

@@ -8,19 +8,24 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.errors import IncarnationError
 from cdc_assets.identity.judge import Verdict
+from cdc_assets.identity.memory import Known
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
 
 
-def verdict(platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None) -> Verdict:
+def verdict(
+    platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None, known: Known | None = None
+) -> Verdict:
     """Whether its connector may go on from where it is, or from these offsets; of a kind that is not told, it may.
+
+    `known`: the server that has been read, where nobody here remembers it.
 
     Raises:
         CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
     part = kind_of(source).incarnation
-    found: Verdict = part.load()(platform, source, offsets) if part else Verdict("same")
+    found: Verdict = part.load()(platform, source, offsets, known) if part else Verdict("same")
     return found
 
 

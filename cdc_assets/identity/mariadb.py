@@ -7,7 +7,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.identity.judge import Verdict
-from cdc_assets.identity.memory import Memory
+from cdc_assets.identity.memory import Known, Memory
 from cdc_assets.identity.purged_binlog import binlog_verdict
 from cdc_assets.kinds import expect
 from cdc_assets.registry.mariadb import MariaDb
@@ -16,8 +16,13 @@ from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.platform import Platform
 
 
-def verdict(platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None) -> Verdict:
-    """Asks the server for its files, and Connect for the connector's place, unless `offsets` tell another one."""
+def verdict(
+    platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None, known: Known | None = None
+) -> Verdict:
+    """Asks the server for its files, and Connect for the connector's place, unless `offsets` tell another one.
+
+    Which server it is does not matter (`known`): its files have names of their own.
+    """
     opening = Memory.of(source.name).opening
     if opening is not None:
         return Verdict("other", opening.reason)

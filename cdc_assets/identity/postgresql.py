@@ -35,8 +35,13 @@ class IdentityLook:
     witnessed: bool = True
 
 
-def look(platform: Platform, source: Source, offsets: Offsets | None = None) -> IdentityLook:
+def look(
+    platform: Platform, source: Source, offsets: Offsets | None = None, *, slot: str | None = None, known: Known | None = None
+) -> IdentityLook:
     """Ask the server, judge, and remember what is as it was; another incarnation is remembered when its epoch is open.
+
+    `slot`: the one that would send what is behind `offsets`; the connector's without. `known`: the server that has been read,
+    where nobody here remembers it.
 
     Nothing is written to a server of which nothing has been read yet, nor where `offsets` are judged that Connect does not have.
 
@@ -45,15 +50,15 @@ def look(platform: Platform, source: Source, offsets: Offsets | None = None) -> 
     """
     # Two looks at once would take each other's witness for an older one.
     with table_lock("incarnation", source.name, "server"):
-        return _look(platform, source) if offsets is None else _judge(platform, source, offsets)
+        return _look(platform, source) if offsets is None else _judge(platform, source, offsets, slot, known)
 
 
-def _judge(platform: Platform, source: Source, offsets: Offsets) -> IdentityLook:
+def _judge(platform: Platform, source: Source, offsets: Offsets, slot: str | None, known: Known | None) -> IdentityLook:
     """Of offsets that a connector is to begin with."""
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
     at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
-    facts = database.facts(names.slot_name(source), names.witness_table(source))
-    found = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=at)
+    facts = database.facts(slot or names.slot_name(source), names.witness_table(source))
+    found = server_verdict(memory.known or known, facts, reached=at, captured=has_place(offsets), stored=at)
     return IdentityLook(facts, Verdict("other", memory.opening.reason) if memory.opening is not None else found, at)
 
 
@@ -120,9 +125,9 @@ def remember(database: IncarnationDatabase, source: Source, memory: Memory, fact
     return written
 
 
-def verdict(platform: Platform, source: Source, offsets: Offsets | None = None) -> Verdict:
-    """Whether its connector may go on from where it is, or from these offsets."""
-    return look(platform, source, offsets).verdict
+def verdict(platform: Platform, source: Source, offsets: Offsets | None = None, known: Known | None = None) -> Verdict:
+    """Whether its connector may go on from where it is, or from these offsets; `known` as in look."""
+    return look(platform, source, offsets, known=known).verdict
 
 
 def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -131,7 +136,14 @@ def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> lis
     """
     slot = IncarnationDatabase(expect(source.database, Database)).facts(names.slot_name(source), names.witness_table(source)).slot
     at = lsn_bytes(str(slot["confirmed_flush_lsn"])) if slot and slot.get("confirmed_flush_lsn") else 0
-    return [dict(entry) if _position([entry]) >= at or not has_place([entry]) else _at_place(entry, at) for entry in offsets]
+    return [
+        dict(entry) if _position([entry]) >= at else moved for entry, moved in zip(offsets, offsets_at(offsets, at), strict=True)
+    ]
+
+
+def offsets_at(offsets: Offsets, at: int) -> list[dict[str, Any]]:
+    """Offsets as they would be if all before this place had been read, and nothing else; those without a place stay."""
+    return [_at_place(entry, at) if has_place([entry]) else dict(entry) for entry in offsets]
 
 
 def _at_place(entry: Mapping[str, Any], at: int) -> dict[str, Any]:

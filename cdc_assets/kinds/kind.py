@@ -90,9 +90,11 @@ class Kind:
     signals: Part | None = None
     """`(config)`: writes to a signal table that we make (reconcile.heal)."""
     incarnation: Part | None = None
-    """`(platform, source, offsets) -> Verdict`: is it the server that was read (identity.look)."""
+    """`(platform, source, offsets, known) -> Verdict`: is it the server that was read (identity.look)."""
     epoch: Part | None = None
     """What a new epoch does at the server itself (failover.opening)."""
+    kept_log: Part | None = None
+    """`(source) -> KeptLog`: a place of the server's log that moves on with the backup (restore.kept_log)."""
     partitions: Part | None = None
     """`(source) -> str`: what is mended before the connector is applied (apply.partitions)."""
     onboarding: Part | None = None

@@ -22,7 +22,7 @@ def refuse_settings_of_lake(
     ledger: LedgerSettings, topics: Topics, cuts: Cuts | None, kind: Kind, drill: DrillSettings | None, backup: Backup | None
 ) -> None:
     """Windows have to be kept for longer than the topics that they are counted from; cuts need a log that tells commits apart; a
-    drill needs a backup.
+    drill needs a backup; a log is kept by a slot.
 
     Raises:
         ValueError: with both times, or the kind.
@@ -33,6 +33,8 @@ def refuse_settings_of_lake(
         raise ValueError(
             f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
         )
+    if backup is not None and backup.keep_log and kind.kept_log is None:
+        raise ValueError(f"backup.keep_log: kind {kind.name} has no slot that keeps its log; PostgreSQL has")
     if cuts is not None and not kind.tells_place:
         raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; PostgreSQL and MariaDB have")
 
@@ -110,10 +112,13 @@ class Backup(Declared):
     """Where bronze batches are copied to, and how often at most.
 
     A busy source's changes do not wait on their way to silver for each batch to be copied.
+    With `keep_log` (PostgreSQL) a second slot keeps the source's log from where the backup ends. So capture can go on there when
+    Kafka is lost. While no backup runs, the server's log grows: limit it by `max_slot_wal_keep_size`.
     """
 
     store: BackupStore
     every: Duration = timedelta(seconds=10)
+    keep_log: bool = False
 
 
 class Volumetry(Declared):

@@ -30,6 +30,7 @@ _REMOTE = {
 """By the scheme of a lake: what removes a folder there."""
 _STATE = (
     "incarnations/{}.json",
+    "kept-logs/{}.json",
     "onboarding/{}.json",
     "restores/{}.json",
     "mirrors/{}.json",

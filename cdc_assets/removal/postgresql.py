@@ -10,6 +10,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.removal.trace import Trace
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
+from cdc_assets.resources.databases.postgresql_kept_log import slot_of_kept_log
 from spark.delta.identifiers import double_quote
 
 _SLOTS = "SELECT slot_name FROM pg_replication_slots WHERE slot_name = ANY(%s) AND database = current_database() ORDER BY 1"
@@ -39,7 +40,7 @@ class PostgresTraces:
         slot, publication = names.slot_name(source), names.publication_name(source)
         tables = [table.table for table in (names.witness_table(source), names.starts_table(source), names.signal_table(source))]
         with self._database.connection() as connection:
-            slots = _column(connection, _SLOTS, [slot, names.temporary(slot)])
+            slots = _column(connection, _SLOTS, [slot, names.temporary(slot), slot_of_kept_log(slot)])
             publications = _column(connection, _PUBLICATIONS, [publication, names.temporary(publication)])
             within = _column(connection, _IN_SCHEMA, names.SIGNAL_SCHEMA)
         found = [Trace("slot", f"replication slot {name}", f"SELECT pg_drop_replication_slot('{name}')") for name in slots]

@@ -3,13 +3,14 @@
 | connector | its offsets |
 |---|---|
 | capture | those that Connect has kept, else the backup's; a slot that is ahead of them says how far the topics reach (ADR 40) |
+| capture whose topics are gone | the place from which the source keeps its log for the backup (kept_log) |
 | mirror | told by the copies themselves (copied_place): whatever was stored may be older, and would copy records twice |
 | sink | those of its consumer group, which Kafka keeps |
 | checkpoints, heartbeats | none: they have nothing to go on from |
 
-Where the source's log does not reach back (its slot is gone, its binlog is purged), or a topic of the core is gone with what it
-alone held, capture begins a new epoch: every table is read again (cdc_assets.failover). Each connector is created STOPPED and
-marked (connectors.beginning), so that the next call goes on after a kill.
+Capture begins a new epoch, and reads every table again (cdc_assets.failover), where the source's log does not reach back: its
+slot is gone, its binlog is purged, or a topic of the core is gone with what it alone held, and nobody has kept the log. Each
+connector is created STOPPED and marked (connectors.beginning), so that the next call goes on after a kill.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.errors import RestoreError
 from cdc_assets.failover.epochs import open_epoch
 from cdc_assets.identity.look import verdict
+from cdc_assets.identity.memory import Known
 from cdc_assets.identity.postgresql import offsets_at_slot
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import SourceOffset
 from cdc_assets.resources.platform import Platform
+from cdc_assets.restore.kept_log import KeptLog, find_kept_log
 from cdc_assets.restore.lost_topics import mirror_offsets_of
 from cdc_assets.restore.topic_plan import backup_store
 
@@ -49,6 +52,7 @@ class ConnectorPlan:
     way: str
     reason: str
     offsets: tuple[Mapping[str, Any], ...] = ()
+    kept_log: KeptLog | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of it."""
@@ -106,17 +110,36 @@ def _plan(platform: Platform, source: BaseSource, declared: DeclaredConnector, k
 def _plan_capture(platform: Platform, source: CapturedSource, declared: DeclaredConnector, kept: PlatformState) -> ConnectorPlan:
     if lost := _lost_topics(platform, source, kept):
         reason = f"{', '.join(lost)} of the core are not the topics of the backup: what they alone held is gone"
-        return _plan_epoch(source, declared, reason)
+        return _plan_behind_backup(platform, source, declared, kept, reason)
     connect, place = platform.connect(declared.cluster), "from the offsets that Connect has"
     offsets: Offsets = connect.offsets(declared.name) if connect.config(declared.name) else ()
     if not has_place(offsets):
         offsets, place = _offsets_of_backup(source, kept.offsets.get(declared.name, ())), "from the offsets of the backup"
     if not has_place(offsets):
         return ConnectorPlan(declared, BEGINS, "the backup's offsets name no place: its first snapshot was not done")
-    found = verdict(platform, source.asked, offsets) if source.asked is not None else None
+    found = verdict(platform, source.asked, offsets, _server_of(kept)) if source.asked is not None else None
     if found is not None and found.kind == "other":
         return _plan_epoch(source, declared, found.reason)
     return ConnectorPlan(declared, GOES_ON, place, tuple(offsets))
+
+
+def _plan_behind_backup(
+    platform: Platform, source: CapturedSource, declared: DeclaredConnector, kept: PlatformState, lost: str
+) -> ConnectorPlan:
+    """Where the backup ends, if the source has its log from there on; else a new epoch."""
+    log, offsets = find_kept_log(source, kept), tuple(kept.offsets.get(declared.name, ()))
+    if log is None or not has_place(offsets):
+        return _plan_epoch(source, declared, lost)
+    offsets = log.offsets(offsets)
+    if wrong := log.what_is_wrong(platform, offsets, _server_of(kept)):
+        return _plan_epoch(source, declared, f"{lost}; {wrong}")
+    return ConnectorPlan(declared, GOES_ON, "where the backup ends: the source has kept its log from there", offsets, log)
+
+
+def _server_of(kept: PlatformState) -> Known | None:
+    """As of the backup. Its witness is not compared: the backup has an older one than the server."""
+    said = kept.server
+    return Known(said["system"], said["timeline"], (), said["at"]) if said else None
 
 
 def _offsets_of_backup(source: CapturedSource, offsets: Offsets) -> Offsets:
@@ -160,7 +183,10 @@ def _restore_capture(platform: Platform, source: CapturedSource, plan: Connector
         for topic, epoch in sorted(open_epoch(platform, source.asked, plan.reason, say).items()):
             say(f"{topic}: epoch {epoch}")
         return plan
-    create_stopped(connect, config, _source_offsets(plan.offsets))
+    if plan.kept_log is not None:
+        # Before its offsets, which are of that place.
+        plan.kept_log.hand_over(platform)
+    create_stopped(connect, config, _source_offsets(plan.offsets), keep=plan.kept_log is None)
     run_created(connect, config)
     connect.wait_running(config["name"])
     return plan

@@ -7,8 +7,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
+from cdc_assets.backup.platform import newest_state
 from cdc_assets.errors import NothingToRunError
 from cdc_assets.quantity import quantity
+from cdc_assets.quarantine.given_up import give_up_again
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
@@ -16,7 +18,7 @@ from cdc_assets.restore.column_history import begin_silver
 from cdc_assets.restore.restore_request import RESTORED, THERE, RestoredTable, RestoreRequest
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets.silver.fold_tables import fold_tables
-from cdc_assets.tables.fold_specs import catalogue_or_last_known
+from cdc_assets.tables.fold_specs import catalogue_or_last_known, history_spec, silver_spec
 
 if TYPE_CHECKING:
     from spark.specs import JobResult
@@ -46,7 +48,8 @@ def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> lis
     """
     outcomes = restore_bronze(request, say)
     done = {each.table for each in outcomes if each.outcome in (RESTORED, THERE)}
-    fold_restored(platform, request, [table for table in request.tables if names.table_name(table) in done], say)
+    tables = [table for table in request.tables if names.table_name(table) in done]
+    fold_restored(platform, request, tables, say)
     return outcomes
 
 
@@ -65,7 +68,23 @@ def fold_restored(platform: Platform, request: RestoreRequest, tables: Sequence[
         name = names.table_name(table)
         found[name] = result
         say(f"{name}: silver has {quantity(result.rows_read, 'record')} folded in {result.seconds:.1f} s")
+    _give_up_restored(platform, request, tables, say)
     return found
+
+
+def _give_up_restored(platform: Platform, request: RestoreRequest, tables: Sequence[Table], say: Say) -> None:
+    """What a person has given up in quarantine, given up again. Whoever restores up to a moment gets what is decided now."""
+    newest = newest_state(request.store, request.source.name)
+    decided = newest[1].given_up if newest else {}
+    wanted = [table for table in tables if names.table_name(table) in decided]
+    catalogue = catalogue_or_last_known(platform, request.source, wanted, say) if wanted else {}
+    there = platform_of_lake(platform, request.lake)
+    for table in wanted:
+        name = names.table_name(table)
+        spec = silver_spec(request.lake, request.source, table, catalogue[table.id])
+        history = history_spec(request.lake, request.source, table, spec) if table.history == "scd2" else None
+        found = give_up_again(there, spec, history, decided[name])
+        say(f"{name}: {quantity(found, 'record')} in quarantine given up, as decided before")
 
 
 def platform_of_lake(platform: Platform, lake: str) -> Platform:

@@ -46,6 +46,21 @@ def test_a_change_is_an_entry_and_the_part_that_changed(any_store: ObjectStore) 
     assert verify_state(any_store, "shop", deep=True) == ()
 
 
+def test_an_entry_of_an_earlier_release_is_read(store: ObjectStore) -> None:
+    """It lacks the parts that came later; the next entry has them, and the chain goes on."""
+    write_state(store, "shop", FIRST)
+    key = f"{LOG}/000000000001.json"
+    entry = json.loads(store.get(key))
+    entry["parts"] = {name: entry["parts"][name] for name in ("registry", "connectors", "offsets", "topics", "subjects")}
+    store.put(key, json.dumps(entry).encode())
+    assert (newest_state(store, "shop") or ())[1:] == (FIRST,)
+    assert write_state(store, "shop", replace(FIRST, kept_log={"place": 5})) is not None
+    newest = newest_state(store, "shop")
+    assert newest is not None
+    assert (newest[0].number, newest[1].kept_log) == (2, {"place": 5})
+    assert verify_state(store, "shop", deep=True) == ()
+
+
 def test_nothing_is_no_state(store: ObjectStore) -> None:
     assert (newest_state(store, "shop"), verify_state(store, "shop")) == (None, ())
 

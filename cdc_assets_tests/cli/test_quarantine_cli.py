@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.defs.checks.quarantine_count import evidence
+from cdc_assets.quarantine.given_up import records_given_up
 from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry_files.loader import load_sources
 
@@ -112,3 +113,9 @@ def test_the_check_counts_what_is_open(lake: Path) -> None:
     assert text == "3 records in quarantine since 2026-11-21 09:00, 1 row in doubt: cdc quarantine list shop/orders"
     assert (figures["cdc/quarantined"], figures["cdc/records_of_unknown_rows"]) == (3, 1)
     assert evidence(source, lines, quarantine_records(str(lake), source, lines))[0]
+
+
+def test_what_was_given_up_is_told_by_runs_of_offsets(lake: Path) -> None:
+    """For the backup: no record and no other table tells what a person has decided."""
+    (shop,) = load_sources(lake.parent / "sources")
+    assert records_given_up(str(lake), shop) == {"orders": {"core.shop.public.orders": {"0": [[7, 7]]}}}

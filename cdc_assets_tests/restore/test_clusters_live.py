@@ -1,4 +1,4 @@
-"""Topics and connectors come back from the backup while the source is written to; the source's table is the oracle.
+"""Topics, connectors and the lake come back from the backup while the source is written to; the source's table is the oracle.
 
 What a reader of the lake's topic saw before is what he sees after, and bronze has each of its records once.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdc_assets import names
 from cdc_assets.backup.platform import newest_state
+from cdc_assets.bronze.append import look
+from cdc_assets.errors import BackupError
+from cdc_assets.restore import lost_topics
+from cdc_assets.restore.lost_topics import restore_topics
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.cdc import Cdc
@@ -22,12 +26,15 @@ from cdc_assets_tests.support.live.restore_ground import Ground, open_ground
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.all
-
 NAME = "regained"
 TOPIC = f"{NAME}.public.{NAME}"
 COPY = f"core.{TOPIC}"
 CAPTURE, MIRROR = f"{NAME}-capture", f"{NAME}-mirror"
+KEPT_SLOT = f"cdc_{NAME}_backup"
+
+
+class KilledError(Exception):
+    """The process is gone here."""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +45,32 @@ def ground(
         yield ground
 
 
+def test_all_but_the_source_and_the_bucket_is_destroyed_under_writes(ground: Ground) -> None:
+    """Both brokers' data, Connect's, the lake and our memory are gone; what only Kafka had comes again from the source's log."""
+    with ground.writes():
+        ground.materialize()
+        ground.materialize()
+        snapshots, backed_up = ground.snapshot_records(), len(values(ground.bronze))
+        ground.change(f"INSERT INTO public.{NAME} VALUES (900, 'captured, not in the backup')")
+        carry_to_lake(ground.platform, ground.source, deadline=180)
+        ground.destroy_clusters_and_lake()
+        (table,) = ground.cdc.json("restore", NAME)
+        assert (table["outcome"], table["damage"]) == ("restored", [])
+        assert table["records"] >= backed_up
+        done = ground.cdc.json("restore", NAME, "--topics", "--connectors")
+        assert [(each["cluster"], each["records"]) for each in done["topics"]] == [
+            ("core", table["records"]),
+            ("lake", table["records"]),
+        ]
+        assert [(each["connector"], each["way"]) for each in done["connectors"]] == [(MIRROR, "goes on"), (CAPTURE, "goes on")]
+        assert "where the backup ends" in done["connectors"][1]["reason"]
+        ground.materialize()
+    ground.all_is_well()
+    assert "captured, not in the backup" in {row["v"] for row in values(ground.silver)}
+    assert ground.snapshot_records() == snapshots
+
+
+@pytest.mark.all
 def test_the_backup_knows_connectors_offsets_and_topics(ground: Ground) -> None:
     newest = newest_state(ground.store, NAME)
     assert newest is not None
@@ -54,6 +87,7 @@ def test_the_backup_knows_connectors_offsets_and_topics(ground: Ground) -> None:
     assert entry.number >= 1
 
 
+@pytest.mark.all
 def test_a_lake_topic_that_was_deleted_comes_back_under_writes(ground: Ground) -> None:
     """Twice: what was restored can be restored again."""
     for round_ in (1, 2):
@@ -76,6 +110,7 @@ def test_a_lake_topic_that_was_deleted_comes_back_under_writes(ground: Ground) -
         assert ground.cdc.json("restore", NAME, "--topics")["topics"] == []
 
 
+@pytest.mark.all
 def test_bronze_that_is_made_anew_of_a_restored_topic_is_the_same(ground: Ground) -> None:
     """It reads the restored records by the offsets that they had, so the backup goes on behind it."""
     before = {(r["partition"], r["offset"], r["key"], r["value"]) for r in values(ground.bronze)}
@@ -85,12 +120,13 @@ def test_bronze_that_is_made_anew_of_a_restored_topic_is_the_same(ground: Ground
     assert {(r["partition"], r["offset"], r["key"], r["value"]) for r in values(ground.bronze)} == before
 
 
+@pytest.mark.all
 def test_connectors_come_back_with_their_offsets(ground: Ground) -> None:
     """Connect has lost all that it knew of the core's connectors, and the mirror with its offsets is gone."""
     ground.materialize()
     ground.change(f"INSERT INTO public.{NAME} VALUES (300, 'behind the backup')")
     carry_to_lake(ground.platform, ground.source, deadline=180)
-    snapshots = sum(row["op"] == "r" for row in values(ground.bronze))
+    snapshots = ground.snapshot_records()
     live, lake = ground.cdc.live, ground.cdc.lake
     worker = live.parts["core-connect"]
     worker.kill()
@@ -111,11 +147,12 @@ def test_connectors_come_back_with_their_offsets(ground: Ground) -> None:
     done = ground.cdc.json("restore", NAME, "--connectors")["connectors"]
     assert [plan["way"] for plan in done] == ["goes on", "goes on"]
     ground.all_is_well()
-    assert sum(row["op"] == "r" for row in values(ground.bronze)) == snapshots
+    assert ground.snapshot_records() == snapshots
     again = ground.cdc.json("restore", NAME, "--connectors")["connectors"]
     assert [plan["way"] for plan in again] == ["is there", "is there"]
 
 
+@pytest.mark.all
 def test_a_dropped_slot_is_told_and_every_table_is_read_again(ground: Ground) -> None:
     ground.materialize()
     ground.lose_connectors()
@@ -128,4 +165,68 @@ def test_a_dropped_slot_is_told_and_every_table_is_read_again(ground: Ground) ->
     (_, done) = ground.cdc.json("restore", NAME, "--connectors")["connectors"]
     assert done["way"] == "new epoch"
     assert "its replication slot is gone" in done["reason"]
-    ground.all_is_well(epoch=1)
+    ground.epoch += 1
+    ground.all_is_well()
+
+
+@pytest.mark.all
+def test_killed_before_its_commit_a_restore_is_done_anew(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads what is half restored: to bronze it is another topic until the commit."""
+    before = ground.records()
+    ground.delete_copy()
+
+    def die(*_: Any) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lost_topics, "record_restored", die)
+        with pytest.raises(KilledError):
+            restore_topics(ground.platform, ground.source, print)
+    found = look(ground.platform, ground.source, ground.source.tables)
+    assert "was recreated" in found.gaps[ground.copy]
+    ground.change(f"INSERT INTO public.{NAME} VALUES (500, 'meanwhile')")
+    (done,) = ground.cdc.json("restore", NAME, "--topics")["topics"]
+    assert done["records"] == len(before)
+    ground.all_is_well()
+    assert ground.records()[: len(before)] == before
+
+
+@pytest.mark.all
+def test_a_damaged_object_is_named_before_anything_is_changed(ground: Ground) -> None:
+    item = next(each for each in ground.store.list(f"{NAME}/{NAME}/") if each.key.endswith(".json.gz"))
+    data = ground.store.get(item.key)
+    ground.store.put(item.key, data[:-1] + b"!")
+    ground.delete_copy()
+    until(lambda: ground.copy not in ground.platform.raw_lake_kafka().states([ground.copy]))
+    with pytest.raises(BackupError, match=item.key.rsplit("/", 1)[-1].replace("+", r"\+")):
+        restore_topics(ground.platform, ground.source, print)
+    status = ground.cdc.lake.connect.status(ground.mirror)
+    assert status is not None
+    assert status.state == "RUNNING"
+    ground.store.put(item.key, data)
+    assert len(ground.cdc.json("restore", NAME, "--topics")["topics"]) == 1
+    ground.all_is_well()
+
+
+@pytest.mark.all
+def test_topics_of_both_clusters_and_connectors_come_back(ground: Ground) -> None:
+    """Without a kept log: what the slot has given away to the lost topics is not sent again, so capture begins a new epoch."""
+    ground.materialize()
+    before = ground.records()
+    ground.lose_connectors()
+    ground.await_idle_slot()
+    ground.change(f"SELECT pg_drop_replication_slot('{KEPT_SLOT}')")
+    core = ground.platform.core_kafka()
+    core.delete_topic(ground.topic)
+    until(lambda: not core.existing([ground.topic]))
+    ground.delete_copy()
+    ground.change(f"DELETE FROM public.{NAME} WHERE id = 5", f"INSERT INTO public.{NAME} VALUES (600, 'nobody captures')")
+    planned = ground.cdc.json("restore", NAME, "--topics", "--connectors", "--dry-run")
+    assert [(each["cluster"], each["records"]) for each in planned["topics"]] == [("core", len(before)), ("lake", len(before))]
+    done = ground.cdc.json("restore", NAME, "--topics", "--connectors")
+    assert [each["records"] for each in done["topics"]] == [len(before), len(before)]
+    assert [each["way"] for each in done["connectors"]] == ["goes on", "new epoch"]
+    assert "what they alone held is gone" in done["connectors"][1]["reason"]
+    ground.epoch += 1
+    ground.all_is_well()
+    assert ground.records()[: len(before)] == before

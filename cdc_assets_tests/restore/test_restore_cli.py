@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,12 +10,8 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets_tests.restore.command_line import cdc
 from cdc_assets_tests.restore.original import TABLES, Original, fill, held
-
-
-def cdc(*arguments: str) -> tuple[int, Any, str]:
-    result = CliRunner().invoke(app, [*arguments, "-o", "json"])
-    return result.exit_code, json.loads(result.stdout) if result.stdout else None, result.stderr
 
 
 @pytest.fixture
@@ -90,3 +84,15 @@ def test_a_drill_needs_a_backup(lake: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["validate"])
     assert result.exit_code != 0
     assert "drill: the source declares no backup that could be restored" in result.output + result.stderr
+
+
+@pytest.mark.parametrize(("kind", "word"), [("postgresql", "dbname: shop, "), ("mariadb", "")])
+def test_a_log_is_kept_where_a_slot_can_keep_it(lake: Path, tmp_path: Path, kind: str, word: str) -> None:
+    file = tmp_path / "sources/shop.yaml"
+    text = file.read_text().replace("kind: postgresql", f"kind: {kind}").replace("dbname: shop, ", word)
+    text = text.replace("{name: public.", "{name: shop.") if kind == "mariadb" else text
+    file.write_text(text.replace("backup: {store:", "backup: {keep_log: true, store:"))
+    result = CliRunner().invoke(app, ["validate"])
+    told = result.output + result.stderr
+    assert ("backup.keep_log: kind mariadb has no slot" in told) == (kind == "mariadb"), told
+    assert (result.exit_code == 0) == (kind == "postgresql"), told

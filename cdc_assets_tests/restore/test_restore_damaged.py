@@ -16,18 +16,8 @@ from cdc_assets.restore.restore_request import DAMAGED, RESTORED
 from cdc_assets.restore.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets.restore.stored_rows import unpack
 from cdc_assets_tests.restore.conftest import Ask
+from cdc_assets_tests.restore.object_damage import cut_short, flip, second_object
 from cdc_assets_tests.restore.original import TABLES, Original, assert_same, fill, held, quietly, states
-
-
-def flip(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-
-
-def cut_short(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-9])
-
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "flipped": (flip, "has another content than its manifest says: sha256"),
@@ -41,10 +31,6 @@ def backed_up(store: ObjectStore, original: Original) -> ObjectStore:
     fill(original)
     original.back_up(store, *TABLES)
     return store
-
-
-def second_object(root: Path) -> Path:
-    return sorted((root / "shop/orders").rglob("*+0+0+*.gz"), key=lambda file: file.name)[2]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

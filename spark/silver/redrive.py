@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -121,10 +122,24 @@ def _keyless(
 
 def drop(session: SparkSession, spec: SilverSpec, choice: Choice) -> int:
     """Give the chosen records up: they stay readable, and no longer stand in the way of later parts of their rows."""
+    return _drop(session, spec, choice.condition())
+
+
+def drop_runs(session: SparkSession, spec: SilverSpec, runs: Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]) -> int:
+    """The same of the open records at these offsets: by topic and partition runs, with their last one."""
+    places = [
+        f"(topic = {literal(topic)} AND partition = {partition} AND offset BETWEEN {first} AND {last})"
+        for topic, partitions in runs.items()
+        for partition, at in partitions.items()
+        for first, last in at
+    ]
+    return _drop(session, spec, f"{quarantine.OPEN} AND ({' OR '.join(places)})") if places else 0
+
+
+def _drop(session: SparkSession, spec: SilverSpec, condition: str) -> int:
     if not quarantine.exists(session, spec):
         return 0
-    count = quarantine.table(session, spec).where(choice.condition()).count()
+    count = quarantine.table(session, spec).where(condition).count()
     if count:
-        statement = f"UPDATE {table_at(spec.quarantine)} SET dropped_at = current_timestamp() WHERE {choice.condition()}"
-        session.sql(statement).collect()
+        session.sql(f"UPDATE {table_at(spec.quarantine)} SET dropped_at = current_timestamp() WHERE {condition}").collect()
     return count

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cdc_assets.errors import BackupError
@@ -14,7 +14,9 @@ from cdc_assets.errors import BackupError
 FORMAT = 1
 FOLDER = "platform-state"
 """Below a source's prefix, beside its tables: none of their names has a hyphen."""
-PARTS = ("registry", "connectors", "offsets", "topics", "subjects")
+_PARTS = ("registry", "connectors", "offsets", "topics", "subjects")
+_LATER_PARTS = ("kept_log", "server", "given_up")
+"""Entries of earlier releases lack them."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,10 @@ class PlatformState:
 
     `registry` is the text of the source's file. `connectors` has each one's cluster, role and config, with references in place of
     secrets, `offsets` what Connect tells of each. `topics` has by cluster each topic's id, partitions and own settings.
-    `subjects` are the schemas of tables in Avro: by subject its versions.
+    `subjects` are the schemas of tables in Avro: by subject its versions. `kept_log`: up to which place of the source's log the
+    tables' backups have everything, while the server keeps its log from there (`backup.keep_log`). `server`: which one the source
+    was at the last look, where that can be told. `given_up`: by table the records that a person has taken out of quarantine for
+    good.
     """
 
     registry: str
@@ -31,6 +36,9 @@ class PlatformState:
     offsets: Mapping[str, Any]
     topics: Mapping[str, Mapping[str, Any]]
     subjects: Mapping[str, Any]
+    kept_log: Mapping[str, Any] = field(default_factory=dict)
+    server: Mapping[str, Any] = field(default_factory=dict)
+    given_up: Mapping[str, Any] = field(default_factory=dict)
 
     def documents(self) -> dict[str, bytes]:
         """Each part's bytes: equal parts have equal bytes."""
@@ -61,7 +69,9 @@ class PlatformEntry:
             raw = json.loads(data)
             kind, version = raw.pop("kind"), raw.pop("cdc_assets")
             entry = cls(**raw)
-            parts_known = set(entry.parts) == set(PARTS) and all(map(_is_digest, entry.parts.values()))
+            parts_known = set(_PARTS) <= set(entry.parts) <= {*_PARTS, *_LATER_PARTS} and all(
+                map(_is_digest, entry.parts.values())
+            )
             sound = kind == "platform" and isinstance(entry.number, int) and parts_known
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{key} is no entry of a platform log: {type(error).__name__}: {error}") from error

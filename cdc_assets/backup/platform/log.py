@@ -36,7 +36,7 @@ def write_state(store: ObjectStore, source: str, state: PlatformState) -> Platfo
         if newest is not None and newest[0].parts == parts:
             return None
         for name, data in documents.items():
-            if newest is None or newest[0].parts[name] != parts[name]:
+            if newest is None or newest[0].parts.get(name) != parts[name]:
                 store.put_if_absent(part_key(source, parts[name]), data)
         at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
         entry = PlatformEntry(number, at, previous, parts)

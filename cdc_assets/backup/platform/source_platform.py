@@ -21,8 +21,10 @@ from cdc_assets.resources.platform import Platform
 _SECONDS = 10.0
 
 
-def look_at_platform(platform: Platform, source: BaseSource) -> PlatformState:
+def look_at_platform(platform: Platform, source: BaseSource, **known: Mapping[str, Any]) -> PlatformState:
     """Offsets are asked for first: what the topics hold by then holds all that was read before.
+
+    `known`: the other parts of PlatformState, which others remember.
 
     Raises:
         CdcAssetsError: Connect, a cluster or a schema registry cannot be asked.
@@ -35,7 +37,7 @@ def look_at_platform(platform: Platform, source: BaseSource) -> PlatformState:
     topics = {"lake": _topics(platform.raw_lake_kafka(), [names.lake_topic(source, table) for table in source.tables])}
     if names.is_mirrored(source):
         topics["core"] = _topics(platform.core_kafka(source.cluster), [names.topic(source, table) for table in source.tables])
-    return PlatformState(_registry_text(source), connectors, offsets, topics, _subjects(source))
+    return PlatformState(_registry_text(source), connectors, offsets, topics, _subjects(source), **known)
 
 
 def _config(connect: ConnectClient, declared: DeclaredConnector) -> dict[str, Any]:

@@ -63,10 +63,10 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
 
 def _keep_platform(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, store: "ObjectStore") -> None:
     """Connectors, offsets and topics behind the data. What cannot be asked now is asked at the next run."""
-    from cdc_assets.backup.platform import look_at_platform, write_state
+    from cdc_assets.restore.kept_log import keep_platform
 
     try:
-        entry = write_state(store, source.name, look_at_platform(platform, source))
+        entry = keep_platform(platform, source, store)
     except CdcAssetsError as error:
         context.log.warning("connectors, offsets and topics are not in this backup: %s", error)
         return

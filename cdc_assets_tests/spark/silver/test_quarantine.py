@@ -14,7 +14,7 @@ from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE, by_id, held
 from spark.errors import QuarantineFullError
 from spark.silver import merge
-from spark.silver.redrive import Choice, drop, redrive
+from spark.silver.redrive import Choice, drop, drop_runs, redrive
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -61,6 +61,26 @@ def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: P
     assert redrive(session, wide, Choice()).redriven == 0
     assert drop(session, wide, Choice(error_class="envelope")) == 1
     assert redrive(session, wide, Choice()).chosen == 0
+
+
+def test_what_was_given_up_is_given_up_again_in_a_table_made_anew(session: SparkSession, tmp_path: Path) -> None:
+    """As a restore does it: everything is folded anew, then these records alone are given up, and the rest stays open."""
+    lake = Lake(session, tmp_path)
+    lake.put("t", *HISTORY)
+    lake.append(lake.all_of("t"))
+    spec = lake.spec("t", NARROW)
+    lake.fold(spec)
+    topic = rows(spec.quarantine)[0]["topic"]
+    assert drop(session, spec, Choice(offset=2)) == 1
+    assert drop(session, spec, Choice(offset=3)) == 1
+    wanted = {row["offset"]: row["dropped_at"] is not None for row in rows(spec.quarantine)}
+    again = replace(spec, path=str(tmp_path / "again"), quarantine=str(tmp_path / "again-quarantine"))
+    lake.fold(again)
+    assert drop_runs(session, again, {topic: {0: [(2, 3)], 7: [(0, 9)]}}) == 2
+    assert {row["offset"]: row["dropped_at"] is not None for row in rows(again.quarantine)} == wanted
+    assert by_id(again.path) == by_id(spec.path)
+    assert redrive(session, again, Choice()).chosen == 2
+    assert drop_runs(session, again, {}) == 0
 
 
 def test_the_limit_stops_the_table(session: SparkSession, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ class Lake:
 
     bootstrap: str
     connect: ConnectClient
+    parts: Mapping[str, Part]
 
 
 @dataclass
@@ -81,10 +82,11 @@ def live_lake(live: LiveSource) -> Iterator[Lake]:
     site = Site(live.home, assign(("lake-kafka", "lake-kafka-controller", "lake-connect"), {}))
     broker, worker = KafkaBroker(site, "lake", 1), QuickWorker(site, "lake")
     with ExitStack() as stack:
-        for part in (Part(broker), Part(worker)):
+        parts = {component.name: Part(component) for component in (broker, worker)}
+        for part in parts.values():
             stack.callback(part.kill)
             part.start()
-        yield Lake(site.bootstrap("lake"), ConnectClient(worker.url))
+        yield Lake(site.bootstrap("lake"), ConnectClient(worker.url), parts)
 
 
 @contextmanager

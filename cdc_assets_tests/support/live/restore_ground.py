@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import dagster as dg
@@ -58,6 +63,7 @@ class Ground:
     cdc: Cdc
     platform: Platform
     source: Source
+    epoch: int = 0
 
     @property
     def name(self) -> str:
@@ -84,6 +90,10 @@ class Ground:
         return names.bronze_path(self.platform.lake, self.source)
 
     @property
+    def silver(self) -> str:
+        return names.silver_path(self.platform.lake, self.source, self.source.tables[0])
+
+    @property
     def store(self) -> Any:
         assert self.source.backup is not None
         return self.platform.store(self.source.backup.store)
@@ -103,15 +113,15 @@ class Ground:
     def records(self) -> list[Seen]:
         return seen_by_reader(self.cdc.lake.bootstrap, self.copy)
 
-    def all_is_well(self, *, epoch: int = 0) -> None:
+    def all_is_well(self) -> None:
         """Silver is the table, bronze has every record of the topic once, and all counts say so."""
         self.materialize()
-        silver = values(names.silver_path(self.platform.lake, self.source, self.source.tables[0]))
+        silver = values(self.silver)
         with self.cdc.live.connection() as connection:
             rows = connection.execute(f"SELECT id, v FROM public.{self.name} ORDER BY id".encode()).fetchall()
         assert sorted((row["id"], row["v"]) for row in silver) == rows
         bronze = values(self.bronze)
-        assert max(row["epoch"] for row in bronze) == epoch
+        assert max(row["epoch"] for row in bronze) == self.epoch
         twice = {at: n for at, n in Counter((r["epoch"], r["partition"], r["offset"]) for r in bronze).items() if n > 1}
         assert not twice
         told = Counter((row["key"], row["value"]) for row in bronze)
@@ -128,6 +138,56 @@ class Ground:
         until(
             lambda: (now := self.platform.raw_lake_kafka().states([self.copy]).get(self.copy)) is None or now.topic_id != before
         )
+
+    def snapshot_records(self) -> int:
+        """How many of bronze's events were read, and not streamed."""
+        return sum(row["op"] == "r" for row in values(self.bronze))
+
+    @contextmanager
+    def writes(self) -> Iterator[None]:
+        """Transactions follow each other within the block: rows come, change, take another key, and go."""
+        done = Event()
+
+        def write() -> int:
+            with self.cdc.live.connection(autocommit=False) as connection:
+                for n in count(10_000):
+                    if done.wait(0.05):
+                        return n
+                    table = f"public.{self.name}"
+                    connection.execute(f"INSERT INTO {table} VALUES ({n}, 'row {n}')".encode())
+                    connection.execute(f"UPDATE {table} SET v = v || '.' WHERE id IN ({n - 3}, {n - 5})".encode())
+                    connection.execute(f"UPDATE {table} SET id = id + 1000000 WHERE id = {n - 8}".encode())
+                    connection.execute(f"DELETE FROM {table} WHERE id = {n - 6}".encode())
+                    connection.commit()
+            raise AssertionError("numbers have an end")
+
+        with ThreadPoolExecutor(1) as pool:
+            writer = pool.submit(write)
+            try:
+                yield
+            finally:
+                done.set()
+            assert writer.result(60) > 10_000
+
+    def destroy_clusters_and_lake(self) -> None:
+        """What is left: the source's database, the backup, the registry's files and the secrets."""
+        live, lake = self.cdc.live, self.cdc.lake
+        brokers, workers = (
+            [parts[f"{cluster}-{what}"] for cluster, parts in (("core", live.parts), ("lake", lake.parts))]
+            for what in ("kafka", "connect")
+        )
+        for part in (*workers, *brokers):
+            part.kill()
+        for part in (*workers, *brokers):
+            shutil.rmtree(part.component.data, ignore_errors=True)
+        shutil.rmtree(self.platform.lake)
+        for state in ("incarnations", "kept-logs", "mirrors", "restores", "cache", "reconciliation", "windows", "locks"):
+            shutil.rmtree(live.home.root / state, ignore_errors=True)
+        Path(self.platform.lake).mkdir()
+        with ThreadPoolExecutor(2) as pool:
+            for parts in (brokers, workers):
+                list(pool.map(lambda part: part.start(), parts))
+        self.platform = Platform()
 
     def lose_connectors(self) -> None:
         """Both are gone, with all that Connect had stored for them."""
@@ -150,8 +210,8 @@ def open_ground(make_cdc: Callable[[str], Cdc], remote: str, factory: pytest.Tem
         connection.execute(f"INSERT INTO public.{name} SELECT i, 'first' FROM generate_series(1, 20) i".encode())
     cdc.declare(f"public.{name}", heartbeat="1s")
     file = cdc.folder / f"{name}.yaml"
-    store = f"backup: {{store: {{kind: local, bucket: {factory.mktemp('bucket')}, prefix: p}}}}\n"
-    file.write_text(file.read_text() + store)
+    backup = f"backup: {{store: {{kind: local, bucket: {factory.mktemp('bucket')}, prefix: p}}, keep_log: true}}\n"
+    file.write_text(file.read_text() + backup)
     assert [row["summary"] for row in cdc.json("apply", name)] == ["created", "created"]
     source = load_source(file)
     assert isinstance(source, Source)
