@@ -216,7 +216,7 @@ def test_topics_of_both_clusters_and_connectors_come_back(ground: Ground) -> Non
     ground.lose_connectors()
     ground.await_idle_slot()
     ground.change(f"SELECT pg_drop_replication_slot('{KEPT_SLOT}')")
-    core = ground.platform.core_kafka()
+    core = ground.platform.core_kafka("core")
     core.delete_topic(ground.topic)
     until(lambda: not core.existing([ground.topic]))
     ground.delete_copy()

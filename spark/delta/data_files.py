@@ -24,14 +24,26 @@ AddFile = dict[str, Any]
 """The fields of an `add`: path, partitionValues, size, modificationTime (ms), dataChange, stats."""
 _LONGEST_BOUND = 64
 """Characters. Bounds of longer texts are cut; what follows the upper one sorts behind every text that begins so."""
+THREADS_FROM = 8 << 20
+"""Bytes of a file. For a smaller one threads cost more than they bring."""
+_LOOKED_AT = 1000
+"""Rows, by which is told whether a column's values repeat."""
 _LAST_CHARACTER = "\U0010ffff"
 
 
-def write_file(folder: LakeFolder, rows: pa.Table, bounded: Sequence[str] | None = None) -> AddFile:
+def write_file(
+    folder: LakeFolder, rows: pa.Table, bounded: Sequence[str] | None = None, groups: Sequence[int] | None = None
+) -> AddFile:
     """The rows as one file; no commit names it yet. `bounded` are the columns whose bounds are told (None: all that have some):
-    those of which the table's other files tell them, its property delta.dataSkippingStatsColumns."""
+    those of which the table's other files tell them, its property delta.dataSkippingStatsColumns. `groups`: of so many rows each,
+    which are read apart."""
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-    pq.write_table(rows, name, compression="zstd", store_schema=False, filesystem=folder.filesystem)
+    settings = {"compression": "zstd", "store_schema": False, "use_dictionary": _repeating(rows)}
+    with pq.ParquetWriter(name, rows.schema, filesystem=folder.filesystem, **settings) as file:
+        at = 0
+        for count in groups or [rows.num_rows]:
+            file.write_table(rows.slice(at, count), row_group_size=max(count, 1))
+            at += count
     return {
         "path": name,
         "partitionValues": {},
@@ -54,7 +66,10 @@ def read_rows(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema
     """The rows of a file in the table's columns, less those that the mask says are gone; a column that the file does not have
     yet is NULL."""
     name = unquote(file["path"])
-    held = pq.read_table(name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us")
+    threads = file["size"] > THREADS_FROM
+    held = pq.read_table(
+        name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us", use_threads=threads
+    )
     there = rows_there(held.num_rows, mask)
     held = held if there.all() else held.filter(pa.array(there))
     columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]
@@ -67,6 +82,29 @@ def rows_there(count: int, mask: np.ndarray | None) -> np.ndarray:
     if mask is not None:
         there[: len(mask)] = mask
     return there
+
+
+def _repeating(rows: pa.Table) -> list[str]:
+    """The columns whose values repeat, as Parquet names their leaves: of others a dictionary would be built and thrown away."""
+    seen, found = rows.slice(0, _LOOKED_AT), []
+    for field in rows.schema:
+        if not _is_counted(field.type) or 2 * pc.count_distinct(seen[field.name]).as_py() <= seen.num_rows:
+            found += _leaves(field.name, field.type)
+    return found
+
+
+def _is_counted(kind: pa.DataType) -> bool:
+    """Whether Arrow counts its values (25.0)."""
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    return not (is_view or pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind))
+
+
+def _leaves(name: str, kind: pa.DataType) -> list[str]:
+    if pa.types.is_list(kind):
+        return _leaves(f"{name}.list.element", kind.value_type)
+    if pa.types.is_struct(kind):
+        return [leaf for field in kind for leaf in _leaves(f"{name}.{field.name}", field.type)]
+    return [name]
 
 
 def _statistics(rows: pa.Table, bounded: Sequence[str]) -> dict[str, Any]:

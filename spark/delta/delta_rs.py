@@ -29,8 +29,9 @@ def is_delta(path: str) -> bool:
 
 
 def checkpoint(table: Any, version: int) -> None:
-    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due."""
-    if version % _CHECKPOINT_EVERY == 0:
+    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due by the table's property."""
+    every = table.metadata().configuration.get("delta.checkpointInterval") or _CHECKPOINT_EVERY
+    if version % int(every) == 0:
         table.update_incremental()
         table.create_checkpoint()
 

@@ -17,20 +17,27 @@ def parse_objects(texts: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     Raises:
         LeftToSparkError: a text is no single JSON object, or has a field of another type.
     """
-    documents = texts.to_pylist()
-    if not documents:
+    if not len(texts):
         return schema.empty_table()
     # Arrow ends the process at a document that is no object, such as `null` (pyarrow 25.0).
     if not pc.all(pc.starts_with(texts, b"{").fill_null(False)).as_py():
         raise LeftToSparkError("a record that is no JSON object")
     try:
         found = pj.read_json(
-            pa.BufferReader(b"\n".join(documents)),
-            read_options=pj.ReadOptions(use_threads=False, block_size=max(_BLOCK, 2 * max(map(len, documents)))),
+            pa.BufferReader(_lines(texts)),
+            read_options=pj.ReadOptions(use_threads=False, block_size=max(_BLOCK, 2 * pc.max(pc.binary_length(texts)).as_py())),
             parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid as error:
         raise LeftToSparkError(f"a record that has other fields: {str(error)[:200]}") from error
-    if found.num_rows != len(documents):
+    if found.num_rows != len(texts):
         raise LeftToSparkError("a record that is no single JSON object")
     return found.select(schema.names).combine_chunks()
+
+
+def _lines(texts: pa.ChunkedArray) -> pa.Buffer:
+    """A line each. None of them becomes an object of Python's: that took a fifth of what parsing takes."""
+    ended = pc.binary_join_element_wise(texts.cast(pa.binary()), b"\n", b"").combine_chunks()
+    _, ends, content = ended.buffers()
+    begin, end = (int.from_bytes(ends[4 * at : 4 * at + 4], "little") for at in (ended.offset, ended.offset + len(ended)))
+    return content.slice(begin, end - begin)

@@ -3,5 +3,6 @@
     matches       which rows of which files the changes are about
     vector_merge  the commit: vectors, the file of new rows, small files made one with it
 
-A small table is merged by delta-rs (spark.small_tables.merge), which writes each file anew that holds a changed row.
+A table without vectors has each file written anew that holds a changed row: by the same code, or from a size on by delta-rs
+(spark.small_tables.merge).
 """

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
 
-MOST_OFFSETS = 250_000
-"""What a source reads by one append unless it is told otherwise (`batching.max_records`)."""
-OFFSETS_A_PART = 25_000
-"""A second task costs 0.1 s, in which one reads about as many."""
+MOST_OFFSETS = 1_000_000
+"""Of all topics together. One of them reads 250,000 by an append unless it is told otherwise (`batching.max_records`)."""
+OFFSETS_A_PART, MOST_OFFSETS_A_PART = 25_000, 125_000
+"""A second task costs 0.1 s, in which one reads about as many; and a task holds all that it reads."""
 _SCHEMA = "result string, left string"
 
 
@@ -66,9 +66,12 @@ def append(session: SparkSession, spec: BronzeSpec) -> SmallBatchOutcome:
 
 
 def count_parts(session: SparkSession, spec: BronzeSpec) -> int:
-    """How many tasks read the batch: as many as a query of the session has, but none for a few records."""
-    most = sum(end - start for topic in spec.topics for start, end in topic.ranges.values()) // OFFSETS_A_PART
-    return min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), most) if most > 1 else 1
+    """How many tasks read the batch: as many as a query of the session has, more for many records, but none for a few."""
+    offsets = sum(end - start for topic in spec.topics for start, end in topic.ranges.values())
+    most = offsets // OFFSETS_A_PART
+    if most < 2:
+        return 1
+    return max(-(-offsets // MOST_OFFSETS_A_PART), min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), most))
 
 
 def _append_in_parts(session: SparkSession, spec: BronzeSpec, parts: int) -> SmallBatchOutcome:

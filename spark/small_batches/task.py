@@ -34,6 +34,7 @@ from spark.specs import BronzeSpec, JobResult, TopicRange
 
 _LOOKS = (1, 20, 400)
 _ORDER = ("table", "partition", "offset")
+_ROWS_APART = 4096
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,18 @@ def _write(spec: BronzeSpec, work: BatchWork, todo: Sequence[TopicRange]) -> Bat
     rows = sort_rows(records.select(commit.SCHEMA.names).cast(commit.SCHEMA), _ORDER)
     folder = open_folder(spec.path)
     folder.make()
-    return BatchPart(work.committed.version, write_file(folder, rows), found)
+    return BatchPart(work.committed.version, write_file(folder, rows, groups=row_groups(rows["table"])), found)
+
+
+def row_groups(tables: pa.ChunkedArray) -> list[int]:
+    """Rows that are read apart: of one table, or of several small ones. Who folds some tables reads little of others."""
+    found: list[int] = []
+    for count in tables.value_counts().field("counts").to_pylist():
+        if found and found[-1] < _ROWS_APART:
+            found[-1] += count
+        else:
+            found.append(count)
+    return found
 
 
 def _commit(spec: BronzeSpec, work: BatchWork, parts: Sequence[BatchPart], started: float) -> JobResult:

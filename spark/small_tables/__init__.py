@@ -5,7 +5,7 @@
     tail      bronze's newest records as Arrow
     decode    records to typed changes
     newest    one change per key
-    merge     the changes into the table, by delta-rs
+    merge     the changes into a table that a task does not hold, by delta-rs
     birth     a table that is not there yet
 
 The contract is that of spark.silver, commit by commit: the same rows, metadata and ledger, so that a table may change sides at

@@ -46,6 +46,8 @@ _SLICE, _THREADS = 50_000, 2
 """Events that are parsed at once, and by how many threads."""
 MOST_BYTES, MOST_ROWS = DELETION_VECTORS_FROM, 2_000_000
 """A table with more of either gets deletion vectors (spark.large_tables): to write its rows anew would cost a second or more."""
+MOST_BYTES_HELD = 16 << 20
+"""Of a table whose files a task itself writes anew: it holds their rows."""
 MOST_BYTES_OF_LARGE = 4 << 30
 """A task looks at all keys of a table: of a larger one they are Spark's to look at."""
 KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
@@ -194,6 +196,12 @@ def _is_large(delta: Any) -> bool:
     return sum(files["size_bytes"].to_pylist()) > MOST_BYTES or sum(filter(None, files["num_records"].to_pylist())) > MOST_ROWS
 
 
+def _is_written_by_us(delta: Any, spec: SilverSpec) -> bool:
+    """Whether files with a changed row are written anew without delta-rs: it plans for as long as that takes. What it would write
+    is not held whole. In an object store it puts a commit that was not answered again, as the next version."""
+    return not is_local(spec.path) or sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()) <= MOST_BYTES_HELD
+
+
 def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
     """The spec with the columns that the table has, which are those that the source has now.
 
@@ -275,8 +283,7 @@ def _commit(work: SilverRun, delta: Any, changes: pa.Table, fields: list[Field])
     elif not spec.keys:
         found = vector_merge.LargeTableChanges(rows, newer=True, vectors=False)
         version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)
-    elif (large := _is_large(delta)) or not is_local(spec.path):
-        # In an object store by ourselves in any case: delta-rs puts a commit that was not answered again, as the next version.
+    elif (large := _is_large(delta)) or _is_written_by_us(delta, spec):
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
         found = vector_merge.LargeTableChanges(rows, newer, vectors=large)
         version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)

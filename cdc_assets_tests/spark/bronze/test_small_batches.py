@@ -78,8 +78,9 @@ def test_the_same_rows_and_the_same_commit(
 ) -> None:
     broker = Broker(kafka)
     if seed:
-        # Several tasks write, and another commits.
+        # Several tasks write, more of them than run at a time, and another commits.
         monkeypatch.setattr(small, "OFFSETS_A_PART", 20)
+        monkeypatch.setattr(small, "MOST_OFFSETS_A_PART", 50)
     topics = [(broker.topic(partitions=2), kind) for kind in KINDS]
     for number, (topic, kind) in enumerate(topics):
         for partition in (0, 1):

@@ -10,10 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from spark.delta.data_files import write_file
 from spark.delta.first_commit import create_table
+from spark.lake.folder import open_folder
 
 UTC = dt.timezone.utc
 NOON = dt.datetime(2026, 1, 1, 12, 0, 0, 123456)
@@ -58,3 +61,28 @@ def test_each_value_is_found_by_a_filter(tmp_path: Path, more: str | None) -> No
     if more is None:
         assert (told["minValues"]["at"], told["maxValues"]["at"]) == ("1969-01-01T00:00:00.000Z", "2026-01-01T12:00:00.124Z")
         assert found.count_rows(filter=ds.field("id") > 2**62) == 0
+
+
+def test_rows_are_read_apart_and_what_repeats_has_a_dictionary(tmp_path: Path) -> None:
+    headers = pa.array([[{"key": "k", "value": b"v"}]] * 50, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    own = {"table": ["a"] * 20 + ["b"] * 5 + ["c"] * 25, "key": [f"{number}" for number in range(50)], "headers": headers}
+    rows = pa.table({**own, "word": pa.array(["w"] * 50).dictionary_encode(), "nothing": pa.nulls(50)})
+    file = write_file(open_folder(str(tmp_path)), rows, ["table"], groups=[20, 30])
+    written = pq.ParquetFile(tmp_path / file["path"])
+    assert [written.read_row_group(number)["key"].to_pylist() for number in range(2)] == [own["key"][:20], own["key"][20:]]
+    places = [written.metadata.row_group(0).column(number) for number in range(6)]
+    plain = [place.path_in_schema for place in places if not place.has_dictionary_page]
+    assert plain == ["key"]
+    (fragment,) = ds.dataset([str(tmp_path / file["path"])], format="parquet").get_fragments()
+    assert len(fragment.split_by_row_group(ds.field("table").isin(["c", "x"]))) == 1
+    assert written.read().drop_columns(["word"]).equals(rows.drop_columns(["word"]))
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"), [({"a": 5000, "b": 3, "c": 4000, "d": 9000}, [5000, 4003 + 9000]), ({"a": 1, "b": 2}, [3])]
+)
+def test_a_group_of_rows_ends_where_a_table_ends(counts: dict[str, int], expected: list[int]) -> None:
+    from spark.small_batches.task import row_groups
+
+    tables = pa.chunked_array([[name] * count for name, count in counts.items()])
+    assert row_groups(tables) == expected

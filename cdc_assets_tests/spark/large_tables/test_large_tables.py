@@ -31,6 +31,30 @@ def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytes
     assert all(each["cardinality"] > 0 for each in vectors)
 
 
+@pytest.mark.parametrize("by_delta_rs", [False, True])
+@pytest.mark.parametrize("seed", [20, 21, pytest.param(22, marks=pytest.mark.all)])
+def test_files_with_a_changed_row_are_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, by_delta_rs: bool
+) -> None:
+    """The table gets no deletion vectors; of what a task writes itself, several files or one are written anew."""
+    monkeypatch.setattr(vector_merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])
+    table = LargeTable(str(tmp_path), seed, vectors=False, by_delta_rs=by_delta_rs)
+    for number in range(15):
+        table.change(late=number % 3 == 2)
+        table.check()
+    assert read_live_table(table.spec.path).protocol["minReaderVersion"] == 1
+
+
+def test_a_checkpoint_comes_as_often_as_the_table_says(tmp_path: Path) -> None:
+    table = LargeTable(str(tmp_path), 3, vectors=False)
+    DeltaTable(table.spec.path).alter.set_table_properties({"delta.checkpointInterval": "4"})
+    for _ in range(6):
+        table.change()
+    found = sorted(path.name for path in Path(table.spec.path, "_delta_log").glob("*.checkpoint.parquet"))
+    assert found == [f"{4:020}.checkpoint.parquet"]
+    table.check()
+
+
 def test_more_rows_than_an_array_of_a_bitmap_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
     table = LargeTable(str(tmp_path), 0, keys=("a",))

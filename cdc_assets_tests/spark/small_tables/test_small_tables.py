@@ -17,10 +17,13 @@ from deltalake import DeltaTable
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from spark.delta import lease
+from spark.delta.commits import fold
+from spark.delta.log import fold_history
 from spark.silver import job as silver
-from spark.small_tables import merge
+from spark.small_tables import merge, task
 from spark.small_tables.job import SmallTableOutcome, SmallTablesSpec, run
-from spark.specs import Column, SilverSpec
+from spark.small_tables.tail import BronzeTail
+from spark.specs import Column, JobResult, SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -265,9 +268,6 @@ os.kill(pid, signal.SIGKILL)
 def test_an_answer_that_is_lost_is_a_commit_all_the_same(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark.small_tables import task
-    from spark.small_tables.tail import BronzeTail
-
     source = one_row_in_bronze(session, tmp_path)
     source.fold()
     source.write("t", "u", 1)
@@ -282,21 +282,28 @@ def test_an_answer_that_is_lost_is_a_commit_all_the_same(
         return commit(and_fail, path, operation_id)
 
     monkeypatch.setattr(merge, "attempt", lose)
-    from spark.delta.commits import fold
-    from spark.delta.log import fold_history
-
-    committed = fold_history(session, source.lake.bronze_path, fold)
-    tail = BronzeTail(source.lake.bronze_path, ["t"], after=0, version=committed.version)
-    assert task.fold_table(task.SmallTable(source.spec("t"), committed), tail).version == 1
+    assert fold_by_delta_rs(source, monkeypatch).version == 1
     source.check()
 
 
+def fold_by_delta_rs(source: Source, monkeypatch: pytest.MonkeyPatch) -> JobResult:
+    """The source's first table as if it were larger than what a task holds, in this process."""
+    monkeypatch.setattr(task, "MOST_BYTES_HELD", 0)
+    table = source.tables[0]
+    committed = fold_history(source.session, source.lake.bronze_path, fold)
+    folded = task.look(source.spec(table).path)
+    assert folded is not None
+    tail = BronzeTail(source.lake.bronze_path, [table], after=folded.bronze_version, version=committed.version)
+    return task.fold_table(task.SmallTable(source.spec(table), committed), tail)
+
+
 def test_files_that_have_become_many_are_made_one(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Source(session, tmp_path, "t")
-    for key in range(6):
+    source = one_row_in_bronze(session, tmp_path)
+    source.fold()
+    for key in range(2, 6):
         source.write("t", "c", key)
         source.append()
-        source.fold()
+        fold_by_delta_rs(source, monkeypatch)
     table = DeltaTable(source.spec("t").path)
     assert len(table.file_uris()) > 1
     monkeypatch.setattr(merge, "MOST_FILES", 1)

@@ -61,6 +61,19 @@ def by_arrow(column: Column, leaf: Any) -> Any:
     return form.convert(found["v"].combine_chunks()).to_pylist()[0]
 
 
+def test_documents_in_chunks_and_slices_are_read_as_they_stand() -> None:
+    def found(*chunks: list[bytes]) -> list[int]:
+        texts = pa.chunked_array([*chunks], pa.binary()).slice(1)
+        return parse_objects(texts, pa.schema([("v", pa.int64())]))["v"].to_pylist()
+
+    one, two, three = (f'{{"v":{number}, "w":"{"x" * 40 * number}"}}'.encode() for number in (1, 2, 3))
+    assert found([one, two, three]) == found([one, two], [], [three]) == found([one], [two, three]) == [2, 3]
+    assert found([one]) == []
+    for document in (b'{"v":1} {"v":2}', b'{"v":', b'{"v":1}\n{"v":2}', b"null", b""):
+        with pytest.raises(LeftToSparkError):
+            found([one, two, document])
+
+
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
