@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.quarantine.quarantined_records import QuarantineFilter, quarantine_records
+from cdc_assets.quarantine.quarantined_records import places_given_up
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed
 from cdc_assets.resources.platform import Platform
@@ -21,9 +21,7 @@ def records_given_up(lake: str, source: BaseSource) -> dict[str, GivenUp]:
     """Of each table that has any."""
     found: dict[str, GivenUp] = {}
     for table in source.tables:
-        records = quarantine_records(lake, source, table, QuarantineFilter(every_state=True))
-        places = [(r.facts["topic"], r.facts["partition"], r.facts["offset"]) for r in records if r.state == "dropped"]
-        if places:
+        if places := places_given_up(lake, source, table):
             found[names.table_name(table)] = _runs(places)
     return found
 

@@ -89,6 +89,12 @@ def quarantine_records(
     return sorted(filter(wanted.matches, found), key=lambda h: (h.facts["topic"], h.facts["partition"], h.facts["offset"]))
 
 
+def places_given_up(lake: str, source: BaseSource, table: Table) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset of each record that was given up; nothing else is read of it."""
+    rows = _rows(names.quarantine_path(lake, source, table), ("topic", "partition", "offset", "dropped_at"))
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows if row["dropped_at"] is not None]
+
+
 def _rows(path: str, columns: Sequence[str]) -> Sequence[dict[str, Any]]:
     table = open_table(path)
     if table is None:

@@ -26,6 +26,7 @@ from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_source
+from cdc_assets.resources import platform as platform_clients
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets.volumetry.measure import measure_transport
@@ -187,6 +188,9 @@ class Ground:
         with ThreadPoolExecutor(2) as pool:
             for parts in (brokers, workers):
                 list(pool.map(lambda part: part.start(), parts))
+        # A client that has known the lost cluster does not make topics in the one that answers there now.
+        with platform_clients._MAKING:
+            platform_clients._OF_PROCESS.clear()
         self.platform = Platform()
 
     def lose_connectors(self) -> None:
