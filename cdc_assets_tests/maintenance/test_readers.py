@@ -1,7 +1,7 @@
 """Whoever reads our own commits gets the same answer after checkpoints, expiry of the log and compaction; no service runs.
 
 The tables have commits of maintenance behind their newest word of ours, more than any reader looks at first. Rows are read by
-delta-rs, which knows nothing of our commits. What only live services read is in test_readers_live.py.
+delta-rs, which knows nothing of our commits.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_assets import names
 from cdc_assets.bench.year import age
@@ -25,12 +26,13 @@ from cdc_assets_tests.maintenance.shop_logs import SOURCE, Shop
 from cdc_assets_tests.support.declared import declare_source
 from spark.delta.live_files import read_live_table
 from spark.maintenance.log_files import list_log
-from spark.replay.marks import newest_mark
+from spark.small_batches.task import look
+from spark.specs import BronzeSpec
 
 YEAR, PART = 300_000, 20_000
 TIMES, KEPT = 9, 720 + 8_640 + 100
 """Commits of two hours, one each ten seconds, and at most a day's below them to the next checkpoint."""
-RATIO, NOISE_SECONDS = 1.5, 0.01
+RATIO, NOISE_SECONDS = 1.5, 0.002
 
 
 def cpu_seconds(act: Callable[[], object]) -> float:
@@ -63,7 +65,8 @@ class Measured:
             "silver's place": cpu_seconds(partial(silver_committed, self.silver)),
             "files of silver": cpu_seconds(partial(read_live_table, self.silver)),
             "files of bronze": cpu_seconds(partial(read_live_table, self.bronze)),
-            "append and fold": cpu_seconds(self.cycle),
+            "what a batch looks at": cpu_seconds(partial(look, BronzeSpec(self.bronze, "", (), "op"))),
+            "opened by delta-rs": cpu_seconds(partial(DeltaTable, self.silver)),
         }
 
     def cycle(self) -> None:
@@ -77,7 +80,8 @@ def test_a_year_leaves_logs_as_fast_as_new_ones(tmp_path: Path, monkeypatch: pyt
     source = declare_source(tmp_path, monkeypatch, SOURCE.replace("1h", "2h"), Source)
     shop = Shop(tmp_path, source)
     measured = Measured(shop)
-    for _ in range(12):
+    # As many as a reader looks at first, with a checkpoint.
+    for _ in range(60):
         measured.cycle()
     list(maintain_source(Platform(), source))
     new = measured.seconds()
@@ -97,8 +101,9 @@ def test_a_year_leaves_logs_as_fast_as_new_ones(tmp_path: Path, monkeypatch: pyt
         assert now is not None
         assert now.topics == before.topics
     old = measured.seconds()
-    newest_mark(measured.silver)
     print(f"{commits} commits, maintained in {took:.1f} s; CPU seconds new and old:", {n: (new[n], old[n]) for n in new})
+    # delta-rs lists a log's folder whenever it opens a table, as long as time travel has made it.
+    assert new.pop("opened by delta-rs")
     slow = {name: (new[name], old[name]) for name in new if old[name] > RATIO * new[name] + NOISE_SECONDS}
     assert not slow
     assert not [table.name for table, plan in plan_source(shop.lake, source) if plan.expire_commits]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets.bench.profile import count_calls
 from spark.delta.commits import RESTORED
+from spark.delta.local_log import names_after, newest_commits, newest_here
 from spark.delta.log import commit_of, history, history_by_spark
 from spark.delta.session import USER_METADATA, connect
 from spark.errors import CommitLeftOutError
+from spark.lake.folder import open_folder
 
 # pyspark releases an answer by a pool of threads: such a call may come any time after its plan's.
 # pyspark/sql/connect/client/reattach.py, _release_until and _release_all
@@ -46,3 +50,26 @@ def test_a_look_at_a_log_asks_spark_nothing_and_says_the_same(remote: str, tmp_p
     with pytest.raises(CommitLeftOutError):
         commit_of(session, path, "2")
     session.stop()
+
+
+@pytest.mark.parametrize("checkpoint", [None, 3, 11])
+@pytest.mark.parametrize("gone_below", [0, 2])
+def test_the_newest_are_those_of_the_list(tmp_path: Path, checkpoint: int | None, gone_below: int) -> None:
+    """However they are found: from the newest checkpoint on, or by listing the folder."""
+    path, log = str(tmp_path), tmp_path / "_delta_log"
+    for number in range(12):
+        write_deltalake(path, pa.table({"n": [number]}), mode="append")
+        if number == checkpoint:
+            DeltaTable(path).create_checkpoint()
+    for version in range(gone_below):
+        (log / f"{version:020}.json").unlink()
+    listed = sorted((int(file.stem) for file in log.glob("*.json")), reverse=True)
+    assert newest_here(path) == (None if checkpoint is None else 11)
+    for limit in (1, 5, 20, None):
+        for up_to in (None, 11, 6, 2):
+            found = newest_commits(path, limit, up_to=up_to)
+            expected = [version for version in listed if up_to is None or version <= up_to][:limit]
+            assert [commit["version"] for commit in found or ()] == expected
+    folder = open_folder(path)
+    assert names_after(folder, 8) == [f"{version:020}.json" for version in (9, 10, 11)]
+    assert len(names_after(folder, -1)) == len(listed)
