@@ -184,6 +184,7 @@ def lakehouse(
     secret.chmod(0o600)
     house = Lakehouse(home, sources, mariadb_shop, collector=pager.url("otlp"))
     house.channels.write_text(f"- {{kind: webhook, name: pager, url: '{pager.url('pager')}'}}\n")
+    house.channels.chmod(0o600)
     try:
         result = house.cdc("up", timeout=1500, check=False)
         house.up_output = result.stdout + result.stderr
