@@ -168,7 +168,7 @@ def test_every_cut_of_a_bank_under_load_balances(bank: Bank) -> None:
     assert {row["table"] for row in planned} == {*TABLES, "cutbank_transfer"}
     assert not (bank.root / "cuts").exists()
     with at_work(bank.write), bank.carried() as start_again:
-        for number in range(7):
+        for number in range(5):
             process = started("cut", "make", NAME, "-o", "json")
             if number in (1, 4):
                 time.sleep(1 + 8 * choice.random())
