@@ -147,7 +147,7 @@ def test_a_table_comes_in_and_both_are_reconciled(till: Till, graphql: Graphql) 
     cdc("wait", SOURCE, "--timeout", "300")
     assert (till.is_equal("bons"), till.is_equal("lines")) == (True, True)
     verdicts = {row["table"]: row["verdict"] for row in json.loads(cdc("reconcile", SOURCE, "-o", "json").stdout)}
-    assert verdicts == {"bons": "equal", "lines": "equal"}
+    assert verdicts == {f"{SOURCE}/bons": "equal", f"{SOURCE}/lines": "equal"}
     mirror = json.loads(cdc("describe", MIRROR, "-o", "json").stdout)
     assert f"erp-{SOURCE}.public.bons" in str(mirror)
     assert ALIAS in str(mirror)
@@ -166,6 +166,7 @@ def test_who_did_it_is_in_the_log_of_dagster(till: Till, graphql: Graphql) -> No
 
 
 def test_it_can_be_removed_as_one_of_ours(till: Till) -> None:
-    till.lakehouse.cdc("remove", SOURCE, "--yes")
+    # It was declared by name, so it goes only where that is asked for.
+    till.lakehouse.cdc("remove", SOURCE, "--yes", "--delete", "publication")
     listed = {row["name"] for row in json.loads(till.lakehouse.cdc("get", "connectors", "-o", "json").stdout)}
     assert not {CONNECTOR, MIRROR} & listed

@@ -74,7 +74,7 @@ def test_what_was_given_up_is_given_up_again_in_a_table_made_anew(session: Spark
     assert drop(session, spec, Choice(offset=2)) == 1
     assert drop(session, spec, Choice(offset=3)) == 1
     wanted = {row["offset"]: row["dropped_at"] is not None for row in rows(spec.quarantine)}
-    again = replace(spec, path=str(tmp_path / "again"), quarantine=str(tmp_path / "again-quarantine"))
+    again = replace(spec, path=str(tmp_path / "again"), quarantine_path=str(tmp_path / "again-quarantine"))
     lake.fold(again)
     assert drop_runs(session, again, {topic: {0: [(2, 3)], 7: [(0, 9)]}}) == 2
     assert {row["offset"]: row["dropped_at"] is not None for row in rows(again.quarantine)} == wanted
