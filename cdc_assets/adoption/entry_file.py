@@ -24,9 +24,10 @@ def entry_text(document: Mapping[str, Any]) -> str:
     yaml.width, yaml.default_flow_style = 4096, False
     yaml.representer.add_representer(type(None), lambda dump, _: dump.represent_scalar("tag:yaml.org,2002:null", "null"))
     yaml.indent(mapping=2, sequence=4, offset=2)
-    order = ("source", "database", "capture", "topics", "mirror", "tables")
+    order = ("source", "cluster", "database", "capture", "topics", "mirror", "tables")
     stream = io.StringIO()
-    yaml.dump({key: _quote_texts(document[key]) for key in order if key in document}, stream)
+    # What the order does not name comes behind it: nothing of an entry is left out.
+    yaml.dump({key: _quote_texts(document[key]) for key in (*order, *document) if key in document}, stream)
     return stream.getvalue()
 
 

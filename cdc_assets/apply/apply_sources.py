@@ -116,6 +116,9 @@ def _has_nothing_to_copy(platform: Platform, source: BaseSource) -> bool:
     """
     if platform.core_kafka(source.cluster).states([names.topic(source, table) for table in source.tables]):
         return False
+    if source.captured is None:
+        # Somebody else's producers fill them, so no Connect of the core has to be known.
+        return True
     name = names.connector_name(source)
     status = platform.core_connect(source.cluster).status(name)
     if status is not None and status.failed:
