@@ -148,7 +148,7 @@ def test_a_table_comes_in_and_both_are_reconciled(till: Till, graphql: Graphql) 
     assert (till.is_equal("bons"), till.is_equal("lines")) == (True, True)
     verdicts = {row["table"]: row["verdict"] for row in json.loads(cdc("reconcile", SOURCE, "-o", "json").stdout)}
     assert verdicts == {f"{SOURCE}/bons": "equal", f"{SOURCE}/lines": "equal"}
-    mirror = json.loads(cdc("describe", MIRROR, "-o", "json").stdout)
+    mirror = json.loads(cdc("describe", "connector", MIRROR, "-o", "json").stdout)
     assert f"erp-{SOURCE}.public.bons" in str(mirror)
     assert ALIAS in str(mirror)
 
@@ -162,7 +162,7 @@ def test_who_did_it_is_in_the_log_of_dagster(till: Till, graphql: Graphql) -> No
     for command in (f"adopt {CONNECTOR} --source {SOURCE} --yes", f"onboard {SOURCE} public.lines --route temporary -o json"):
         (line,) = [text for text in told if f": cdc {command} (done, " in text]
         assert line.startswith(f"{getpass.getuser()} at {socket.gethostname()}: ")
-    assert not [text for text in told if "cdc reconcile" in text], "it looks, and changes nothing"
+    assert not [text for text in told if f"cdc reconcile {SOURCE}" in text], "it looks, and changes nothing"
 
 
 def test_it_can_be_removed_as_one_of_ours(till: Till) -> None:
