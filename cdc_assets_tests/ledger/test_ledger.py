@@ -212,7 +212,7 @@ def test_events_of_a_table_that_is_gone_are_counted(
     cluster: Any = FakeKafka({name: FakeTopic("id", {0: [(b"k", b"v")]}, config=delete) for name in topics})
 
     class Lake(Platform):
-        def lake_kafka(self) -> Any:
+        def lake_kafka(self, _: str = "") -> Any:
             return cluster
 
         core_kafka = lake_kafka

@@ -76,7 +76,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Re
         monkeypatch.setenv(f"CDC_{cluster}_CONNECT_TOPICS", "none")
     names = ("erp.dbo.orders", "erp.shop.dbo.orders")
     compacted = {name: FakeTopic("id", {0: []}, config={"cleanup.policy": "compact"}) for name in names}
-    monkeypatch.setattr(Platform, "core_kafka", lambda _: FakeKafka(compacted))
+    monkeypatch.setattr(Platform, "core_kafka", lambda *_: FakeKafka(compacted))
     monkeypatch.setattr(Platform, "lake_kafka", lambda _: FakeKafka())
     return lambda kind: preflight(Platform(), declared(tmp_path, kind))
 
@@ -277,7 +277,7 @@ def test_an_address_that_is_not_set_is_a_finding_of_its_source(
 ) -> None:
     nothing_read = SimpleNamespace(offsets=lambda _: [])
     nothing_read.within = lambda _: nothing_read
-    monkeypatch.setattr(Platform, "core_connect", lambda _: nothing_read)
+    monkeypatch.setattr(Platform, "core_connect", lambda *_: nothing_read)
     declared(tmp_path, "mysql")
     file = tmp_path / "erp.yaml"
     text = file.read_text(encoding="utf-8").replace("host: 127.0.0.1", "host: {env: NOWHERE_SET}")

@@ -94,7 +94,7 @@ class FakeTopicWatch:
 def without_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both clusters of the platform are empty fakes, and nobody answers for their Connect workers."""
     for cluster in ("core_kafka", "lake_kafka"):
-        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
+        monkeypatch.setattr(Platform, cluster, lambda *_: FakeKafka())
     for cluster in ("CORE", "LAKE"):
         monkeypatch.setenv(f"CDC_{cluster}_CONNECT", "http://127.0.0.1:9")
         monkeypatch.setenv(f"CDC_{cluster}_CONNECT_TOPICS", "none")

@@ -205,8 +205,8 @@ def test_preflight_names_the_statement_that_mends_a_server(
     server: MariaDbServer, fit: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for cluster in ("core_kafka", "lake_kafka"):
-        monkeypatch.setattr(Platform, cluster, lambda _: FakeKafka())
-    monkeypatch.setattr(Platform, "core_connect", lambda _: NothingRead())
+        monkeypatch.setattr(Platform, cluster, lambda *_: FakeKafka())
+    monkeypatch.setattr(Platform, "core_connect", lambda *_: NothingRead())
     monkeypatch.setenv("CDC_LAKE_CONNECT", "http://127.0.0.1:9")
     for connect in ("core", "lake"):
         monkeypatch.setenv(f"CDC_{connect.upper()}_CONNECT_TOPICS", "none")
