@@ -212,7 +212,7 @@ def lake_topic(source: BaseSource, table: Table) -> str:
     """The topic on the lake cluster."""
     if not is_mirrored(source) or source.topics.replication == "identity":
         return topic(source, table)
-    return f"{source.mirror.alias or source.cluster}.{topic(source, table)}"
+    return f"{source.mirror.alias_of(source.cluster)}.{topic(source, table)}"
 
 
 def is_mirrored(source: BaseSource) -> bool:

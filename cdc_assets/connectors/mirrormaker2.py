@@ -82,7 +82,7 @@ def heartbeat_config(source: BaseSource, every: timedelta) -> dict[str, str]:
 def _between(source: BaseSource) -> dict[str, str]:
     return {
         "tasks.max": "1",
-        "source.cluster.alias": source.mirror.alias or source.cluster,
+        "source.cluster.alias": source.mirror.alias_of(source.cluster),
         "target.cluster.alias": names.LAKE,
         "source.cluster.bootstrap.servers": settings.address(settings.variable(source.cluster, "BOOTSTRAP")),
         "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),

@@ -90,7 +90,7 @@ def judge(work: OnboardingWork, where: str = "") -> Facts:
         OnboardingError: naming all that stands in the way.
     """
     facts = prerequisites.run(work)
-    config = work.platform.core_connect(work.after.cluster).config(names.connector_name(work.after))
+    config = work.core_connect.config(names.connector_name(work.after))
     if late := not_listed(work.after.model_copy(update={"tables": work.tables}), config):
         raise OnboardingError(f"connector {facts['connector']} does not capture {late}: cdc onboard {work.after.name} {late}")
     if where:

@@ -18,7 +18,7 @@ _IN_FLIGHT_SECONDS, _POLL_SECONDS = 5.0, 0.25
 
 def remove_beside(work: OnboardingWork) -> Facts:
     """The temporary connector is gone, with its offsets and whatever else its kind has."""
-    connect, name = work.platform.core_connect(work.after.cluster), names.temporary(names.connector_name(work.after))
+    connect, name = work.core_connect, names.temporary(names.connector_name(work.after))
     if _is_there(connect, name):
         connect.stop(name)
         connect.reset_offsets(name)

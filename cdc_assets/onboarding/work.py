@@ -11,7 +11,9 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import Facts, Onboarding, Route
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
+from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 
 TakeIn = Callable[[str, Sequence[BaseSource], Callable[[str], None]], Facts]
@@ -60,6 +62,16 @@ class OnboardingWork:
         """The source with them, in the registry's order where they are in it already."""
         known = {table.name for table in self.declared.tables}
         return self._with((*self.declared.tables, *(t for t in self.tables if t.name not in known)))
+
+    @property
+    def core_kafka(self) -> KafkaCluster:
+        """The core cluster that the source's topics are on."""
+        return self.platform.core_kafka(self.declared.cluster)
+
+    @property
+    def core_connect(self) -> ConnectClient:
+        """The Connect cluster that runs its connector."""
+        return self.platform.core_connect(self.declared.cluster)
 
     @cached_property
     def database(self) -> CaptureDatabase:

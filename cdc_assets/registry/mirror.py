@@ -46,6 +46,10 @@ class Mirror(Declared):
     checkpoints: Checkpoints | None = None
     heartbeats: Duration | None = None
 
+    def alias_of(self, cluster: str) -> str:
+        """What it calls the core cluster of that name."""
+        return self.alias or cluster
+
     @field_validator("settings")
     @classmethod
     def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:

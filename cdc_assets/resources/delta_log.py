@@ -166,17 +166,16 @@ def _as_much_as_needed(path: str, fold_commits: Callable[[list[tuple[int, str | 
     Raises:
         HistoryTooShortError: the log does not say it.
     """
-    limit = _PAGE
-    while True:
-        commits, complete = _commits(path, limit)
+    too_short: HistoryTooShortError | None = None
+    for commits in _more_and_more(path):
         if not commits:
             return None
         try:
             return fold_commits(commits)
-        except HistoryTooShortError:
-            if complete:
-                raise
-            limit *= 4
+        except HistoryTooShortError as error:
+            too_short = error
+    assert too_short is not None, "the last commits are all that the log has"
+    raise too_short
 
 
 def _more_and_more(path: str, up_to: int | None = None) -> Iterator[list[tuple[int, str | None]]]:

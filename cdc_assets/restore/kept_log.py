@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from cdc_assets import names, settings
 from cdc_assets.backup import backup_position
-from cdc_assets.backup.platform import PlatformEntry, PlatformState, look_at_platform, newest_state, write_state
+from cdc_assets.backup.platform import PlatformEntry, PlatformState, look_at_platform, newest_part, write_state
 from cdc_assets.durable_file import read_json, replace_json
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.identity.memory import Known, Memory
@@ -79,12 +79,9 @@ def keep_platform(platform: Platform, source: BaseSource, store: ObjectStore) ->
         CdcAssetsError: Connect, a cluster, the database or the store cannot be asked.
     """
     log, known = _log_of(source), {"server": _server_of(source), "given_up": records_given_up(platform.lake, source)}
-    if log is None or source.backup is None:
-        return write_state(store, source.name, look_at_platform(platform, source, **known))
-    newest = newest_state(store, source.name)
-    said = dict(newest[1].kept_log) if newest else {}
-    if not source.backup.keep_log:
-        if said:
+    said = newest_part(store, source.name, "kept_log") if log is not None else {}
+    if log is None or source.backup is None or not source.backup.keep_log:
+        if log is not None and said:
             log.end()
         return write_state(store, source.name, look_at_platform(platform, source, **known))
     there = log.place() is not None

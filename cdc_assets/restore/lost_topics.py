@@ -194,6 +194,6 @@ def mirror_offsets_of(platform: Platform, source: BaseSource, tables: Iterable[s
         places = last_copied(core, original, lake, copied) if original and copied else {}
         for partition in original.ranges if original else ():
             at = places.get(partition)
-            place = {"cluster": source.mirror.alias or source.cluster, "partition": partition, "topic": topic}
+            place = {"cluster": source.mirror.alias_of(source.cluster), "partition": partition, "topic": topic}
             found.append(SourceOffset(place, None if at is None else {"offset": at}))
     return found

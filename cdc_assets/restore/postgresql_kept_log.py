@@ -42,7 +42,7 @@ class PostgresKeptLog:
 
     def end(self) -> None:
         """The second slot is gone."""
-        self._slots.remove_slot(self._slot)
+        self._slots.drop_slot(self._slot)
 
     def offsets(self, offsets: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
         """Ahead of its slot the connector would leave out what lies between."""

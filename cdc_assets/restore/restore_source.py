@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.backup.platform import newest_state
+from cdc_assets.backup.platform import newest_part
 from cdc_assets.errors import NothingToRunError
 from cdc_assets.quantity import quantity
 from cdc_assets.quarantine.given_up import give_up_again
@@ -74,8 +74,7 @@ def fold_restored(platform: Platform, request: RestoreRequest, tables: Sequence[
 
 def _give_up_restored(platform: Platform, request: RestoreRequest, tables: Sequence[Table], say: Say) -> None:
     """What a person has given up in quarantine, given up again. Whoever restores up to a moment gets what is decided now."""
-    newest = newest_state(request.store, request.source.name)
-    decided = newest[1].given_up if newest else {}
+    decided = newest_part(request.store, request.source.name, "given_up")
     wanted = [table for table in tables if names.table_name(table) in decided]
     catalogue = catalogue_or_last_known(platform, request.source, wanted, say) if wanted else {}
     there = platform_of_lake(platform, request.lake)

@@ -37,6 +37,7 @@ from spark.small_tables import birth, inserted, merge
 from spark.small_tables.decode import Field, decode_changes, fields_of
 from spark.small_tables.newest import POSITION, newest_per_key
 from spark.small_tables.rules import reason_against
+from spark.small_tables.table_size import TableSize, size_of
 from spark.small_tables.tail import BronzeTail
 from spark.specs import JobResult, SilverSpec
 
@@ -178,28 +179,27 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
         silver_table.check_names(spec)
         return None, at_birth(spec)
     delta = open_delta(spec.path)
-    size, large = sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()), _is_large(delta)
+    size = size_of(delta)
+    large = _is_large(delta, size)
     if large and spec.portable:
         raise LeftToSparkError("the table is large, and is to have no deletion vectors")
     merge.refuse_unwritable(delta, vectors=large)
     settled = spec_of_table(delta, spec, before)
-    if size > MOST_BYTES_OF_LARGE:
-        raise LeftToSparkError(f"the table has {size >> 30} GiB")
+    if size.bytes > MOST_BYTES_OF_LARGE:
+        raise LeftToSparkError(f"the table has {size.bytes >> 30} GiB")
     return delta, settled
 
 
-def _is_large(delta: Any) -> bool:
+def _is_large(delta: Any, size: TableSize) -> bool:
     """Whether it has deletion vectors, or is to get them."""
-    if delta.metadata().configuration.get(PROPERTY_OF_VECTORS) == "true":
-        return True
-    files = delta.get_add_actions(flatten=True)
-    return sum(files["size_bytes"].to_pylist()) > MOST_BYTES or sum(filter(None, files["num_records"].to_pylist())) > MOST_ROWS
+    has_vectors = delta.metadata().configuration.get(PROPERTY_OF_VECTORS) == "true"
+    return has_vectors or size.bytes > MOST_BYTES or size.rows > MOST_ROWS
 
 
-def _is_written_by_us(delta: Any, spec: SilverSpec) -> bool:
+def _is_written_by_us(spec: SilverSpec, size: TableSize) -> bool:
     """Whether files with a changed row are written anew without delta-rs: it plans for as long as that takes. What it would write
     is not held whole. In an object store it puts a commit that was not answered again, as the next version."""
-    return not is_local(spec.path) or sum(delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()) <= MOST_BYTES_HELD
+    return not is_local(spec.path) or size.bytes <= MOST_BYTES_HELD
 
 
 def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
@@ -283,7 +283,7 @@ def _commit(work: SilverRun, delta: Any, changes: pa.Table, fields: list[Field])
     elif not spec.keys:
         found = vector_merge.LargeTableChanges(rows, newer=True, vectors=False)
         version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)
-    elif (large := _is_large(delta)) or _is_written_by_us(delta, spec):
+    elif (large := _is_large(delta, size := size_of(delta))) or _is_written_by_us(spec, size):
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
         found = vector_merge.LargeTableChanges(rows, newer, vectors=large)
         version, counts = vector_merge.merge_changes(delta, spec, found, metadata, work.operation_id)

@@ -60,6 +60,18 @@ def newest_state(store: ObjectStore, source: str) -> tuple[PlatformEntry, Platfo
     return newest[0], PlatformState(**read)
 
 
+def newest_part(store: ObjectStore, source: str, name: str) -> Any:
+    """One part of the newest entry, as its digest says; empty where the backup has no entry, or that one lacks it.
+
+    Raises:
+        BackupError: an object is another one than it was written as; names it.
+        StoreError: the store cannot be asked, or lacks the part.
+    """
+    newest = _newest(store, source)
+    sha256 = newest[0].parts.get(name) if newest else None
+    return _part(store, source, sha256) if sha256 else {}
+
+
 def _part(store: ObjectStore, source: str, sha256: str) -> Any:
     key = part_key(source, sha256)
     data = store.get(key)

@@ -88,7 +88,7 @@ class BinlogKind(ABC):
 
     def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
         """Stopped, and its history knows the tables that are taken in."""
-        connect, name = work.platform.core_connect(work.after.cluster), names.connector_name(source)
+        connect, name = work.core_connect, names.connector_name(source)
         if source is not work.after:
             remove_beside(work)
             began = time.monotonic()
@@ -106,7 +106,7 @@ class BinlogKind(ABC):
             at = _offset(work)
             changed = database.definition_changes(ids, since, _place(at))
             if not changed:
-                schema_history.define(work.platform.core_kafka(work.after.cluster), names.schema_history_topic(source), found, at)
+                schema_history.define(work.core_kafka, names.schema_history_topic(source), found, at)
                 return began
             work.say(f"a definition changed meanwhile: {changed[0][:200]}; reading again")
         connect.resume(name)
@@ -137,7 +137,7 @@ class BinlogKind(ABC):
 
     def clear_leftovers(self, work: OnboardingWork) -> Facts:
         """Its schema history is gone."""
-        kafka, topic = work.platform.core_kafka(work.after.cluster), names.temporary_schema_history_topic(work.after)
+        kafka, topic = work.core_kafka, names.temporary_schema_history_topic(work.after)
         there = topic in kafka.states([topic])
         if there:
             kafka.delete_topic(topic)
@@ -151,8 +151,8 @@ class BinlogKind(ABC):
 def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str, Any]]:
     """Of each table, as Debezium reads it now."""
     ids = [table.id for table in tables]
-    connect, config = work.platform.core_connect(work.after.cluster), definitions_config(work.after, tables)
-    kafka, topic = work.platform.core_kafka(work.after.cluster), names.temporary_schema_history_topic(work.after)
+    connect, config = work.core_connect, definitions_config(work.after, tables)
+    kafka, topic = work.core_kafka, names.temporary_schema_history_topic(work.after)
     remove_beside(work)
     begin_anew(connect, config)
     until = time.monotonic() + _DEFINITIONS_DEADLINE_SECONDS
@@ -175,7 +175,7 @@ def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str
 def _caught_up(work: OnboardingWork, database: BinlogCapture) -> None:
     """The connector has stored an offset behind all that is committed now."""
     until = time.monotonic() + _CAUGHT_UP_DEADLINE_SECONDS
-    connect = work.platform.core_connect(work.after.cluster)
+    connect = work.core_connect
     while True:
         # One that has failed, or fails again after a restart, is not waited for.
         connect.wait_running(names.connector_name(work.after))
@@ -190,7 +190,7 @@ def _caught_up(work: OnboardingWork, database: BinlogCapture) -> None:
 
 def _offset(work: OnboardingWork) -> dict[str, Any]:
     name = names.connector_name(work.after)
-    found = [entry for entry in work.platform.core_connect(work.after.cluster).offsets(name) if entry.get("offset")]
+    found = [entry for entry in work.core_connect.offsets(name) if entry.get("offset")]
     if len(found) != 1:
         raise OnboardingError(f"connector {name} has {quantity(len(found), 'stored offset')}, expected 1; cdc offsets get {name}")
     return found[0]

@@ -64,7 +64,7 @@ class PostgresKind:
     def halt(self, work: OnboardingWork, source: CapturedSource) -> float:
         """Stop the running connector; answers when that began (time.monotonic)."""
         began = time.monotonic()
-        work.platform.core_connect(work.after.cluster).stop(names.connector_name(source))
+        work.core_connect.stop(names.connector_name(source))
         return began
 
     def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
@@ -89,7 +89,7 @@ class PostgresKind:
     def stop(self, work: OnboardingWork) -> Facts:
         """The running connector has no task any more; the commit that it has streamed last."""
         began = time.time()
-        work.platform.core_connect(work.after.cluster).stop(names.connector_name(work.after))
+        work.core_connect.stop(names.connector_name(work.after))
         return last_streamed_commit(work, began)
 
     def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
@@ -119,7 +119,7 @@ def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:
     Raises:
         OnboardingError: it has not streamed anything yet.
     """
-    connect, name = work.platform.core_connect(work.after.cluster), names.connector_name(work.after)
+    connect, name = work.core_connect, names.connector_name(work.after)
     offsets = [entry["offset"] for entry in connect.offsets(name) if has_place([entry])]
     if len(offsets) != 1:
         raise OnboardingError(

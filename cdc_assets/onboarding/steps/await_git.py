@@ -32,7 +32,7 @@ _ANCHORED = ("table.include.list", "transforms.anchor.value.literal")
 def topics(work: OnboardingWork) -> Facts:
     """Each table's topic is on the core cluster."""
     wanted = [names.topic(work.after, table) for table in work.tables]
-    core = work.platform.core_kafka(work.after.cluster)
+    core = work.core_kafka
     _await(work, lambda: set(wanted) <= set(core.states(wanted)), f"topic {', '.join(wanted)} on {core.bootstrap}")
     ends = {name: {str(p): end for p, end in state.ends.items()} for name, state in core.states(wanted).items()}
     return {"ends": work.state.done.get("topics", {}).get("ends") or ends}
@@ -47,7 +47,7 @@ def mirror(work: OnboardingWork) -> Facts:
 
 def connector(work: OnboardingWork) -> Facts:
     """The connector's task has old and new tables, and has started with them."""
-    connect, name = work.platform.core_connect(work.after.cluster), names.connector_name(work.after)
+    connect, name = work.core_connect, names.connector_name(work.after)
 
     def has_the_list() -> bool:
         configs = connect.task_configs(name)
@@ -84,7 +84,7 @@ def snapshot(work: OnboardingWork) -> Facts:
     Raises:
         OnboardingError: it was made with another one.
     """
-    connect, name = work.platform.core_connect(work.after.cluster), names.temporary(names.connector_name(work.after))
+    connect, name = work.core_connect, names.temporary(names.connector_name(work.after))
     wanted = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
     _await(work, lambda: connect.config(name) is not None, f"connector {name}, which reads the new tables alone")
     found = connect.config(name) or {}
@@ -99,7 +99,7 @@ def snapshot(work: OnboardingWork) -> Facts:
 
 def clear(work: OnboardingWork) -> Facts:
     """The temporary connector is stopped; its offsets, slot and publication are gone."""
-    connect, name = work.platform.core_connect(work.after.cluster), names.temporary(names.connector_name(work.after))
+    connect, name = work.core_connect, names.temporary(names.connector_name(work.after))
 
     _await(work, lambda: connect.status(name) is None or _is_stopped(work, name), f"connector {name} to be STOPPED")
     if connect.config(name) is not None:
@@ -109,13 +109,13 @@ def clear(work: OnboardingWork) -> Facts:
 
 def remove(work: OnboardingWork) -> Facts:
     """The temporary connector is gone."""
-    connect, name = work.platform.core_connect(work.after.cluster), names.temporary(names.connector_name(work.after))
+    connect, name = work.core_connect, names.temporary(names.connector_name(work.after))
     _await(work, lambda: connect.config(name) is None, f"connector {name} to be gone")
     return {"connector": name}
 
 
 def _is_stopped(work: OnboardingWork, name: str) -> bool:
-    status = work.platform.core_connect(work.after.cluster).status(name)
+    status = work.core_connect.status(name)
     return status is not None and status.stopped
 
 

@@ -34,7 +34,7 @@ def connector(work: OnboardingWork) -> Facts:
 def without_tables(work: OnboardingWork) -> Facts:
     """The connector runs with what it had before, and its publication too."""
     name = names.connector_name(work.after)
-    if work.platform.core_connect(work.after.cluster).config(name) is None:
+    if work.core_connect.config(name) is None:
         # Somebody has deleted it: it has no list that could be given back.
         remove_beside(work)
         work.kind.update_capture(work, work.before)
@@ -50,7 +50,7 @@ def without_signals(work: OnboardingWork) -> Facts:
 
 def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
-    connect, config = work.platform.core_connect(work.after.cluster), capture_config(source)
+    connect, config = work.core_connect, capture_config(source)
     running = connect.config(config["name"])
     config = settle(config, running)
     if running is None:

@@ -34,14 +34,14 @@ def run(work: OnboardingWork) -> Facts:
     if not findings:
         refuse_inexact(work.database, source, work.kind.columns(work, found), snapshot=True)
     name = names.connector_name(source)
-    status = work.platform.core_connect(work.after.cluster).status(name)
+    status = work.core_connect.status(name)
     if status is None or not status.running:
         seen = "does not exist" if status is None else f"is {status.state}, tasks {', '.join(status.tasks) or 'none'}"
         first = f"cdc resume {name}" if status is not None and status.state in HELD else "materialize it"
         findings.append(f"connector {name} {seen}; {first}, then {work.resume}")
     if findings:
         raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
-    listing = tables_in_list(source, work.platform.core_connect(work.after.cluster).config(name) or {})
+    listing = tables_in_list(source, work.core_connect.config(name) or {})
     return {
         "tables": {table.name: len(found[table.id].columns) for table in work.tables},
         "connector": name,

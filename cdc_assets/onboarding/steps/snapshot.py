@@ -37,7 +37,7 @@ class Notifications:
     """Reads the notification topic from an offset on."""
 
     def __init__(self, work: OnboardingWork, start: dict[str, int]) -> None:
-        self._kafka = work.platform.core_kafka(work.after.cluster)
+        self._kafka = work.core_kafka
         self._topic = names.notification_topic(work.after)
         self._read = {int(p): offset for p, offset in start.items()}
 
@@ -55,7 +55,7 @@ class Notifications:
 def notification_ends(work: OnboardingWork) -> dict[str, int]:
     """Where the notification topic ends now."""
     topic = names.notification_topic(work.after)
-    state = work.platform.core_kafka(work.after.cluster).states([topic]).get(topic)
+    state = work.core_kafka.states([topic]).get(topic)
     return {} if state is None else {str(p): end for p, end in state.ends.items()}
 
 
@@ -201,12 +201,12 @@ def _progress(work: OnboardingWork, message: Notification, open_tables: set[str]
 
 def _restart(work: OnboardingWork, connector: str) -> None:
     work.say(f"{connector} could not read ({_NOT_READ}), perhaps in a session that the server has closed: restarted")
-    work.platform.core_connect(work.after.cluster).restart(connector)
-    work.platform.core_connect(work.after.cluster).wait_running(connector)
+    work.core_connect.restart(connector)
+    work.core_connect.wait_running(connector)
 
 
 def _refuse_halted(work: OnboardingWork, connector: str) -> None:
-    status = work.platform.core_connect(work.after.cluster).status(connector)
+    status = work.core_connect.status(connector)
     if status is None:
         raise OnboardingError(
             f"connector {connector} does not exist any more; cdc apply {work.after.name}, then {work.resume}{work.or_rollback}"
@@ -216,4 +216,4 @@ def _refuse_halted(work: OnboardingWork, connector: str) -> None:
             f"connector {connector} is {status.state}; cdc resume {connector}, then {work.resume}{work.or_rollback}"
         )
     if status.failed:
-        work.platform.core_connect(work.after.cluster).wait_running(connector)
+        work.core_connect.wait_running(connector)

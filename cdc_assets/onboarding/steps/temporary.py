@@ -41,7 +41,7 @@ def snapshot(work: OnboardingWork) -> Facts:
     config = work.kind.temporary_config(work)
     remove_beside(work)
     start = notification_ends(work)
-    begin_anew(work.platform.core_connect(work.after.cluster), config)
+    begin_anew(work.core_connect, config)
     return {"connector": config["name"], **follow_snapshot(work, config["name"], start)}
 
 

@@ -16,7 +16,7 @@ _TOPIC_DEADLINE_SECONDS = 120.0
 
 def topics(work: OnboardingWork) -> Facts:
     """Each table's topic on the core cluster, with the offsets at which this onboarding finds it."""
-    core, source = work.platform.core_kafka(work.after.cluster), work.after
+    core, source = work.core_kafka, work.after
     found = {}
     for table in work.tables:
         name = names.topic(source, table)

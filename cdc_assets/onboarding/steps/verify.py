@@ -99,8 +99,8 @@ def _count_rows(work: OnboardingWork) -> _Counted:
     await_in_core(
         work.after,
         database=work.database,
-        core=work.platform.core_kafka(work.after.cluster),
-        core_connect=work.platform.core_connect(work.after.cluster),
+        core=work.core_kafka,
+        core_connect=work.core_connect,
         deadline=_DEADLINE_SECONDS,
     )
     found = {table.name: _live_keys(work, table, snapshot) for table in tables}
@@ -111,7 +111,7 @@ def _count_rows(work: OnboardingWork) -> _Counted:
 
 def _live_keys(work: OnboardingWork, table: Table, snapshot: Any) -> tuple[int | None, int, int]:
     """Keys whose last visible event leaves a row (None where the topic is too long to be read here), stale and stranded rows."""
-    core, name = work.platform.core_kafka(work.after.cluster), names.topic(work.after, table)
+    core, name = work.core_kafka, names.topic(work.after, table)
     ranges = dict(core.states([name])[name].ranges)
     if sum(end - begin for begin, end in ranges.values()) > MOST_RECORDS:
         return None, 0, 0

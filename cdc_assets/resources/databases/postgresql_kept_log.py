@@ -6,14 +6,13 @@ https://www.postgresql.org/docs/18/functions-admin.html#FUNCTIONS-REPLICATION
 
 from __future__ import annotations
 
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 
 _PLACE = """
 SELECT pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::bigint FROM pg_replication_slots
 WHERE slot_name = %s AND plugin = 'pgoutput' AND database = current_database() AND NOT temporary
   AND coalesce(wal_status, '') <> 'lost' AND restart_lsn IS NOT NULL
 """
-_DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
 
 
 def slot_of_kept_log(slot: str) -> str:
@@ -21,7 +20,7 @@ def slot_of_kept_log(slot: str) -> str:
     return f"{slot[: 63 - len('_backup')]}_backup"
 
 
-class PostgresSlots(PostgresDatabase):
+class PostgresSlots(PostgresCapture):
     """Slots by name. Places are numbers of bytes of the log."""
 
     def slot_place(self, slot: str) -> int | None:
@@ -36,8 +35,8 @@ class PostgresSlots(PostgresDatabase):
         Raises:
             DatabaseError: somebody reads from the slot that was called so, or the role may not.
         """
+        self.drop_slot(copy)
         with self.connection() as connection:
-            connection.execute(_DROP, [copy])
             connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [original, copy])
 
     def advance_slot(self, slot: str, place: int) -> None:
@@ -48,8 +47,3 @@ class PostgresSlots(PostgresDatabase):
         )
         with self.connection() as connection:
             connection.execute(statement, [place, slot, place])
-
-    def remove_slot(self, slot: str) -> None:
-        """No slot is called so any more."""
-        with self.connection() as connection:
-            connection.execute(_DROP, [slot])
