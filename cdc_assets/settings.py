@@ -86,13 +86,15 @@ def user_definitions() -> str | None:
 
 
 def places_of_shell() -> dict[str, str]:
-    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS, CDC_LAKE and CDC_VENDOR_DRIVERS, with whole paths: the stack's
-    processes have other working folders. An empty CDC_DEFINITIONS stays."""
+    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS, CDC_ALERTS, CDC_LAKE and CDC_VENDOR_DRIVERS, with whole paths: the
+    stack's processes have other working folders. An empty CDC_DEFINITIONS or CDC_ALERTS stays."""
     found = {}
     if os.environ.get("CDC_SOURCES"):
         found["CDC_SOURCES"] = str(sources_folder())
     if "CDC_DEFINITIONS" in os.environ:
         found["CDC_DEFINITIONS"] = user_definitions() or ""
+    if (alerts := os.environ.get("CDC_ALERTS")) is not None:
+        found["CDC_ALERTS"] = str(Path(alerts).absolute()) if alerts else ""
     if (root := os.environ.get("CDC_LAKE")) and "://" not in root:
         found["CDC_LAKE"] = str(Path(root).absolute())
     if drivers := os.environ.get("CDC_VENDOR_DRIVERS"):

@@ -12,6 +12,8 @@ from cdc_assets import settings
 from cdc_assets.durable_file import replace_json
 from cdc_assets.errors import LakeAddressError, MissingAddressError, MissingSecretError
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.stack.declared_needs import places_to_remember
+from cdc_assets.stack.home import Home
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +112,16 @@ def test_a_lake_in_s3_is_reached_with_the_stacks_keys(home: Path, monkeypatch: p
     assert os.environ["AWS_ACCESS_KEY_ID"] == "embedded"
     # An address of the stack may change: only the store's are pinned.
     assert "CDC_DAGSTER_URL" not in os.environ
+
+
+def test_the_stack_remembers_where_its_alerts_go_until_none_are_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("CDC_ALERTS", "alerts.yaml")
+    told = places_to_remember(Home(home))
+    assert told["CDC_ALERTS"] == str(home / "alerts.yaml")
+    (home / "stack.json").write_text(json.dumps({"environment": told}))
+    monkeypatch.delenv("CDC_ALERTS")
+    assert places_to_remember(Home(home)) == told
+    assert settings.lookup("CDC_ALERTS") == str(home / "alerts.yaml")
+    monkeypatch.setenv("CDC_ALERTS", "")
+    assert "CDC_ALERTS" not in places_to_remember(Home(home))

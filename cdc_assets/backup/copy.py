@@ -225,15 +225,17 @@ class _Copy:
             positions={**at.positions, **{p: end for p, (_, end) in plan.ranges.items()}},
             epoch_records=at.records + records,
             records_total=at.records_total + records,
+            previous=at.digest,
         )
-        if self.store.put_if_absent(manifest.key, manifest.to_bytes()):
+        data = manifest.to_bytes()
+        if self.store.put_if_absent(manifest.key, data):
             written.append(manifest)
-        elif self.store.get(manifest.key) != manifest.to_bytes():
+        elif self.store.get(manifest.key) != data:
             raise BackupError(
                 f"{self.store.url}/{manifest.key} was written meanwhile with another content: another version of this "
                 "program makes backups there as well; run only one of them"
             )
-        return BackupPosition.after(manifest)
+        return BackupPosition.after(replace(manifest, digest=hashlib.sha256(data).hexdigest()))
 
     def _object(self, folder: str, partition: int, hour: HourObject) -> ManifestObject:
         name = object_name(self.topic, self.state.epoch, partition, hour.min_offset)

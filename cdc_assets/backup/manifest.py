@@ -3,11 +3,13 @@
 The plan fixes the offsets of the batch. Whoever finds one (after a crash, or because another backup of the table is at
 work at the same time) makes exactly that batch, so that all of them write the same bytes under the same keys.
 
-Format 2 (1 is read as well): lines have all of bronze's columns, and a plan has what bronze's commits know of its topic.
+Format 2: lines have all of bronze's columns, and a plan has what bronze's commits know of its topic. Format 3: a manifest names
+the digest of the one before it. All three are read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,8 +19,8 @@ from cdc_assets.backup.layout import Ranges, batch_name, epoch_key, manifests_pr
 from cdc_assets.errors import BackupError
 from spark.delta.topic_commits import CommittedTopic
 
-FORMAT = 2
-_READ = (1, FORMAT)
+FORMAT = 3
+_READ = (1, 2, FORMAT)
 _FACTS = ("snapshots", "openings", "schema_ids")
 
 
@@ -94,7 +96,8 @@ class Manifest:
     """One batch of one incarnation of a topic.
 
     `positions`, `epoch_records` and `records_total` are those of the whole backup with this batch, so that the newest
-    manifest alone tells where to go on.
+    manifest alone tells where to go on. `previous` is the `digest` of the manifest before it, empty for the first and in
+    formats 1 and 2. `digest` is the SHA-256 of this one's bytes as they lie in the store.
     """
 
     plan: BatchPlan
@@ -104,6 +107,8 @@ class Manifest:
     positions: Mapping[int, int]
     epoch_records: int
     records_total: int
+    previous: str = ""
+    digest: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -113,6 +118,7 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Canonical JSON; the plan's fields are the manifest's own."""
         document = asdict(self)
+        del document["digest"]
         return _dump("manifest", {**document.pop("plan"), **document})
 
     @classmethod
@@ -125,12 +131,15 @@ class Manifest:
         raw = _load("manifest", data, key)
         try:
             own = {name: raw.pop(name) for name in ("records", "by_op", "objects", "positions", "epoch_records", "records_total")}
+            previous = raw.pop("previous", "")
             manifest = cls(
                 **{
                     **own,
                     "plan": BatchPlan(**{**raw, "ranges": _ranges(raw["ranges"])}),
                     "positions": {int(p): int(o) for p, o in own["positions"].items()},
                     "objects": tuple(ManifestObject(**item) for item in own["objects"]),
+                    "previous": str(previous),
+                    "digest": hashlib.sha256(data).hexdigest(),
                 }
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:

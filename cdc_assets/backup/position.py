@@ -20,7 +20,7 @@ class BackupPosition:
     """How far the backup of a table has come; `epoch` -1: there is none.
 
     `positions` and `records` are those of the epoch, `records_total` counts all epochs. `bronze_version` is None
-    where bronze had more at that version than the backup holds.
+    where bronze had more at that version than the backup holds. `digest` is the newest manifest's.
     """
 
     epoch: int = -1
@@ -31,6 +31,7 @@ class BackupPosition:
     records_total: int = 0
     bronze_version: int | None = None
     bronze_id: str = ""
+    digest: str = ""
 
     @classmethod
     def after(cls, manifest: Manifest) -> BackupPosition:
@@ -45,6 +46,7 @@ class BackupPosition:
             records_total=manifest.records_total,
             bronze_version=plan.bronze_version if plan.complete else None,
             bronze_id=plan.bronze_id,
+            digest=manifest.digest,
         )
 
     def version_of(self, bronze_id: str) -> int | None:

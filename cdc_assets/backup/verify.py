@@ -8,7 +8,7 @@ a folder). `deep` reads every object again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,35 +99,54 @@ def _read_manifest(copies: KeptManifests, listed: StoredObject) -> Manifest | st
 
 
 def chain_differences(manifests: Iterable[Manifest]) -> Iterator[str]:
-    """Each manifest begins where the one before it ended, and its totals are theirs and its own."""
+    """Each manifest names the one before it, begins where that ended, and its totals are theirs and its own."""
     at: dict[int, int] = {}
     epoch, epoch_records, total, topic_id = -1, 0, 0, ""
+    before: Manifest | None = None
     for manifest in manifests:
         if manifest.plan.epoch != epoch:
             # Of the same topic an epoch begins where the one before it ended; behind a hole at 0, as that of another topic.
             goes_on = manifest.plan.topic_id == topic_id and any(start for start, _ in manifest.plan.ranges.values())
             at = at if goes_on else {}
             epoch, epoch_records, topic_id = manifest.plan.epoch, 0, manifest.plan.topic_id
-        for partition, (start, _) in manifest.plan.ranges.items():
-            expected = at.get(partition, 0)
-            if start != expected:
-                kind = "gap" if start > expected else "overlap"
-                ended = f"it begins at offset {start}, the one before ended at {expected}"
-                yield f"{manifest.key}: {kind} in partition {partition}: {ended}"
+        found = [*_begin_differences(manifest, at), *_count_differences(manifest)]
         at.update({p: end for p, (_, end) in manifest.plan.ranges.items()})
-        counted = sum(item.records for item in manifest.objects)
-        if counted != manifest.records or sum(manifest.by_op.values()) != manifest.records:
-            yield f"{manifest.key}: {quantity(manifest.records, 'record')}, "
-            f"{counted} in its objects, by kind {dict(manifest.by_op)}"
         epoch_records, total = epoch_records + manifest.records, total + manifest.records
         said = (dict(manifest.positions), manifest.epoch_records, manifest.records_total)
         if said != (at, epoch_records, total):
-            yield (
+            found.append(
                 f"{manifest.key}: the backup up to here has {quantity(total, 'record')} and ends at {at}, "
                 f"it says {manifest.records_total} and {dict(manifest.positions)}"
             )
             # Go on from what it says: one manifest that is gone is one difference, not one for each after it.
             epoch_records, total = manifest.epoch_records, manifest.records_total
+        yield from found or _link_differences(before, manifest)
+        before = manifest
+
+
+def _begin_differences(manifest: Manifest, at: Mapping[int, int]) -> Iterator[str]:
+    for partition, (start, _) in manifest.plan.ranges.items():
+        expected = at.get(partition, 0)
+        if start != expected:
+            kind = "gap" if start > expected else "overlap"
+            ended = f"it begins at offset {start}, the one before ended at {expected}"
+            yield f"{manifest.key}: {kind} in partition {partition}: {ended}"
+
+
+def _count_differences(manifest: Manifest) -> Iterator[str]:
+    counted = sum(item.records for item in manifest.objects)
+    if counted != manifest.records or sum(manifest.by_op.values()) != manifest.records:
+        kinds = f"by kind {dict(manifest.by_op)}"
+        yield f"{manifest.key}: {quantity(manifest.records, 'record')}, {counted} in its objects, {kinds}"
+
+
+def _link_differences(before: Manifest | None, manifest: Manifest) -> Iterator[str]:
+    """Manifests of earlier formats name none before them, until the first that does."""
+    digest = before.digest if before else ""
+    if manifest.previous != digest and (manifest.previous or (before is not None and before.previous)):
+        named = f"sha256 {manifest.previous}" if manifest.previous else "none"
+        lies = f"{before.key} has sha256 {digest}" if before else "none lies there"
+        yield f"{manifest.key}: the manifest before it is another than when it was written: it names {named}, {lies}"
 
 
 def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredObject | None, *, deep: bool) -> str | None:

@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
+from cdc_assets.cli.verbs import VERBS
+
 ASSET = ("cdc", "commands")
-_CHANGE = frozenset(
-    ("up", "down", "reload", "adopt", "onboard", "offboard", "snapshot", "remove", "cut", "reconcile", "restore", "drill")
-) | frozenset(("repair", "maintain", "replay", "quarantine", "apply", "restart", "pause", "resume", "stop", "offsets"))
 _LOOK = frozenset({"--dry-run", "--help", "-h", "list", "show", "get"})
 _SECONDS = 5.0
 _REPORT = """mutation($params: ReportRunlessAssetEventsParams!) { reportRunlessAssetEvents(eventParams: $params) {
@@ -28,7 +27,7 @@ _REPORT = """mutation($params: ReportRunlessAssetEventsParams!) { reportRunlessA
 
 def is_change(words: Sequence[str]) -> bool:
     """Whether the command changes something; `reconcile` does so by --heal alone."""
-    if not words or words[0] not in _CHANGE or _LOOK & {*words[1:]}:
+    if not words or words[0] not in VERBS or not VERBS[words[0]].changes or _LOOK & {*words[1:]}:
         return False
     return words[0] != "reconcile" or "--heal" in words
 

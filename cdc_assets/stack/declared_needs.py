@@ -14,7 +14,7 @@ from cdc_assets.stack.home import Home, read_json
 from spark.lake.place import STORES, store_place
 
 _ALWAYS = "debezium-postgres"
-REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_VENDOR_DRIVERS")
+REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_ALERTS", "CDC_VENDOR_DRIVERS")
 
 
 def needing_drivers() -> list[str]:
@@ -59,7 +59,7 @@ def lake_sets() -> tuple[str, ...]:
 
 
 def places_to_remember(home: Home) -> dict[str, str]:
-    """What CDC_SOURCES and CDC_DEFINITIONS name, else what the stack was brought up with before; without those that name
+    """What the shell's variables of these names say, else what the stack was brought up with before; without those that name
     nothing."""
     found = {**read_json(home.stack).get("environment", {}), **settings.places_of_shell()}
     return {name: found[name] for name in REMEMBERED if found.get(name)}

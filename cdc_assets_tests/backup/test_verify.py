@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -154,7 +155,7 @@ def test_newest_manifest_missing_is_made_again(filled: ObjectStore, bronze: Bron
         (b"", "is no manifest"),
         (b"{}", "is no manifest"),
         (b"[1]", "is no manifest"),
-        (b'{"kind":"manifest","cdc_assets":3}', "has manifest format 3, this version reads up to 2"),
+        (b'{"kind":"manifest","cdc_assets":4}', "has manifest format 4, this version reads up to 3"),
         (b'{"kind":"manifest","cdc_assets":1}', "is no manifest: KeyError"),
         (b"\xff\xfe", "is no manifest"),
     ],
@@ -171,6 +172,42 @@ def test_manifest_under_another_key(filled: ObjectStore, bronze: Bronze, root: P
     assert check(filled, bronze).differences == (
         f"{MANIFESTS}/0000-{15:020d}.json holds the manifest of {MANIFESTS}/0000-{0:020d}.json",
     )
+
+
+def test_each_manifest_names_the_bytes_of_the_one_before(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
+    """One that was replaced by another that is right in itself is told by the next, with its object as well."""
+    keys = [f"{MANIFESTS}/0000-{first:020d}.json" for first in (0, 10, 20)]
+    named = [json.loads((root / key).read_bytes())["previous"] for key in keys]
+    digests = [hashlib.sha256((root / key).read_bytes()).hexdigest() for key in keys]
+    assert named == ["", *digests[:2]]
+    path, key = object_of(root, 1)
+    other = gzip.compress(gzip.decompress(path.read_bytes()).replace(b'"value":"', b'"value":"#'))
+    assert other != path.read_bytes()
+    manifest = json.loads((root / keys[1]).read_bytes())
+    sums = {"size": len(other), "sha256": hashlib.sha256(other).hexdigest(), "md5": hashlib.md5(other).hexdigest()}
+    manifest["objects"][0] |= sums
+    filled.put(key, other)
+    filled.put(keys[1], json.dumps(manifest).encode())
+    digest = hashlib.sha256((root / keys[1]).read_bytes()).hexdigest()
+    assert check(filled, bronze, deep=True).differences == (
+        f"{keys[2]}: the manifest before it is another than when it was written: it names sha256 {digests[1]}, "
+        f"{keys[1]} has sha256 {digest}",
+    )
+
+
+def test_a_backup_of_an_earlier_format_goes_on_as_a_chain(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
+    for path in (root / MANIFESTS).iterdir():
+        manifest = json.loads(path.read_bytes())
+        del manifest["previous"]
+        path.write_bytes(json.dumps({**manifest, "cdc_assets": 2}, sort_keys=True, separators=(",", ":")).encode())
+    assert check(filled, bronze).ok
+    bronze.append("orders", records(30, 10))
+    backup_table(filled, source="shop", table="orders", bronze_path=bronze.path)
+    *_, third, fourth = sorted((root / MANIFESTS).iterdir())
+    assert json.loads(fourth.read_bytes())["previous"] == hashlib.sha256(third.read_bytes()).hexdigest()
+    assert check(filled, bronze) == VerifyReport(manifests=4, objects=4, records=40, differences=())
+    third.write_bytes(third.read_bytes() + b" ")
+    assert "is another than when it was written" in check(filled, bronze).differences[0]
 
 
 def test_rows_lost_or_doubled_in_bronze(filled: ObjectStore, bronze: Bronze) -> None:

@@ -25,6 +25,9 @@ from cdc_assets.cli.command_log import is_change
         ("offsets get world-capture", False),
         ("offsets reset world-capture", True),
         ("remove --help", False),
+        ("no-such-verb", False),
+        ("traffic --seconds 5", True),
+        ("spec bronze world", False),
         ("", False),
     ],
 )
