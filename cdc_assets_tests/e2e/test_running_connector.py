@@ -111,6 +111,7 @@ def till(lakehouse: Lakehouse) -> Iterator[Till]:
         server.execute(f"DROP ROLE {ROLE}")
 
 
+@pytest.mark.all
 def test_it_is_taken_over_and_carried_without_a_restart(till: Till, graphql: Graphql) -> None:
     cdc, before = till.lakehouse.cdc, (till.reader(), till.starts())
     assert before[1] > 0, "the worker's log does not tell of starts"
@@ -132,6 +133,7 @@ def test_it_is_taken_over_and_carried_without_a_restart(till: Till, graphql: Gra
     assert (till.reader(), till.starts()) == before
 
 
+@pytest.mark.all
 def test_a_table_comes_in_and_both_are_reconciled(till: Till, graphql: Graphql) -> None:
     cdc, starts = till.lakehouse.cdc, till.starts()
     entry = till.lakehouse.sources / f"{SOURCE}.yaml"
@@ -157,6 +159,7 @@ _COMMANDS = """{ assetOrError(assetKey: {path: ["cdc", "commands"]}) { ... on As
   assetObservations(limit: 50) { description } } } }"""
 
 
+@pytest.mark.all
 def test_who_did_it_is_in_the_log_of_dagster(till: Till, graphql: Graphql) -> None:
     told = [each["description"] for each in graphql.ask(_COMMANDS)["assetOrError"]["assetObservations"]]
     for command in (f"adopt {CONNECTOR} --source {SOURCE} --yes", f"onboard {SOURCE} public.lines --route temporary -o json"):
@@ -165,6 +168,7 @@ def test_who_did_it_is_in_the_log_of_dagster(till: Till, graphql: Graphql) -> No
     assert not [text for text in told if f"cdc reconcile {SOURCE}" in text], "it looks, and changes nothing"
 
 
+@pytest.mark.all
 def test_it_can_be_removed_as_one_of_ours(till: Till) -> None:
     # It was declared by name, so it goes only where that is asked for.
     till.lakehouse.cdc("remove", SOURCE, "--yes", "--delete", "publication")

@@ -159,6 +159,7 @@ def test_the_lake_comes_back_and_goes_on(chain: SmallChain, store: ObjectStore, 
     assert held(asked.path, *NAMES) == held(was, *NAMES)
 
 
+@pytest.mark.all
 def test_up_to_a_position_silver_is_as_it_was(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     """Oracle: PostgreSQL's rows of then."""
     chain.advance()
@@ -202,6 +203,7 @@ def test_a_drill_finds_nothing_and_then_what_is_planted(chain: SmallChain, store
     chain.session.sql(f"RESTORE TABLE {table_at(chain.silver('coin'))} TO VERSION AS OF {coin.version - 1}")  # type: ignore[operator]
 
 
+@pytest.mark.all
 def test_a_drill_of_a_backup_that_is_behind_compares_silver_of_then(chain: SmallChain, store: ObjectStore) -> None:
     source = back_up(chain, store)
     change(chain, "UPDATE note SET words = 'since' WHERE id % 3 = 0")
@@ -213,6 +215,7 @@ def test_a_drill_of_a_backup_that_is_behind_compares_silver_of_then(chain: Small
     assert note.version < DeltaTable(chain.silver("note")).version()
 
 
+@pytest.mark.all
 def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store: ObjectStore) -> None:
     """Silver keeps them; the catalogue of now does not know them. Without the ledger in the backup a drill tells."""
     change(chain, "ALTER TABLE note DROP COLUMN words", "UPDATE note SET at = now() WHERE id < 60")
@@ -228,6 +231,7 @@ def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store:
     assert "other columns: words" in note.problem
 
 
+@pytest.mark.all
 def test_a_drill_names_a_damaged_object(chain: SmallChain, store: ObjectStore) -> None:
     source = back_up(chain, store)
     root = Path(store.config.bucket) / store.config.prefix

@@ -23,6 +23,8 @@ from spark.specs import Column, TopicRange
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SEED = 2
+"""Of the default run, and shorter."""
 TABLES = ("accounts_a", "accounts_b", "accounts_c")
 COLUMNS = (Column("id", "integer", False), Column("v", "integer"))
 
@@ -68,14 +70,14 @@ class CutLake(Lake):
         return {table: {row["id"]: row["v"] for row in rows.to_pylist()} for table, rows in tables.items()}
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.all) for seed in (0, 1, *range(3, 20)))])
+@pytest.mark.parametrize("seed", [SEED, *(pytest.param(seed, marks=pytest.mark.all) for seed in (0, 1, *range(3, 20)))])
 def test_each_cut_is_complete_up_to_one_transaction(session: SparkSession, tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
     bank, lake = BankHistory(choice, TABLES), CutLake(session, tmp_path)
     lake.log = {table: {0: records} for table, records in bank.log.items()}
     total = bank.total
     split = 0
-    for _ in range(4):
+    for _ in range(2 if seed == SEED else 4):
         for _ in range(choice.randrange(5, 25)):
             bank.step()
         if choice.random() < 0.3:

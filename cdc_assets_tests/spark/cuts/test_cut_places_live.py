@@ -41,6 +41,7 @@ def test_a_cut_of_postgresql_is_at_its_marker(live: LiveSource, remote: str, ses
 
 
 @pytest.mark.stack
+@pytest.mark.all
 def test_a_cut_of_mariadb_is_at_its_place(mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path) -> None:
     own = mariadb.renamed(NAME)
     own.server.execute(f"CREATE DATABASE {NAME}")

@@ -135,6 +135,7 @@ def test_a_comparison_that_loses_its_executor_ends_equal(
     assert len(second.executors()) > 1
 
 
+@pytest.mark.all
 def test_two_jvms_append_a_range_once(remote: str, session: SparkSession, other: str, tmp_path: Path) -> None:
     lake, rounds = Meeting(session, tmp_path), 2
     lake.put("t", *[Record(offset, None, f'{{"op":"c","n":{offset}}}') for offset in range(4 * rounds + 3)])

@@ -145,6 +145,7 @@ def test_each_damage_is_found_at_its_key_and_mended(
     assert history.run(session, step).version is None
 
 
+@pytest.mark.all
 def test_killed_behind_its_commit_the_heal_has_left_nothing_to_do(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """A history that goes on from what it has: random events, whatever their order, cuts and repetitions, end in the versions
 that plain Python tells (version_oracle), which are also those of a history made anew from all of bronze.
 
-`--all` tries more, and longer ones.
+They take minutes, and are among `--all`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LONGER = range(2, 7)
-SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.all) for seed in LONGER)]
+SEEDS = [pytest.param(seed, marks=pytest.mark.all) for seed in (1, *LONGER)]
 KEYS, PARTITIONS = 40, 2
 
 

@@ -163,6 +163,7 @@ def test_a_large_table_gets_vectors_unless_it_is_portable(
     assert ("is to have no deletion vectors" in left) is portable
 
 
+@pytest.mark.all
 def test_a_table_with_vectors_is_made_portable_by_the_pages_statements(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

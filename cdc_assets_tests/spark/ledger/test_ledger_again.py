@@ -97,6 +97,7 @@ def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Pa
     assert fates(ledger.path) == {"superseded": 2, "applied": 2, "ignored": 1}
 
 
+@pytest.mark.all
 def test_without_a_key_an_event_is_a_row(session: SparkSession, tmp_path: Path) -> None:
     """What was delivered twice is older; a TRUNCATE takes the rows out, and what applied them is no longer applied."""
     lake = Lake(session, tmp_path)
@@ -115,6 +116,7 @@ def test_without_a_key_an_event_is_a_row(session: SparkSession, tmp_path: Path) 
     assert fates(ledger.path) == {"applied": 2, "older": 5}
 
 
+@pytest.mark.all
 def test_of_a_multiset_what_is_delivered_again_is_older_up_to_its_last_record(session: SparkSession, tmp_path: Path) -> None:
     """One of the records cannot be read: its first delivery is in quarantine, and its second is a replay like the others."""
     lake = Lake(session, tmp_path)

@@ -148,6 +148,7 @@ def uncount(chain: Chain) -> None:
     write_deltalake(chain.ledger, panes, mode="overwrite", commit_properties=note)
 
 
+@pytest.mark.all
 def test_a_ledger_that_was_counted_at_two_cuts_is_mended(chain: Chain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By the next count of news, and by `--again`; written by today's job, or by one that did not keep what was missing."""
     chain.arrive(Made("c", 1, 10, 0))

@@ -99,6 +99,7 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
     assert (shared["ledger"].source_rows, shared["ledger"].buckets) == (24, 9)
 
 
+@pytest.mark.all
 def test_columns_that_silver_has_otherwise(chain: SmallChain) -> None:
     """A change of type has a column beside the old one, and what is ignored is not in silver: rows are compared all the same."""
     with chain.live.connection() as connection:
@@ -194,6 +195,7 @@ def test_equal_under_live_writes(chain: SmallChain) -> None:
         only_equal(chain)
 
 
+@pytest.mark.all
 def test_the_view_of_now_is_compared_at_the_same_cut(chain: SmallChain) -> None:
     """Silver stays behind, bronze goes on, and others write. A damaged row of silver shows in the view as well."""
     chain.advance()
@@ -257,6 +259,7 @@ def ranges(chain: SmallChain, name: str, place: str) -> Iterator[TableResult]:
             return
 
 
+@pytest.mark.all
 def test_every_damage_is_found_where_no_order_is_known(chain: SmallChain) -> None:
     """A date and a text without case: in the source's order and in silver's, once each."""
     with chain.live.connection() as connection:

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ _numbers = count()
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(seed=st.integers(0, 2**32))
+@pytest.mark.all
 def test_the_shadow_is_what_the_runs_have_folded(session: SparkSession, tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
     table = ReplayedTable(session, tmp_path / str(next(_numbers)), ID_V)

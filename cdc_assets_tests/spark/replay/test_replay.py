@@ -112,6 +112,7 @@ def test_readers_see_one_table_or_the_other(session: SparkSession, tmp_path: Pat
     assert seen[-1] == seen[0]
 
 
+@pytest.mark.all
 def test_another_key_is_offered_and_goes_through(session: SparkSession, tmp_path: Path) -> None:
     columns = (Column("id", "integer", False), Column("part", "integer", False), Column("v", "text"))
     table = ReplayedTable(session, tmp_path, columns)
@@ -137,6 +138,7 @@ def test_another_key_is_offered_and_goes_through(session: SparkSession, tmp_path
     assert [row["v"] for row in values(table.spec.path)] == ["new"]
 
 
+@pytest.mark.all
 def test_another_type_of_the_key_is_offered_and_goes_through(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path, has_history=False)
     table.send(*FIRST)
@@ -151,6 +153,7 @@ def test_another_type_of_the_key_is_offered_and_goes_through(session: SparkSessi
     assert sorted(row["id"] for row in rows(table.spec.path)) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.all
 def test_what_an_ordinary_run_has_folded_since_is_in_it(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path)
     table.send(*FIRST)
@@ -247,6 +250,7 @@ def test_an_undo_killed_between_its_tables_is_ended_by_the_next(
     assert table.told() == broken
 
 
+@pytest.mark.all
 def test_quarantine_follows_what_can_be_folded_today(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path, NARROW)
     table.send(*HISTORY)
@@ -294,6 +298,7 @@ def test_rows_of_keys_and_of_a_time(session: SparkSession, tmp_path: Path) -> No
     assert table.fold() == [None, None]
 
 
+@pytest.mark.all
 def test_a_table_whose_names_need_column_mapping(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path, (Column("id", "integer", False), Column("a b", "text")), has_history=False)
     table.send(*[event(n, {"id": n, "a b": f"v{n}"}) for n in range(3)])
@@ -308,6 +313,7 @@ def test_a_table_whose_names_need_column_mapping(session: SparkSession, tmp_path
     assert found == {0: "v0", 1: "later", 2: "v2"}
 
 
+@pytest.mark.all
 def test_rows_without_a_key(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path, keys=(), has_history=False)
     table.send(*FIRST)
@@ -332,6 +338,7 @@ def test_bronze_that_has_lost_records_is_told(session: SparkSession, tmp_path: P
     assert table.told() == before
 
 
+@pytest.mark.all
 def test_a_history_that_is_declared_today_comes_with_it(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path, has_history=False)
     table.send(*FIRST)

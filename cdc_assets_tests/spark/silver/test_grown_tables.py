@@ -27,6 +27,7 @@ COLUMNS = {"id": "integer not null", "the name": "text"}
 
 
 @pytest.mark.spark
+@pytest.mark.all
 def test_soft_deletes_of_a_grown_table_are_counted(
     remote: str, kafka: str, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("cuts", [[18], [8, 13, 18]])
+@pytest.mark.parametrize("cuts", [pytest.param([18], marks=pytest.mark.all), [8, 13, 18]])
 def test_parts_of_rows(session: SparkSession, tmp_path: Path, cuts: list[int]) -> None:
     lake = Lake(session, tmp_path)
     lake.put("t", *HISTORY)

@@ -63,6 +63,7 @@ def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: P
     assert redrive(session, wide, Choice()).chosen == 0
 
 
+@pytest.mark.all
 def test_what_was_given_up_is_given_up_again_in_a_table_made_anew(session: SparkSession, tmp_path: Path) -> None:
     """As a restore does it: everything is folded anew, then these records alone are given up, and the rest stays open."""
     lake = Lake(session, tmp_path)
