@@ -84,7 +84,7 @@ def spark_connect(
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: as the product starts it.
 
-    Else what the tests ask themselves is interpreted too: few rows, a thousand plans.
+    Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
     The executors of a `master` elsewhere find the jars where they are here. `jars` are more sets of them.
     """
     from spark.delta.plans import INTERPRETED
@@ -108,8 +108,8 @@ def spark_connect(
         "org.apache.spark.deploy.SparkSubmit",
         class_path=spark_class_path(*jars),
         heap_mb=1200,
-        # A part of the suite runs for half an hour: then the second compiler pays, whose code plans faster.
-        optimize=True,
+        # The second compiler takes 130 s of processor time in a part of half an hour, beside three others, and saves less.
+        optimize=optimize,
         options=[*OPTIONS, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
         arguments_file=folder / "spark.args",
     )
