@@ -30,6 +30,7 @@ class Command:
     block: int
 
 
+@pytest.mark.all
 def test_the_tutorial_does_what_its_page_says(lakehouse: Lakehouse, tmp_path: Path) -> None:
     (tmp_path / "cdc").symlink_to(ROOT / "cdc")
     (tmp_path / ".cdc").symlink_to(lakehouse.home)

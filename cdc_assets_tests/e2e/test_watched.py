@@ -61,6 +61,7 @@ def remove_rows(lakehouse: Lakehouse) -> None:
         os.umask(before)
 
 
+@pytest.mark.all
 def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Graphql, pager: Posts, tmp_path: Path) -> None:
     program = bring_prometheus()
     lakehouse.cdc("render", "--target", "prometheus", "--out", str(tmp_path))
@@ -96,6 +97,7 @@ def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Grap
             until(lambda: state() == {0.0}, "Prometheus does not see the check pass again")
 
 
+@pytest.mark.all
 def test_a_cycle_that_the_sensor_asked_for_is_traced(lakehouse: Lakehouse, pager: Posts) -> None:
     with lakehouse.connect("world") as world:
         world.execute("UPDATE city SET population = population + 1 WHERE geonameid % 500 = 1")

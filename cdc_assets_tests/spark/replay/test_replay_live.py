@@ -127,6 +127,7 @@ def current(path: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("again", ["again"], indirect=True)
+@pytest.mark.all
 def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
     silver, right = again.chain.silver(again.name), again.in_source()
     assert again.in_silver() == current(again.past) == right
@@ -172,6 +173,7 @@ def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
 
 
 @pytest.mark.parametrize("again", ["anew"], indirect=True)
+@pytest.mark.all
 def test_another_key_goes_through_dagster(again: Again) -> None:
     again.declare(keys=["id", "part"])
     again.run("UPDATE {t} SET amount = 9 WHERE id = 1", "DELETE FROM {t} WHERE id = 2")

@@ -48,6 +48,7 @@ def test_a_postgresql_table_is_read_again(live: LiveSource, remote: str, session
 
 
 @pytest.mark.stack
+@pytest.mark.all
 def test_a_mariadb_table_is_read_again(mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path) -> None:
     own = mariadb.renamed("mariamended")
     execute, query = own.server.execute, own.server.query
