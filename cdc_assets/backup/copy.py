@@ -159,8 +159,7 @@ class _Copy:
         if records != self.state.records:
             raise BackupError(
                 f"{self.of.source}/{self.state.table}: bronze has {quantity(records, 'row')} of {self.topic} at version "
-                f"{self.version}, its "
-                f"commits say {self.state.records}: find out which rows are missing or doubled before backing it up"
+                f"{self.version}, its commits say {self.state.records}: find out which rows are missing or doubled first"
             )
 
     def note_epoch(self, at: BackupPosition) -> None:
@@ -227,15 +226,14 @@ class _Copy:
             records_total=at.records_total + records,
             previous=at.digest,
         )
-        data = manifest.to_bytes()
-        if self.store.put_if_absent(manifest.key, data):
+        if self.store.put_if_absent(manifest.key, manifest.to_bytes()):
             written.append(manifest)
-        elif self.store.get(manifest.key) != data:
+        elif self.store.get(manifest.key) != manifest.to_bytes():
             raise BackupError(
                 f"{self.store.url}/{manifest.key} was written meanwhile with another content: another version of this "
                 "program makes backups there as well; run only one of them"
             )
-        return BackupPosition.after(replace(manifest, digest=hashlib.sha256(data).hexdigest()))
+        return BackupPosition.after(manifest)
 
     def _object(self, folder: str, partition: int, hour: HourObject) -> ManifestObject:
         name = object_name(self.topic, self.state.epoch, partition, hour.min_offset)

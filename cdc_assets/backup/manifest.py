@@ -97,7 +97,7 @@ class Manifest:
 
     `positions`, `epoch_records` and `records_total` are those of the whole backup with this batch, so that the newest
     manifest alone tells where to go on. `previous` is the `digest` of the manifest before it, empty for the first and in
-    formats 1 and 2. `digest` is the SHA-256 of this one's bytes as they lie in the store.
+    formats 1 and 2. `digest` is the SHA-256 of this one's bytes as they were read from the store.
     """
 
     plan: BatchPlan

@@ -6,6 +6,7 @@ costs a longer listing, and one that names a manifest which is gone is not belie
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -46,7 +47,7 @@ class BackupPosition:
             records_total=manifest.records_total,
             bronze_version=plan.bronze_version if plan.complete else None,
             bronze_id=plan.bronze_id,
-            digest=manifest.digest,
+            digest=manifest.digest or hashlib.sha256(manifest.to_bytes()).hexdigest(),
         )
 
     def version_of(self, bronze_id: str) -> int | None:
