@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 # By default an example that takes 0.2 s fails, and one drawn slowly: a machine that does something else for so long is no fault.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+# A shell's background job ignores SIGINT, and so does all that it starts. Dagster takes SIGTERM as SIGINT: nothing would end it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 _LOG_SHOWN = 30_000
 """Characters: some two minutes of a worker that rebalances."""
 
