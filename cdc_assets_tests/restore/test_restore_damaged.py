@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def test_a_manifest_is_named(backed_up: ObjectStore, ask: Ask, root: Path, what:
 
 @pytest.mark.parametrize("key", ["../other/x.json.gz", "shop/customers/dt=1/hr=1/{name}", "shop/orders/../customers/{name}"])
 def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, ask: Ask, root: Path, key: str) -> None:
-    manifest = sorted((root / "shop/orders/_manifests").iterdir())[0]
+    manifest = max((root / "shop/orders/_manifests").iterdir())
     told = json.loads(manifest.read_bytes())
     key = key.format(name=told["objects"][0]["key"].rsplit("/", 1)[-1])
     told["objects"][0]["key"] = key
@@ -99,16 +100,24 @@ def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, 
 
 
 def test_another_object_with_its_own_digest(backed_up: ObjectStore, ask: Ask, root: Path) -> None:
-    """Whoever writes the bucket may write a manifest that fits: the records have to be those that it names."""
-    manifest = sorted((root / "shop/orders/_manifests").iterdir())[0]
+    """Whoever writes the bucket may write a newest manifest that fits: the records have to be those that it names."""
+    manifest = max((root / "shop/orders/_manifests").iterdir())
     told = json.loads(manifest.read_bytes())
     item = told["objects"][0]
-    data = gzip.compress(gzip.decompress((root / item["key"]).read_bytes()).replace(b'"partition":0', b'"partition":3'))
+    data = gzip.compress(re.sub(rb'"partition":\d', b'"partition":7', gzip.decompress((root / item["key"]).read_bytes())))
     (root / item["key"]).write_bytes(data)
     item |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     manifest.write_text(json.dumps(told))
     (said,) = restore_bronze(ask(backed_up), quietly)[0].damage
-    assert "(partitions: [3]); its manifest says" in said
+    assert "(partitions: [7]); its manifest says" in said
+
+
+def test_an_earlier_manifest_that_was_written_again_is_told_by_the_next(backed_up: ObjectStore, ask: Ask, root: Path) -> None:
+    first, second, *_ = sorted((root / "shop/orders/_manifests").iterdir())
+    first.write_text(json.dumps(json.loads(first.read_bytes())))
+    orders = restore_bronze(ask(backed_up), quietly)[0]
+    assert orders.outcome == DAMAGED
+    assert orders.damage[0].startswith(f"shop/orders/_manifests/{second.name}: the manifest before it is another")
 
 
 @pytest.mark.parametrize(
