@@ -118,7 +118,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
 
         def start(command: list[str]) -> None:
             process = subprocess.Popen(command, env=environment, cwd=project, stdout=log, stderr=log)
-            running.callback(stop, process)
+            running.callback(process.wait, 180)
+            running.callback(process.terminate)
 
         for command in servers:
             start(command)
@@ -127,16 +128,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
         start([sys.executable, *web])
         wait_for(lambda: has_both(found), project / "log")
         yield found
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Dagster takes SIGTERM as SIGINT, which a shell's background job and all that it starts ignore."""
-    process.terminate()
-    try:
-        process.wait(60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def wait_for(condition: Callable[[], bool], log: Path) -> None:

@@ -33,13 +33,13 @@ SHOP = """
 source: shop
 database: {{kind: mariadb, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: shop_db_password}}}}
 backup: {{store: {{kind: gcs, bucket: cdc-backup-shop, prefix: lake}}}}
-ledger: {{every: 1d}}
-volumetry: {{every: 1d}}
 tables:
   - name: shop.orders
     windows:
       - {{name: per_hour, event_time: at, size: 1h, by: [state], measures: {{orders: count, revenue: sum price}}}}
 """
+# What a test counts it asks for: the rhythms' runs were half of the time of all runs.
+RARELY = "ledger: {every: 1d}\nvolumetry: {every: 1d}\n"
 # What a user puts behind silver: it reads the table by delta-rs, and keeps what it has found beside the lake.
 GOLD = """
 import json
@@ -176,13 +176,11 @@ def lakehouse(
     home = Path(given).absolute() if given else Path(tempfile.mkdtemp(prefix="cdc-e2e-"))
     sources = tmp_path_factory.mktemp("sources")
     for example in (ROOT / "cdc_assets" / "sources").glob("*.yaml"):
-        # What a test counts it asks for; beside three parts of the suite the rhythms took half of all processor time.
-        text = example.read_text().replace(", volumetry: {every: 5m}", "")
-        (sources / example.name).write_text(f"{text}ledger: {{every: 1d}}\nvolumetry: {{every: 1d}}\n")
+        (sources / example.name).write_text(example.read_text().replace(", volumetry: {every: 5m}", "") + RARELY)
     (sources.parent / "gold.py").write_text(GOLD)
     world = sources / "world.yaml"
     world.write_text(world.read_text().replace("{name: public.country,", "{name: public.country, history: scd2,"))
-    (sources / "shop.yaml").write_text(SHOP.format(port=mariadb_shop.port))
+    (sources / "shop.yaml").write_text(SHOP.format(port=mariadb_shop.port) + RARELY)
     secret = Home(home).create().secrets / "shop_db_password"
     secret.write_text(PASSWORD)
     secret.chmod(0o600)

@@ -99,7 +99,7 @@ def chain_of_one_table(live: LiveSource, remote: str, root: Path) -> Iterator[Ro
             yield made
 
 
-@pytest.mark.parametrize("of_tasks", ["silver", pytest.param("bronze", marks=pytest.mark.all)])
+@pytest.mark.parametrize("of_tasks", ["silver", "bronze"])
 @pytest.mark.all
 def test_an_executor_killed_in_each_job_costs_no_row(
     live: LiveSource, cluster: TwoExecutors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_tasks: str
