@@ -28,6 +28,8 @@ _WHAT = {
     "CDC_SPARK_REMOTE": "the Spark Connect server (sc://host:port)",
     "CDC_DAGSTER_URL": "the Dagster webserver",
 }
+OF_TRACES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
+"""What the stack remembers of a collector; its headers hold a key."""
 _OF_CORE = re.compile(r"CDC_CORE_(\w+)_(BOOTSTRAP|CONNECT)")
 
 
@@ -86,8 +88,8 @@ def user_definitions() -> str | None:
 
 
 def places_of_shell() -> dict[str, str]:
-    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS, CDC_ALERTS, CDC_LAKE and CDC_VENDOR_DRIVERS, with whole paths: the
-    stack's processes have other working folders. An empty CDC_DEFINITIONS or CDC_ALERTS stays."""
+    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS, CDC_ALERTS, CDC_LAKE, CDC_VENDOR_DRIVERS and for traces, with whole
+    paths: the stack's processes have other working folders. An empty CDC_DEFINITIONS or CDC_ALERTS stays, as for traces."""
     found = {}
     if os.environ.get("CDC_SOURCES"):
         found["CDC_SOURCES"] = str(sources_folder())
@@ -99,7 +101,7 @@ def places_of_shell() -> dict[str, str]:
         found["CDC_LAKE"] = str(Path(root).absolute())
     if drivers := os.environ.get("CDC_VENDOR_DRIVERS"):
         found["CDC_VENDOR_DRIVERS"] = drivers
-    return found
+    return found | {name: os.environ[name] for name in OF_TRACES if name in os.environ}
 
 
 def is_file_name(named: str) -> bool:

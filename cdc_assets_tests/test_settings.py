@@ -14,6 +14,7 @@ from cdc_assets.errors import LakeAddressError, MissingAddressError, MissingSecr
 from cdc_assets.references import EnvRef, SecretRef
 from cdc_assets.stack.declared_needs import places_to_remember
 from cdc_assets.stack.home import Home
+from cdc_assets.traces.otlp import traces_endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +126,16 @@ def test_the_stack_remembers_where_its_alerts_go_until_none_are_named(home: Path
     assert settings.lookup("CDC_ALERTS") == str(home / "alerts.yaml")
     monkeypatch.setenv("CDC_ALERTS", "")
     assert "CDC_ALERTS" not in places_to_remember(Home(home))
+
+
+def test_the_stack_remembers_a_collector_of_traces_but_not_its_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cr3t")
+    told = places_to_remember(Home(home))
+    assert told["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+    assert "s3cr3t" not in str(told)
+    (home / "stack.json").write_text(json.dumps({"environment": told}))
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+    assert traces_endpoint() == "http://collector:4318/v1/traces"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+    assert places_to_remember(Home(home)).keys() == told.keys() - {"OTEL_EXPORTER_OTLP_ENDPOINT"}

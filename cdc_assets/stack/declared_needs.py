@@ -14,7 +14,7 @@ from cdc_assets.stack.home import Home, read_json
 from spark.lake.place import STORES, store_place
 
 _ALWAYS = "debezium-postgres"
-REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_ALERTS", "CDC_VENDOR_DRIVERS")
+REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_ALERTS", "CDC_VENDOR_DRIVERS", *settings.OF_TRACES)
 
 
 def needing_drivers() -> list[str]:

@@ -15,7 +15,8 @@ from urllib.parse import unquote
 from cdc_assets import settings
 from cdc_assets.errors import TracesError
 
-ENDPOINT, OF_TRACES, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
+ENDPOINT, OF_TRACES, NAME = settings.OF_TRACES
+HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 _SECONDS = 10.0
 _INTERNAL, _OK, _ERROR = 1, 1, 2
 Value = str | int | float | bool
@@ -83,7 +84,7 @@ def traces_endpoint() -> str | None:
 
 def export_request(spans: Sequence[Span]) -> dict[str, Any]:
     """The body of one POST."""
-    resource = {"service.name": settings.lookup("OTEL_SERVICE_NAME") or "cdc_assets"}
+    resource = {"service.name": settings.lookup(NAME) or "cdc_assets"}
     scope = {"scope": {"name": "cdc_assets"}, "spans": [span.to_json() for span in spans]}
     return {"resourceSpans": [{"resource": {"attributes": _attributes(resource)}, "scopeSpans": [scope]}]}
 
