@@ -168,10 +168,10 @@ def test_every_cut_of_a_bank_under_load_balances(bank: Bank) -> None:
     assert {row["table"] for row in planned} == {*TABLES, "cutbank_transfer"}
     assert not (bank.root / "cuts").exists()
     with at_work(bank.write), bank.carried() as start_again:
-        for number in range(5):
+        for number in range(1, 4):
             process = started("cut", "make", NAME, "-o", "json")
-            if number in (1, 4):
-                time.sleep(1 + 8 * choice.random())
+            if number == 1:
+                time.sleep(1 + 4 * choice.random())
                 killed += process.poll() is None
                 process.kill()
                 process.communicate()

@@ -20,7 +20,7 @@ from cdc_assets_tests.e2e.webserver import Graphql
 
 pytestmark = pytest.mark.e2e
 
-ROUTES = ("incremental", "temporary", "blocking")
+ROUTES = ("incremental", "temporary")
 BY_JOB = "route_launchpad"
 ONBOARDED = (*(f"route_{route}" for route in ROUTES), BY_JOB)
 _LAYERS = {"bronze": "record_parity", "silver": "reconciled"}
@@ -176,10 +176,10 @@ def test_a_new_source_file_and_up(lakehouse: Lakehouse, graphql: Graphql) -> Non
 def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
     unknown = lakehouse.cdc("offboard", "world", "public.nope", "--dry-run", check=False)
     assert (unknown.returncode, "has no table public.nope" in unknown.stderr) == (1, True)
-    done = json.loads(lakehouse.cdc("offboard", "world", "public.route_blocking", "-o", "json").stdout)
-    assert not [key for key in graphql.assets() if key.endswith("/route_blocking")]
+    done = json.loads(lakehouse.cdc("offboard", "world", "public.route_temporary", "-o", "json").stdout)
+    assert not [key for key in graphql.assets() if key.endswith("_route_temporary")]
     assert done["steps"]["definitions"]["verified"] is True
-    assert "silver/world/silver_route_temporary" in graphql.assets()
+    assert "silver/world/silver_route_incremental" in graphql.assets()
 
 
 def test_a_poison_record_is_told_by_status(lakehouse: Lakehouse, graphql: Graphql) -> None:

@@ -51,6 +51,7 @@ def test_a_mirror_that_was_stopped_is_named_with_the_command_that_resumes_it(lak
     lakehouse.cdc("wait", "world")
 
 
+@pytest.mark.all
 def test_rows_without_a_record_are_named_with_the_command_that_reads_them(lakehouse: Lakehouse) -> None:
     file = lakehouse.sources / "world.yaml"
     before = file.read_text()

@@ -81,6 +81,7 @@ def test_both_write_one_table(session: SparkSession, tmp_path: Path, seed: int) 
     assert {tuple(sorted(stats.get("minValues", ()))) for stats in told} == {("_cdc_position", "id")}
 
 
+@pytest.mark.all
 def test_a_table_that_has_become_large_gets_vectors(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def fates(path: str) -> Counter[str]:
     return total
 
 
+@pytest.mark.all
 def test_what_was_mended_moves_to_its_new_fate(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     spec = lake.spec("t", NARROW)
@@ -51,6 +52,7 @@ def test_what_was_mended_moves_to_its_new_fate(session: SparkSession, tmp_path: 
     assert job.run(session, again).version is None
 
 
+@pytest.mark.all
 def test_a_restored_silver_is_counted_anew(session: SparkSession, tmp_path: Path) -> None:
     """Its folds are undone, so the fates are those of the folds that come afterwards."""
     lake = Lake(session, tmp_path)

@@ -61,6 +61,7 @@ IGNORED = (
     f"UPDATE IGNORE {ZEROS} SET sn = '0000-00-00' WHERE id = 7",
     f"INSERT IGNORE INTO {ZEROS} (id) VALUES (9)",
 )
+OTHERWISE = ("ALTER TABLE rec.other FORCE", "DROP TABLE rec.other")
 TABLES = ["rec.ledger", "rec.person", "rec.kinds", ZEROS]
 
 
@@ -147,6 +148,7 @@ def test_every_damage_is_found(chain: SmallChain) -> None:
     assert not_equal(chain, "rec__ledger") == {}
 
 
+@pytest.mark.all
 def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
     """An ALTER TABLE would otherwise wait for the snapshot's end, and all writers behind it; rows too long are refused."""
     from cdc_assets.tables.fold_specs import silver_spec
@@ -175,7 +177,10 @@ def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
         cut.digest(TableId("rec", "wide"), text, (0, 1))
 
 
-@pytest.mark.parametrize("change", ["TRUNCATE rec.other", "ALTER TABLE rec.other FORCE", "DROP TABLE rec.other"])
+@pytest.mark.parametrize(
+    "change",
+    ["TRUNCATE rec.other", *(pytest.param(change, marks=pytest.mark.all) for change in OTHERWISE)],
+)
 def test_a_table_that_is_another_since_the_snapshot_is_not_read(chain: SmallChain, change: str) -> None:
     """The server says so itself: the snapshot is older than the table."""
     from spark.reconcile.row_text import RowText
@@ -196,6 +201,7 @@ def rows_read(bronze: DeltaTable) -> int:
     return sum(row["op"] == "r" for row in bronze.to_pyarrow_table(columns=["op"]).to_pylist())
 
 
+@pytest.mark.all
 def test_a_loss_in_bronze_is_read_again_through_the_log(chain: SmallChain) -> None:
     """The connector's role may not make its signal table: the statements are named, and do."""
     server, table = chain.live.server, chain.source.table("rec__person")
@@ -222,6 +228,7 @@ def test_a_loss_in_bronze_is_read_again_through_the_log(chain: SmallChain) -> No
     assert rows_read(bronze) == read + 1
 
 
+@pytest.mark.all
 def test_zero_dates_that_the_server_lets_in_are_told(chain: SmallChain) -> None:
     """Debezium sends NULL, or the begin of 1970. Each row is named with its column, and to read it again stops nothing."""
     chain.live.server.execute(*IGNORED)

@@ -70,7 +70,6 @@ def test_what_was_broken_is_shown_mended_and_taken_back(session: SparkSession, t
     assert table.fold() == [None, None]
     table.send(*LATER)
     assert {row["id"] for row in rows(table.spec.path)} == {1, 3, 4, 5, 7}
-    grown = table.told()
 
     assert table.undo() == swapped.before
     assert table.told() == broken
@@ -79,10 +78,9 @@ def test_what_was_broken_is_shown_mended_and_taken_back(session: SparkSession, t
     assert {row["id"] for row in rows(table.spec.path)} == {3, 4, 5, 7, 9}
     with pytest.raises(ReplayError, match="no replay that is still to be undone"):
         table.undo()
-    table.replay()
-    assert table.told() == grown
 
 
+@pytest.mark.all
 def test_readers_see_one_table_or_the_other(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path)
     table.send(*FIRST)
@@ -175,13 +173,11 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-PLACES: tuple[tuple[str, int], ...] = (
+PLACES = (
     # behind which call of which step, of silver and the history each
-    ("build_shadow", 1),
-    ("move_files", 1),
+    *(pytest.param(name, at, marks=pytest.mark.all) for name, at in (("build_shadow", 1), ("move_files", 1), ("move_files", 2))),
     ("put_content", 1),
-    ("move_files", 2),
-    ("put_content", 2),
+    pytest.param("put_content", 2, marks=pytest.mark.all),
 )
 
 
@@ -202,8 +198,9 @@ def killed(step: Callable[..., Any], at: int, *, behind: bool) -> Callable[..., 
     return run
 
 
+@pytest.mark.parametrize(("name", "at"), PLACES)
 def test_killed_in_each_phase_and_run_again_it_is_the_same(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int
 ) -> None:
     table = ReplayedTable(session, tmp_path)
     table.send(*FIRST)
@@ -211,16 +208,15 @@ def test_killed_in_each_phase_and_run_again_it_is_the_same(
     break_silver(table.paths["silver"])
     break_history(table.paths["history"])
     broken = table.told()
-    for name, at in PLACES:
-        with monkeypatch.context() as patch:
-            patch.setattr(job, name, killed(getattr(job, name), at, behind=True))
-            with pytest.raises(Killed):
-                table.replay()
-        assert told(table.spec.path) == (right if (name, at) == ("put_content", 2) else broken)["silver"]
-        prepared, _ = table.replay()
-        assert table.told() == right, (name, at)
-        undo_all(table, broken)
-        assert table.told() == broken, (name, at, prepared.differences)
+    with monkeypatch.context() as patch:
+        patch.setattr(job, name, killed(getattr(job, name), at, behind=True))
+        with pytest.raises(Killed):
+            table.replay()
+    assert told(table.spec.path) == (right if (name, at) == ("put_content", 2) else broken)["silver"]
+    prepared, _ = table.replay()
+    assert table.told() == right
+    undo_all(table, broken)
+    assert table.told() == broken, prepared.differences
 
 
 def undo_all(table: ReplayedTable, broken: dict[str, Rows]) -> None:
@@ -230,6 +226,7 @@ def undo_all(table: ReplayedTable, broken: dict[str, Rows]) -> None:
         table.undo()
 
 
+@pytest.mark.all
 def test_an_undo_killed_between_its_tables_is_ended_by_the_next(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +268,7 @@ def test_quarantine_follows_what_can_be_folded_today(session: SparkSession, tmp_
     assert quarantine.table(session, table.spec).count() == 4
 
 
+@pytest.mark.all
 def test_rows_of_keys_and_of_a_time(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path)
     table.send(*FIRST)

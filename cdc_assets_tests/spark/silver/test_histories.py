@@ -56,7 +56,7 @@ def test_silver_equals_the_source(session: SparkSession, tmp_path: Path, seed: i
     assert sorted((row["id"], row["v"]) for row in values(spec.path)) == expected
 
 
-@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("blocking", [pytest.param(False, marks=pytest.mark.all), True])
 def test_a_transaction_open_at_the_snapshot_beats_it(session: SparkSession, tmp_path: Path, blocking: bool) -> None:
     database = Database()
     connector = Connector(database)

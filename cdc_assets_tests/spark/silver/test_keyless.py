@@ -29,7 +29,7 @@ def without_key(records: list[Record]) -> list[Record]:
     return [Record(r.offset, None, r.value) for r in records]
 
 
-@pytest.mark.parametrize("step", [1000, 7])
+@pytest.mark.parametrize("step", [1000, pytest.param(7, marks=pytest.mark.all)])
 def test_every_row_once(session: SparkSession, tmp_path: Path, step: int) -> None:
     connector = Connector(Database())
     inserted(connector, range(4))

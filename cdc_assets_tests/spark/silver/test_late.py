@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import event
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.all
 def test_a_partition_more_may_hold_the_delete_of_what_an_old_one_has_still_to_bring(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -71,6 +74,7 @@ def test_what_comes_late_below_a_part_of_a_row_changes_the_rest_of_it(session: S
     assert {r["id"]: (r["v"], r["note"]) for r in values(spec.path)} == {1: ("b", "y"), 3: ("b", "z")}
 
 
+@pytest.mark.all
 def test_a_key_of_nothing_is_folded_again_as_any_other(session: SparkSession, tmp_path: Path) -> None:
     def of_no_key(offset: int, place: int, v: str, note: str, op: str) -> Record:
         return Record(offset, '{"id": null}', event(place, {"id": None, "v": v, "note": note}, op=op).value)
@@ -102,6 +106,7 @@ def test_what_comes_late_for_a_key_changes_the_row_that_was_moved_from_it(sessio
     assert values(spec.path) == [{"id": 2, "v": "c", "note": "y"}]
 
 
+@pytest.mark.all
 def test_what_is_remembered_does_not_grow_with_deletes() -> None:
     def topics(**highest: str) -> dict[str, CommittedTopic]:
         at = {int(p[1:]): position for p, position in highest.items()}

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
@@ -158,6 +160,7 @@ def test_moved_rows_keep_their_values(session: SparkSession, tmp_path: Path) -> 
     proven(session, versions, spec)
 
 
+@pytest.mark.all
 def test_by_the_table_alone(session: SparkSession, tmp_path: Path) -> None:
     """Old rows from the batches before; a chain and a swap in one batch; soft deletes keep the values too."""
     table = Table()
@@ -186,6 +189,7 @@ def test_by_the_table_alone(session: SparkSession, tmp_path: Path) -> None:
     assert still_held(spec) == still_held(soft) == []
 
 
+@pytest.mark.all
 def test_a_row_of_many_columns_moves(session: SparkSession, tmp_path: Path) -> None:
     """Spark Connect reads expressions of up to 100 levels: what is asked of each column must not be a chain."""
     wide = [f"c{number}" for number in range(60)]

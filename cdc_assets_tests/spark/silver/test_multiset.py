@@ -49,6 +49,7 @@ def test_any_history_in_any_cut_over_partitions(session: SparkSession, tmp_path:
     assert not [r for r in rows(spec.quarantine) if not (r["redriven_at"] or r["superseded_by"])]
 
 
+@pytest.mark.all
 def test_deletes_of_rows_of_many_columns(session: SparkSession, tmp_path: Path) -> None:
     """Spark Connect reads expressions of up to 100 levels: equality of sixty columns must not be a chain."""
     wide = [f"c{number}" for number in range(60)]
@@ -62,6 +63,7 @@ def test_deletes_of_rows_of_many_columns(session: SparkSession, tmp_path: Path) 
     assert held(spec) == Counter({json.dumps(row): 2})
 
 
+@pytest.mark.all
 def test_deletes_of_rows_that_are_older_than_a_drop(session: SparkSession, tmp_path: Path) -> None:
     """A column goes, another one of another type comes under its name, and a third one goes for good."""
     lake = Lake(session, tmp_path)
@@ -108,6 +110,7 @@ def test_deletes_of_rows_that_are_older_than_a_change_of_type(session: SparkSess
     assert (waiting["offset"], waiting["error_class"]) == (12, "no_row")
 
 
+@pytest.mark.all
 def test_deletes_of_rows_that_are_decoded_in_many_steps(session: SparkSession, tmp_path: Path) -> None:
     """A plan is deeper the more its columns' values must be worked on; Spark Connect sends plans of up to 100 levels."""
     kinds = ("timestamp without time zone[]", "time without time zone[]", "polygon", "bytea[]", "double precision")
@@ -152,6 +155,7 @@ def test_a_kill_between_quarantine_and_silver_pays_once(
     assert all(r["redriven_at"] for r in rows(spec.quarantine))
 
 
+@pytest.mark.all
 def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: SparkSession, tmp_path: Path) -> None:
     row, bad = {"a": 1, "v": "x", "x": 0.5}, {"a": "one", "v": "x", "x": 0.5}
     lake = Lake(session, tmp_path)

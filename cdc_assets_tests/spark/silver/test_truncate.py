@@ -67,6 +67,7 @@ def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
     assert sorted(row["id"] for row in values(lake.spec("t").path)) == [1, 3]
 
 
+@pytest.mark.all
 def test_a_large_first_load(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain rows are written as they are read; a broken record and a TRUNCATE are found all the same."""
     lake = Lake(session, tmp_path)

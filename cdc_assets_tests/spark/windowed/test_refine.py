@@ -127,6 +127,7 @@ def test_what_was_said_is_taken_back_and_named_by_how_late_it_is(readings: Readi
     assert refine.run(readings.session, readings.spec).version is None
 
 
+@pytest.mark.all
 def test_where_files_of_before_are_gone_everything_is_computed(readings: Readings) -> None:
     readings.send(10, 70)
     refine.run(readings.session, readings.spec)
@@ -138,6 +139,7 @@ def test_where_files_of_before_are_gone_everything_is_computed(readings: Reading
     assert readings.panes(told.detail["silver_version"]) == [(0, -1, "late", 1), (0, 1, "late", 2)]
 
 
+@pytest.mark.all
 def test_another_silver_or_declaration_begins_anew(readings: Readings) -> None:
     readings.send(10, 70)
     refine.run(readings.session, readings.spec)
@@ -152,6 +154,7 @@ def test_another_silver_or_declaration_begins_anew(readings: Readings) -> None:
         refine.run(readings.session, replace(longer, event_time="gone"))
 
 
+@pytest.mark.all
 def test_a_result_that_is_not_the_batchs_is_counted(readings: Readings) -> None:
     readings.send(10, 70, value=0.1)
     readings.send(11, 12, value=1e16)

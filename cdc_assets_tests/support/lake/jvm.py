@@ -107,10 +107,11 @@ def spark_connect(
     command = java_command(
         "org.apache.spark.deploy.SparkSubmit",
         class_path=spark_class_path(*jars),
-        heap_mb=1200,
+        # A young generation of this size makes collections a third as many: they took a twelfth of the processor time.
+        heap_mb=2400,
         # The second compiler saves 4 to 13 % of a file that runs alone, and takes 130 s of processor time beside three parts.
         optimize=optimize,
-        options=[*OPTIONS, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
+        options=[*OPTIONS, "-Xmn800m", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
         arguments_file=folder / "spark.args",
     )
     command += ["--master", master, *(x for k, v in all_of_it.items() for x in ("--conf", f"{k}={v}"))]
