@@ -179,6 +179,21 @@ def tracking_slots(spec: SilverSpec) -> list[str]:
     return [name for name, column in told.items() if column in spec.track_history] or [*told]
 
 
+def told_apart_by(versions: DataFrame, spec: SilverSpec, columns: Sequence[str]) -> DataFrame:
+    """Versions (slots) of a life that follow each other and differ in none of these columns (slots) are one.
+
+    Whoever cannot read an old column any more cannot tell which of them it made; the newest of them says what they were.
+    """
+    keys, rest = key_slots(spec), rest_slots(spec)
+    order = Window.partitionBy(*keys).orderBy("_valid_from")
+    now = sf.struct(sf.lit(0), *[sf.col(name) for name in columns])
+    goes_on = sf.lag("_valid_to").over(order).eqNullSafe(sf.col("_valid_from")) & now.eqNullSafe(sf.lag(now).over(order))
+    numbered = versions.withColumn("begins", ~goes_on).withColumn("number", sf.count_if("begins").over(order))
+    last = sf.max_by(sf.struct(*rest, *META, "_valid_to", "_is_current"), sf.col("_valid_from")).alias("last")
+    grouped = numbered.groupBy(*keys, "number").agg(sf.min("_valid_from").alias("_valid_from"), last)
+    return grouped.select(*keys, "_valid_from", "last.*")
+
+
 def as_slots(rows: DataFrame, spec: SilverSpec) -> DataFrame:
     """A history's rows under the names that `versions_again` gives."""
     columns = [sf.col(quote(c.name)).alias(slot(i)) for i, c in enumerate(spec.columns)]

@@ -215,7 +215,13 @@ def _silver(session: SparkSession, asked: Proof, again: Again, there: DataFrame,
 
 def _bronze(there: DataFrame, made: DataFrame, spec: SilverSpec, columns: Sequence[Column]) -> DataFrame:
     places = {c.name: slot(i) for i, c in enumerate(spec.columns)}
-    names = [*[places[c.name] for c in columns], *META, "_valid_to", "_is_current"]
+    told = [places[c.name] for c in columns]
+    names = [*told, *META, "_valid_to", "_is_current"]
+    tracked = history_again.tracking_slots(spec)
+    if not {*tracked} <= {*told} or any(c.event_field.startswith(DROPPED) for c in spec.columns):
+        # A change of a column that bronze no longer tells has made versions that bronze no longer makes.
+        by = [name for name in tracked if name in told]
+        there, made = (history_again.told_apart_by(versions, spec, by) for versions in (there, made))
     return _differing(there, made, spec, BRONZE, names, [*key_slots(spec), "_valid_from"])
 
 

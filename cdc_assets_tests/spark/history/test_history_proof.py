@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.versions import COLUMNS, sent, whole
 from cdc_assets_tests.support.oracles.proven import proof_of, proven
@@ -22,7 +23,7 @@ from spark.errors import NotComparableError
 from spark.history import job as history
 from spark.reconcile import history_mend
 from spark.reconcile.history_proof import BRONZE, INTERVALS, SILVER, prove, why_not_folded
-from spark.specs import SilverSpec
+from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,6 +189,33 @@ def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, 
     assert [(d.key, d.kinds, d.columns) for d in found.damages] == [("5;", ("differs from silver's row",), ("v",))]
     with pytest.raises(NotComparableError, match="bronze lacks 3 of the 60"):
         history_mend.run(session, replace(proof.again, bronze_version=newest))
+
+
+def test_a_version_by_a_column_that_was_made_again_is_no_phantom(session: SparkSession, tmp_path: Path) -> None:
+    """What the column of before held, bronze cannot tell; of the others it tells what it always did."""
+    lake, numbered = Lake(session, tmp_path), [replace(column, number=n) for n, column in enumerate(COLUMNS, 1)]
+    silver = replace(lake.spec("t", numbered), quarantine_path=str(tmp_path / "quarantine"))
+    step = replace(silver, path=str(tmp_path / "history"))
+
+    def fold(columns: list[Column], *records: Record) -> None:
+        lake.put("t", *records)
+        lake.append(lake.all_of("t"))
+        lake.fold(replace(silver, columns=tuple(columns)))
+        history.run(session, replace(step, columns=tuple(columns)))
+
+    fold(
+        numbered, *(sent(n, n, n, "a", "x", "c") for n in range(1, 4)), sent(4, 4, 1, "a", "y", "u"), sent(5, 5, 2, "b", "y", "u")
+    )
+    anew = [*numbered[:2], replace(numbered[2], number=7)]
+    fold(anew, sent(6, 6, 2, "b", "new", "u"), sent(7, 7, 3, "c", "new", "u"))
+    assert proven(session, step, silver, without={"note"}) == (7, 3)
+    versions = sorted(row["_valid_from"] for row in rows(step.path) if row["id"] == 2)
+    for key, change in ((2, f"_valid_from = '{versions[1]}'"), (3, "_is_current")):
+        DeltaTable(step.path).update(predicate=f"id = {key} AND {change}", updates={"v": "'else'"})
+    told = {d.key: (d.kinds, d.columns, d.proofs) for d in prove(session, proof_of(step, silver)).damages}
+    assert told["3;"] == (("differs",), ("v",), (BRONZE, SILVER))
+    assert told["2;"][2] == (BRONZE,)
+    assert told.keys() == {"2;", "3;"}
 
 
 def killed(*_: object, **__: object) -> None:

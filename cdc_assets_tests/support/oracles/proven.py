@@ -28,7 +28,7 @@ def proof_of(step: SilverSpec, silver: SilverSpec, part: int = 0, parts: int = 1
 def proven(session: SparkSession, step: SilverSpec, silver: SilverSpec, *, without: Collection[str] = ()) -> tuple[int, int]:
     """Nothing is wrong, and all but the columns `without` was compared; how many versions there are, and current ones."""
     found = prove(session, proof_of(step, silver))
-    assert (found.damages, found.keys, found.not_folded) == ((), 0, "")
+    assert (found.damages, found.keys, found.not_folded) == ((), 0, ""), found
     assert {*found.not_compared} == {*without}
     assert found.versions
     return found.versions, found.rows
