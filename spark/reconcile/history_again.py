@@ -179,7 +179,7 @@ def tracking_slots(spec: SilverSpec) -> list[str]:
     return [name for name, column in told.items() if column in spec.track_history] or [*told]
 
 
-def told_apart_by(versions: DataFrame, spec: SilverSpec, columns: Sequence[str]) -> DataFrame:
+def alike_as_one(versions: DataFrame, spec: SilverSpec, columns: Sequence[str]) -> DataFrame:
     """Versions (slots) of a life that follow each other and differ in none of these columns (slots) are one.
 
     Whoever cannot read an old column any more cannot tell which of them it made; the newest of them says what they were.

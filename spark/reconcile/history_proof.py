@@ -221,7 +221,7 @@ def _bronze(there: DataFrame, made: DataFrame, spec: SilverSpec, columns: Sequen
     if not {*tracked} <= {*told} or any(c.event_field.startswith(DROPPED) for c in spec.columns):
         # A change of a column that bronze no longer tells has made versions that bronze no longer makes.
         by = [name for name in tracked if name in told]
-        there, made = (history_again.told_apart_by(versions, spec, by) for versions in (there, made))
+        there, made = (history_again.alike_as_one(versions, spec, by) for versions in (there, made))
     return _differing(there, made, spec, BRONZE, names, [*key_slots(spec), "_valid_from"])
 
 
