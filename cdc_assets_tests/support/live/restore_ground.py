@@ -185,9 +185,9 @@ class Ground:
         for state in ("incarnations", "kept-logs", "mirrors", "restores", "cache", "reconciliation", "windows", "locks"):
             shutil.rmtree(live.home.root / state, ignore_errors=True)
         Path(self.platform.lake).mkdir()
-        with ThreadPoolExecutor(2) as pool:
-            for parts in (brokers, workers):
-                list(pool.map(lambda part: part.start(), parts))
+        # By this thread: a part dies with the thread that has started it.
+        for part in (*brokers, *workers):
+            part.start()
         # A client that has known the lost cluster does not make topics in the one that answers there now.
         with platform_clients._MAKING:
             platform_clients._OF_PROCESS.clear()
