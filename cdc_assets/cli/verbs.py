@@ -63,7 +63,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "metrics": Verb("metrics:metrics", "Serve lags, rows, events and checks to Prometheus.", LOOKS),
         "wait": Verb("wait:wait", "Wait for the lake to hold what the sources hold now.", LOOKS),
         "reconcile": Verb("reconcile:reconcile", "Compare every row of silver with the source.", CHANGES),
-        "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link.", LOOKS),
+        "ledger": Verb("ledger:ledger", "Count a table's events by window, in every link.", CHANGES),
     },
     "Spark jobs by hand": {
         "spec": Verb("spec:spec", "Print the spec of the Spark job that an asset would run.", LOOKS),

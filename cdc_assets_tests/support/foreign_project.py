@@ -24,29 +24,12 @@ from cdc_assets.launcher.environment import cache_folder
 
 ROOT = Path(__file__).parents[2]
 _BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel({folder!r}))"
-PYPROJECT = """\
-[project]
-name = "lakehouse"
-version = "0.1.0"
-
-[tool.dg]
-directory_type = "project"
-
-[tool.dg.project]
-root_module = "lakehouse"
-"""
-DEFINITIONS = """\
-from pathlib import Path
+_CREATE = "from create_dagster.cli import main; main()"
+_HAS_A_SPARK = """
 
 import spark
-from dagster import definitions, load_from_defs_folder
 
 assert spark.WHOSE == "the project's"
-
-
-@definitions
-def defs():
-    return load_from_defs_folder(path_within_project=Path(__file__).parent)
 """
 COMPONENT = "type: cdc_assets.components.CdcSource\nattributes: {{registry_file: {file}}}\n"
 
@@ -59,9 +42,14 @@ class ForeignProject:
     python: Path
     variables: dict[str, str]
 
+    @property
+    def defs(self) -> Path:
+        """Where its definitions are."""
+        return self.folder / "src" / self.folder.name / "defs"
+
     def add_source(self, name: str, text: str) -> None:
         """As a Component's instance."""
-        place = self.folder / "lakehouse" / "defs" / name
+        place = self.defs / name
         place.mkdir()
         (place / "defs.yaml").write_text(COMPONENT.format(file=f"{name}.yaml"))
         (place / f"{name}.yaml").write_text(text)
@@ -71,7 +59,9 @@ class ForeignProject:
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("CDC_", "DAGSTER_", "PYTHON", "VIRTUAL_ENV"))}
         home = {"DAGSTER_HOME": str(self.folder / "dagster"), "CDC_HOME": str(self.folder / "cdc"), "NO_COLOR": "1"}
         path = f"{self.python.parent}{os.pathsep}{kept['PATH']}"
-        return {**kept, "PATH": path, **home, "COLUMNS": "200", **self.variables, **more}
+        # As the editable install of `uv sync` has it, for which all dependencies would be downloaded.
+        installed = {"PYTHONPATH": str(self.folder / "src")}
+        return {**kept, **installed, "PATH": path, **home, "COLUMNS": "200", **self.variables, **more}
 
     def python_module(self, *arguments: str, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
         """`python -m ARGUMENTS` in the project's folder."""
@@ -131,13 +121,13 @@ def _copy_links(places: list[Path], target: Path, without: tuple[str, ...]) -> P
 
 
 def create_project(folder: Path, *, python: Path, **variables: str) -> ForeignProject:
-    """As `create-dagster` lays one out."""
-    package = folder / "lakehouse"
-    (package / "defs").mkdir(parents=True)
+    """Made by `create-dagster`; the folder's name is its package's."""
+    command = [sys.executable, "-c", _CREATE, "project", "--no-uv-sync", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
     (folder / "dagster").mkdir()
     (folder / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    (folder / "spark.py").write_text('WHOSE = "the project\'s"\n')
-    (package / "__init__.py").touch()
-    (package / "definitions.py").write_text(DEFINITIONS)
+    (folder / "src" / "spark.py").write_text('WHOSE = "the project\'s"\n')
+    definitions = folder / "src" / folder.name / "definitions.py"
+    definitions.write_text(definitions.read_text() + _HAS_A_SPARK)
     return ForeignProject(folder, python, variables)

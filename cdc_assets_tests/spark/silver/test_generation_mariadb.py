@@ -23,6 +23,7 @@ EVOLVED = {"name": "again.made", "schema_changes": {"drop_table": "evolve"}, "hi
 NEW = "(v varchar(20), id int PRIMARY KEY)"
 
 
+@pytest.mark.all
 @pytest.mark.stack
 def test_the_log_tells_where_the_new_table_begins(
     mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path

@@ -80,6 +80,7 @@ def test_deletes_of_rows_that_are_older_than_a_drop(session: SparkSession, tmp_p
     assert sorted((row["a"], row["x__string"]) for row in values(spec.path)) == [(0, None), (1, "new"), (3, None)]
 
 
+@pytest.mark.all
 def test_deletes_of_rows_that_are_older_than_a_change_of_type(session: SparkSession, tmp_path: Path) -> None:
     """Twice, and back to the first type; where an older value is none of the new type, the row is not found, and that is told."""
     lake = Lake(session, tmp_path)

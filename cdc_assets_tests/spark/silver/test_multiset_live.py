@@ -93,6 +93,7 @@ def shown(row: dict[str, Any]) -> str:
     return repr({name: one(name, value) for name, value in sorted(row.items())})
 
 
+@pytest.mark.all
 @pytest.mark.stack
 def test_the_same_multiset_at_every_step(chain: SmallChain, monkeypatch: pytest.MonkeyPatch, thorough: bool) -> None:
     assert in_silver(chain) == in_source(chain)

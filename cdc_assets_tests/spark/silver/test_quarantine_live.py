@@ -126,6 +126,7 @@ def poison(chain: SmallChain, count: int) -> None:
     producer.flush()
 
 
+@pytest.mark.all
 @pytest.mark.stack
 def test_looked_at_folded_after_a_fix_or_given_up(held: Held) -> None:
     held.declare(schema_changes={"widen": "ignore"})

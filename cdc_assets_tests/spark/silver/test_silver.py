@@ -115,6 +115,7 @@ def test_a_table_of_somebody_else_is_left_as_it_is(session: SparkSession, tmp_pa
     assert (theirs.version(), theirs.to_pyarrow_table().to_pylist()) == (0, [{"id": 7, "v": "theirs"}])
 
 
+@pytest.mark.all
 def test_appends_of_different_tables_at_once(remote: str, session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     tables = ["a", "b", "c"]

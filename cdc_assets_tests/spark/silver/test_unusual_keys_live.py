@@ -66,6 +66,7 @@ def unsigned(value: object) -> object:
     return value + 0 if isinstance(value, float) else value
 
 
+@pytest.mark.all
 @pytest.mark.spark
 def test_such_keys_are_folded_and_compared(live: LiveSource, remote: str, session: SparkSession, tmp_path: Path) -> None:
     """Of a key -0 the comparison told a phantom and a missing row; the others never reached silver."""

@@ -130,6 +130,7 @@ def test_rows_of_children_are_no_rows_of_the_table(played: Played) -> None:
     assert played.verdict("parent") == EQUAL
 
 
+@pytest.mark.all
 def test_silver_behind_a_schema_change_is_not_different(played: Played) -> None:
     """But for the value that no event tells of."""
     for found in (played.behind, played.folded):
@@ -153,6 +154,7 @@ def test_a_key_is_the_declared_one_and_what_an_index_is_of(played: Played) -> No
         assert played.verdict(table) == EQUAL
 
 
+@pytest.mark.all
 def test_every_column_is_compared_and_healed(played: Played) -> None:
     """Row 1 of silver gets the values of row 2, and each copy of it the smallest other value of one kind.
 
@@ -181,6 +183,7 @@ def test_every_column_is_compared_and_healed(played: Played) -> None:
     assert (result.verdict, result.differences) == ("equal", ())
 
 
+@pytest.mark.all
 def test_what_partitions_lose_without_an_event_is_told_and_read_again(
     played: Played, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
