@@ -45,7 +45,6 @@ def ground(
         yield ground
 
 
-@pytest.mark.all
 def test_all_but_the_source_and_the_bucket_is_destroyed_under_writes(ground: Ground) -> None:
     """Both brokers' data, Connect's, the lake and our memory are gone; what only Kafka had comes again from the source's log."""
     with ground.writes():
