@@ -1,6 +1,6 @@
 """A small real component: an HTTP server that answers each GET, or works for a while before it answers again.
 
-`GET /work?8` keeps its only thread busy for 8 seconds; nothing is answered meanwhile.
+`GET /work` keeps its only thread busy for as long as there is the file `work` in its folder; nothing is answered meanwhile.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.lifecycle import Watched
 
 _SERVER = """
-import http.server, sys, time
+import http.server, os, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        if self.path.startswith("/work?"):
-            end = time.monotonic() + float(self.path.partition("?")[2])
-            while time.monotonic() < end:
-                pass
+        while self.path == "/work" and os.path.exists("work"):
+            pass
         self.send_response(200)
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

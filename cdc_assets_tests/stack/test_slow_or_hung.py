@@ -60,9 +60,12 @@ def test_a_process_that_works_and_does_not_answer_is_not_ended(server: ProbeServ
     server.hung_after = 2
     with watching(server) as watched:
         process = process_of(watched)
+        work = server.run / "work"
+        work.touch()
         with suppress(OSError):
-            server.ask("/work?9", 0.1)
+            server.ask("/work", 1.0)
         fail_probes(server, watched, 7)
+        work.unlink()
         until(lambda: watched.state.health == "healthy")
         assert (watched.state.pid, watched.state.restarts) == (process.pid, 0)
 
