@@ -8,12 +8,13 @@ import uuid
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.quantity import quantity
 from spark.errors import LakeStoreError
-from spark.lake.place import is_object
-from spark.lake.s3_folder import S3Folder
+from spark.lake.folder import LakeFolder, open_folder
+from spark.lake.place import is_object, store_place
 
 LAKE = "lake"
 PROBES = "_cdc_preflight"
 """The folder of what is written to look, and removed then."""
+_CONDITIONS = {"s3": "If-None-Match", "gcs": "ifGenerationMatch=0"}
 _SKEW_SECONDS = 60.0
 _MEND = "docs/how-to/object-store-lake.md"
 
@@ -22,7 +23,7 @@ def inspect_lake(root: str) -> Report | None:
     """All findings; None of a lake on a local disk."""
     if not is_object(root):
         return None
-    folder = S3Folder(root)
+    folder = open_folder(root)
     try:
         findings = [_clock(folder), *_rights(folder)]
     except (LakeStoreError, FileNotFoundError) as error:
@@ -30,7 +31,7 @@ def inspect_lake(root: str) -> Report | None:
     return Report(LAKE, root, sort_findings(findings))
 
 
-def _clock(folder: S3Folder) -> Finding:
+def _clock(folder: LakeFolder) -> Finding:
     """The store's own keys are refused from a quarter of an hour on, and lifecycle rules and vacuums go by both clocks."""
     skew = abs(folder.now() - time.time())
     told = f"is {skew:.0f} s off this machine's"
@@ -39,7 +40,7 @@ def _clock(folder: S3Folder) -> Finding:
     return Finding("clock", "ok", "the store's clock", told)
 
 
-def _rights(folder: S3Folder) -> list[Finding]:
+def _rights(folder: LakeFolder) -> list[Finding]:
     name = f"{PROBES}/{uuid.uuid4().hex}"
     try:
         folder.put(name, b"first")
@@ -52,13 +53,14 @@ def _rights(folder: S3Folder) -> list[Finding]:
         folder.delete(name)
 
 
-def _conditional(folder: S3Folder, name: str) -> Finding:
+def _conditional(folder: LakeFolder, name: str) -> Finding:
     """Two commits of one version are told apart by this alone."""
     won = [folder.put_if_absent(f"{name}-once", content) for content in (b"one", b"two")]
     kept = folder.read(f"{name}-once")
     folder.delete(f"{name}-once")
     why = f"of two files of one name it took {quantity(sum(won), 'file')}, and holds {kept.decode()!r}: commits would be lost"
-    return _judge("conditional_put", "If-None-Match", why, holds=(won, kept) == ([True, False], b"one"))
+    condition = _CONDITIONS[store_place(folder.path).kind]
+    return _judge("conditional_put", condition, why, holds=(won, kept) == ([True, False], b"one"))
 
 
 def _judge(check: str, subject: str, why: str, *, holds: bool) -> Finding:

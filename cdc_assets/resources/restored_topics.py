@@ -6,16 +6,21 @@ again by others is not taken for it.
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import open_table
 from cdc_assets.resources.read_logs import unless_changed
+from spark.errors import LeftToSparkError
 from spark.kafka.moved_offsets import Moves
-from spark.lake.store_options import delta_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _COLUMNS = ("source", "topic", "topic_id", "continues", "partition", "kafka_offset", "offset")
 
@@ -39,7 +44,6 @@ def read_restored_topics(path: str) -> Mapping[str, RestoredTopic]:
 def record_restored(path: str, topics: Sequence[RestoredTopic]) -> None:
     """Commit these topics, all at once: from now on they are read as what they continue."""
     import pyarrow as pa
-    from deltalake import write_deltalake
 
     rows = [
         (each.source, each.topic, each.topic_id, each.continues, partition, kafkas, ours)
@@ -50,7 +54,33 @@ def record_restored(path: str, topics: Sequence[RestoredTopic]) -> None:
     types = (pa.string(), pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
     table = pa.table(columns, names=list(_COLUMNS))
-    write_deltalake(path, table, mode="append", storage_options=delta_options(path))
+    _append(path, table)
+
+
+def _append(path: str, rows: pa.Table) -> None:
+    """By ourselves: in an object store delta-rs repeats a commit that was not answered as the next version, and it does not write
+    to gs:// at all."""
+    from spark.delta.data_files import write_file
+    from spark.delta.first_commit import create_table_of_files
+    from spark.delta.local_log import newest_commits
+    from spark.delta.put_commit import commit_info, put_commit
+    from spark.lake.folder import open_folder
+
+    folder, told = open_folder(path), json.dumps({"operation_id": uuid.uuid4().hex})
+    folder.make()
+    file = write_file(folder, rows)
+    while True:
+        newest = newest_commits(path, 1)
+        try:
+            if newest is None:
+                create_table_of_files(path, rows.schema, [file], {}, told)
+            else:
+                info = commit_info("WRITE", told, {"numFiles": 1, "numOutputRows": rows.num_rows}, {"mode": "Append"})
+                put_commit(path, newest[0]["version"] + 1, [info, {"add": file}])
+            return
+        except LeftToSparkError:
+            # Somebody else has committed that version: ours is the next.
+            continue
 
 
 def _read(path: str) -> dict[str, RestoredTopic]:

@@ -1,4 +1,4 @@
-"""`cdc preflight` of a lake in the stack's S3 endpoint, and of one that forgets the condition of a put."""
+"""`cdc preflight` of a lake in the stack's S3 and GCS endpoints, and of one that forgets the condition of a put."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ import pytest
 
 from cdc_assets.preflight.lake_store import PROBES, inspect_lake
 from cdc_assets_tests.backup.endpoints import Endpoint, running
+from spark.lake import gcs_bucket
 from spark.lake.folder import open_folder
-from spark.lake.s3_folder import S3Folder
+from spark.lake.gcs_bucket import GcsBucket
+from spark.lake.s3_bucket import S3Bucket
 
 pytestmark = pytest.mark.service
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with running("s3", tmp_path_factory.mktemp("s3")) as found:
+SCHEMES = {"s3": "s3a", "gcs": "gs"}
+
+
+@pytest.fixture(scope="module", params=[*SCHEMES])
+def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with running(request.param, tmp_path_factory.mktemp(request.param)) as found:
         yield found
 
 
@@ -26,7 +31,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 def root(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in endpoint.environment.items():
         monkeypatch.setenv(name, value)
-    return f"s3a://cdc-backup/{uuid.uuid4().hex}"
+    return f"{SCHEMES[endpoint.kind]}://cdc-backup/{uuid.uuid4().hex}"
 
 
 def found(root: str) -> dict[str, str]:
@@ -44,31 +49,41 @@ def test_all_holds_and_nothing_is_left(root: str) -> None:
     assert not open_folder(root).has_files(PROBES)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "said"),
-    [
+WRONG = {
+    "s3a": [
         ("AWS_SECRET_ACCESS_KEY", "another", "SignatureDoesNotMatch"),
         ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9", "Could not connect"),
     ],
-)
-def test_what_the_store_refuses(root: str, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str) -> None:
-    monkeypatch.setenv(variable, value)
-    report = inspect_lake(root)
-    assert report is not None
-    [failure] = report.failures
-    assert said in failure.message
+    "gs": [
+        ("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9", "Failed to establish a new connection"),
+        ("STORAGE_EMULATOR_HOST", "https://127.0.0.1:9", "/no/such.json was not found"),
+    ],
+}
+
+
+def test_what_the_store_refuses(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gcs_bucket, "_REPEAT_SECONDS", 1.0)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such.json")
+    for variable, value, said in WRONG[root.partition("://")[0]]:
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, value)
+            report = inspect_lake(root)
+        assert report is not None
+        [failure] = report.failures
+        assert said in failure.message
 
 
 def test_a_bucket_that_is_not_there(root: str) -> None:
-    report = inspect_lake("s3a://no-such-bucket/lake")
+    report = inspect_lake(root.replace("cdc-backup", "no-such-bucket"))
     assert report is not None
-    assert "NoSuchBucket" in report.failures[0].message
+    assert ("NoSuchBucket" if root.startswith("s3a") else "404 GET") in report.failures[0].message
 
 
 def test_a_store_that_overwrites_is_refused(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that does not know the condition of a put."""
-    put = S3Folder._put
-    monkeypatch.setattr(S3Folder, "_put", lambda self, name, content, **_: put(self, name, content))
+    for store in (S3Bucket, GcsBucket):
+        put = store._put
+        monkeypatch.setattr(store, "_put", lambda self, name, content, put=put, **_: put(self, name, content))
     report = inspect_lake(root)
     assert report is not None
     [failure] = report.failures

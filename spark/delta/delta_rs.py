@@ -11,7 +11,6 @@ from spark.lake.store_options import delta_options
 
 Counts = dict[str, int]
 """Rows of a merge by what became of them: `inserted`, `updated`, `deleted`."""
-_CHECKPOINT_EVERY = 100
 
 
 def open_delta(path: str, *, version: int | None = None) -> Any:
@@ -26,14 +25,6 @@ def is_delta(path: str) -> bool:
     from deltalake import DeltaTable
 
     return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
-
-
-def checkpoint(table: Any, version: int) -> None:
-    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due by the table's property."""
-    every = table.metadata().configuration.get("delta.checkpointInterval") or _CHECKPOINT_EVERY
-    if version % int(every) == 0:
-        table.update_incremental()
-        table.create_checkpoint()
 
 
 def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:

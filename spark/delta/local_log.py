@@ -17,6 +17,7 @@ from spark.lake.folder import LakeFolder, open_folder
 from spark.lake.place import is_local, is_reached
 
 LOG = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
 COMMIT = re.compile(r"\d{20}\.json")
 _INFO = '{"commitInfo":'
 FIELDS = frozenset({"version", "operation", "operationParameters", "operationMetrics", "userMetadata"})
@@ -80,7 +81,7 @@ def names_after(folder: LakeFolder, version: int) -> list[str]:
 def last_checkpoint(folder: LakeFolder) -> dict[str, Any] | None:
     """What the log tells of its newest checkpoint: `version`, and its form; None where there is none."""
     try:
-        told: dict[str, Any] = json.loads(folder.read(f"{LOG}/_last_checkpoint"))
+        told: dict[str, Any] = json.loads(folder.read(f"{LOG}/{LAST_CHECKPOINT}"))
     except FileNotFoundError:
         return None
     return told

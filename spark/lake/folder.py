@@ -111,9 +111,9 @@ def open_folder(path: str) -> LakeFolder:
     """
     if is_local(path):
         return LocalFolder(path)
-    from spark.lake.s3_folder import S3Folder
+    from spark.lake.object_folder import ObjectFolder
 
-    return S3Folder(path)
+    return ObjectFolder(path)
 
 
 class LocalFolder(LakeFolder):

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from spark.errors import CommitUncertainError, LakeStoreError, LeaseHeldError, LeaseLostError, SparkJobError
-from spark.lake.s3_folder import S3Folder
+from spark.lake.object_folder import ObjectFolder
 
 SPARK, TASK = "spark", "task"
 FOLDER = "_cdc_writer"
@@ -48,7 +48,7 @@ class _Claim(NamedTuple):
 class TableLease:
     """The lease of one table, taken by this process; `kind` is `spark` or `task`."""
 
-    def __init__(self, folder: S3Folder, kind: str, number: int) -> None:
+    def __init__(self, folder: ObjectFolder, kind: str, number: int) -> None:
         self.folder, self.kind, self.number = folder, kind, number
         self.token = uuid.uuid4().hex
         self._turn, self._ended = threading.Lock(), threading.Event()
@@ -134,7 +134,7 @@ def take(path: str, kind: str, *, seconds: float) -> TableLease:
     Raises:
         LeaseHeldError: it is held for longer than `seconds`.
     """
-    folder, until = S3Folder(path), time.monotonic() + seconds
+    folder, until = ObjectFolder(path), time.monotonic() + seconds
     while True:
         newest = _newest(folder)
         if not newest.holder or newest.seconds > TWO_MINUTES:
@@ -179,7 +179,7 @@ def _give_back(lease: TableLease) -> None:
     lease.folder.map(lambda name: lease.folder.delete(f"{FOLDER}/{name}"), [n for n in names if n < _name(lease.number)])
 
 
-def _newest(folder: S3Folder) -> _Claim:
+def _newest(folder: ObjectFolder) -> _Claim:
     while True:
         names = folder.names(FOLDER)
         if not names:
@@ -193,7 +193,7 @@ def _newest(folder: S3Folder) -> _Claim:
         return _Claim(int(names[-1].partition(".")[0]), told["token"], told["holder"], found.seconds)
 
 
-def _put(folder: S3Folder, number: int, token: str, holder: str) -> bool:
+def _put(folder: ObjectFolder, number: int, token: str, holder: str) -> bool:
     """Whether it is ours: where the answer to the write was lost, what is there tells."""
     name = f"{FOLDER}/{_name(number)}"
     content = json.dumps({"token": token, "holder": holder}).encode()

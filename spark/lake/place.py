@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from spark.errors import LakePlaceError
 
-STORES = {"s3a": "s3"}
+STORES = {"s3a": "s3", "gs": "gcs"}
 """Schemes of object stores that a lake can lie in, as Spark writes them, each with the kind of its store."""
-_MEANT = {"s3": "s3a://", "s3n": "s3a://"}
+_MEANT = {"s3": "s3a://", "s3n": "s3a://", "gcs": "gs://"}
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,11 @@ class StorePlace:
     scheme: str
     bucket: str
     prefix: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of its store, `s3` or `gcs`."""
+        return STORES[self.scheme]
 
     @property
     def key(self) -> str:

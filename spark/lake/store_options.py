@@ -1,19 +1,36 @@
-"""How a lake's object store is reached, from the environment alone: for delta-rs, boto3, PyArrow, and Spark.
+"""How a lake's object store is reached, from the environment alone: for delta-rs, the stores' own clients, PyArrow, and Spark.
 
-Addresses and keys are variables of the process, as AWS's own tools take them. They stand in no spec, topic, log or metadata:
-each process that reads or writes has them, executors included.
+Addresses and keys are variables of the process, as AWS's and Google's own tools take them. They stand in no spec, topic, log or
+metadata: each process that reads or writes has them, executors included.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from spark.lake.place import is_object, store_place
 
+AWS_VARIABLES = (
+    *("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+)
+GOOGLE_VARIABLES = ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")
+"""What a client of such a store is made by."""
 DEFAULT_REGION = "us-east-1"
+GOOGLE = "https://storage.googleapis.com"
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+
+
+class GcsAccess(NamedTuple):
+    """A client of a GCS; a session of requests with its login, for what the client does not tell; and the address of both."""
+
+    client: Any
+    session: Any
+    url: str
 
 
 def endpoint_of(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -26,10 +43,22 @@ def region_of(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
 
 
+def gcs_url(environment: Mapping[str, str] = os.environ) -> str:
+    """The address of the GCS, without a slash at its end."""
+    return (environment.get("STORAGE_EMULATOR_HOST") or GOOGLE).rstrip("/")
+
+
+def asks_for_login(url: str) -> bool:
+    """Whether that GCS does: an emulator, which is reached by plain http, does not."""
+    return not url.startswith("http://")
+
+
 def delta_options(path: str, environment: Mapping[str, str] = os.environ) -> dict[str, str] | None:
     """What delta-rs needs besides the keys, which it takes from the environment itself; None for a local disk."""
     if not is_object(path):
         return None
+    if store_place(path).kind == "gcs":
+        return _delta_gcs(gcs_url(environment))
     options = {"AWS_REGION": region_of(environment), "aws_conditional_put": "etag"}
     if endpoint := endpoint_of(environment):
         options |= {"AWS_ENDPOINT_URL": endpoint}
@@ -41,6 +70,8 @@ def spark_conf(path: str, environment: Mapping[str, str] = os.environ) -> dict[s
     """Settings of a Spark server for a lake at the path: its driver and executors take the keys from their environment."""
     if not is_object(path):
         return {}
+    if store_place(path).kind == "gcs":
+        return _spark_gcs(gcs_url(environment))
     conf = {"spark.hadoop.fs.s3a.endpoint.region": region_of(environment)}
     if endpoint := endpoint_of(environment):
         conf |= {
@@ -54,7 +85,7 @@ def spark_conf(path: str, environment: Mapping[str, str] = os.environ) -> dict[s
 def spark_variables(path: str) -> dict[str, str]:
     """Variables of Spark's processes for a lake at the path. S3A 3.4.1 is older than the checksums that AWS's client now adds
     to each request by default, and stores that are not AWS's refuse some of them."""
-    if not is_object(path):
+    if not is_object(path) or store_place(path).kind != "s3":
         return {}
     return {"AWS_REQUEST_CHECKSUM_CALCULATION": "when_required", "AWS_RESPONSE_CHECKSUM_VALIDATION": "when_required"}
 
@@ -78,6 +109,27 @@ def s3_client(environment: Mapping[str, str] = os.environ) -> Any:
     )
 
 
+def gcs_access(url: str = "") -> GcsAccess:
+    """The lake's GCS, or the one at `url`. Credentials come by Google's own chain; the project counts for new buckets alone.
+
+    Raises:
+        google.auth.exceptions.GoogleAuthError: there are none.
+    """
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.transport.requests import AuthorizedSession
+    from google.cloud import storage
+
+    url = url.rstrip("/") or gcs_url()
+    credentials: Any = AnonymousCredentials()
+    project = "cdc"
+    if asks_for_login(url):
+        credentials, found = google.auth.default(scopes=[_SCOPE])
+        project = found or project
+    client = storage.Client(project=project, credentials=credentials, client_options={"api_endpoint": url})
+    return GcsAccess(client, AuthorizedSession(credentials), url)
+
+
 def arrow_filesystem(path: str, environment: Mapping[str, str] = os.environ) -> Any:
     """PyArrow's own file system, whose root is the folder at the path.
 
@@ -88,9 +140,45 @@ def arrow_filesystem(path: str, environment: Mapping[str, str] = os.environ) -> 
 
     if not is_object(path):
         return fs.SubTreeFileSystem(path, fs.LocalFileSystem())
+    place = store_place(path)
+    store = _arrow_gcs(gcs_url(environment)) if place.kind == "gcs" else _arrow_s3(environment)
+    return fs.SubTreeFileSystem(place.key, store)
+
+
+def _arrow_s3(environment: Mapping[str, str]) -> Any:
+    import pyarrow.fs as fs
+
     options: dict[str, Any] = {"region": region_of(environment)}
     if endpoint := endpoint_of(environment):
         scheme, _, address = endpoint.partition("://")
         options |= {"scheme": scheme, "endpoint_override": address.rstrip("/")}
-    store = fs.S3FileSystem(connect_timeout=CONNECT_SECONDS, request_timeout=ANSWER_SECONDS, **options)
-    return fs.SubTreeFileSystem(store_place(path).key, store)
+    return fs.S3FileSystem(connect_timeout=CONNECT_SECONDS, request_timeout=ANSWER_SECONDS, **options)
+
+
+def _arrow_gcs(url: str) -> Any:
+    import pyarrow.fs as fs
+
+    scheme, _, address = url.partition("://")
+    return fs.GcsFileSystem(
+        anonymous=not asks_for_login(url),
+        scheme=scheme,
+        endpoint_override=address,
+        retry_time_limit=timedelta(seconds=ANSWER_SECONDS),
+    )
+
+
+def _delta_gcs(url: str) -> dict[str, str]:
+    """It reads there, and nothing else: its puts go by the XML interface, whose conditions the embedded endpoint ignores."""
+    if asks_for_login(url):
+        return {"google_base_url": url} if url != GOOGLE else {}
+    return {"google_base_url": url, "google_skip_signature": "true", "allow_http": "true"}
+
+
+def _spark_gcs(url: str) -> dict[str, str]:
+    return {
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+        "spark.hadoop.fs.gs.storage.root.url": f"{url}/",
+        "spark.hadoop.fs.gs.auth.type": "APPLICATION_DEFAULT" if asks_for_login(url) else "UNAUTHENTICATED",
+        "spark.delta.logStore.gs.impl": "io.delta.storage.GCSLogStore",
+    }

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark.delta.checkpoints import checkpoint
 from spark.delta.data_files import AddFile, read_rows, remove_action, rows_there, write_file
 from spark.delta.deletion_vectors import read_masks, write_vectors
-from spark.delta.delta_rs import Counts, checkpoint, find_version
+from spark.delta.delta_rs import Counts, find_version
 from spark.delta.live_files import LiveTable, read_live_table
 from spark.delta.put_commit import commit_info, put_commit
 from spark.errors import LeftToSparkError
@@ -76,7 +77,7 @@ def merge_changes(
     actions = [*(upgrade(live) if changes.vectors else ()), *_actions(spec, live, masks, matches, told)]
     metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
     put_commit(spec.path, live.version + 1, [commit_info("MERGE", metadata, metrics), *actions])
-    checkpoint(table, live.version + 1)
+    checkpoint(table, spec.path, live.version + 1)
     return find_version(spec.path, operation_id), counts
 
 

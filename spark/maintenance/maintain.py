@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from spark.delta.checkpoints import make_checkpoint
 from spark.delta.delta_rs import open_delta
 from spark.delta.live_files import LiveTable, catch_up, read_live_table
 from spark.delta.put_commit import put_commit
@@ -176,7 +177,7 @@ def _make_checkpoint(path: str) -> bool:
         return False
     with rewriting.turn(path):
         try:
-            open_delta(path).create_checkpoint()
+            make_checkpoint(open_delta(path), path)
         except DeltaError as error:
             raise LeftToSparkError(f"Spark makes it: {str(error)[:200]}") from error
     return True

@@ -12,9 +12,10 @@ import pyarrow as pa
 from spark.bronze import job as bronze_job
 from spark.bronze.overlap import APP
 from spark.delta.bronze_columns import NAMES
+from spark.delta.checkpoints import checkpoint
 from spark.delta.commits import Committed, bronze_metadata
 from spark.delta.data_files import AddFile
-from spark.delta.delta_rs import attempt, checkpoint, commit_settings, find_version, open_delta
+from spark.delta.delta_rs import attempt, commit_settings, find_version, open_delta
 from spark.delta.first_commit import create_table_of_files
 from spark.delta.put_commit import commit_info, put_commit
 from spark.delta.topic_commits import TopicCommit
@@ -54,7 +55,7 @@ def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile
         _commit_by_delta_rs(table, spec, committed, files, metadata)
     else:
         put_commit(spec.path, committed.version + 1, _actions(committed, files, metadata))
-        checkpoint(table, committed.version + 1)
+        checkpoint(table, spec.path, committed.version + 1)
     return find_version(spec.path, spec.operation_id)
 
 

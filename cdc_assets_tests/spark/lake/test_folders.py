@@ -1,4 +1,4 @@
-"""A table's folder on a disk and in the stack's S3 endpoint: the same names, the same answers, one winner for each name."""
+"""A table's folder on a disk and in the stack's endpoints: the same names, the same answers, one winner for each name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark.errors import LakePlaceError, LakeStoreError
+from spark.lake import gcs_bucket
 from spark.lake.folder import open_folder
 from spark.lake.place import StorePlace, is_local, is_object, store_place
 
@@ -19,10 +20,11 @@ def test_what_is_written_is_there(lake_root: str) -> None:
     with pytest.raises(FileNotFoundError):
         folder.read("a.txt")
     folder.put("a.txt", "ü\nzwei".encode())
-    folder.put("a.txt", "ü\ndrei".encode())
-    assert folder.read("a.txt").decode() == "ü\ndrei"
-    assert [line.strip() for line in folder.lines("a.txt")] == ["ü", "drei"]
-    assert folder.size("a.txt") == len("ü\ndrei".encode())
+    # As JSON has a text: these end no line.
+    folder.put("a.txt", "ü\ndr\u2028e\x85i\n".encode())
+    assert folder.read("a.txt").decode() == "ü\ndr\u2028e\x85i\n"
+    assert list(folder.lines("a.txt")) == ["ü\n", "dr\u2028e\x85i\n"]
+    assert folder.size("a.txt") == len("ü\ndr\u2028e\x85i\n".encode())
     folder.delete("a.txt")
     folder.delete("a.txt")
     with pytest.raises(FileNotFoundError):
@@ -56,12 +58,12 @@ def test_files_are_told_with_bytes_and_times(lake_root: str) -> None:
     assert {(file.name, file.size) for file in folder.tree()} == {("a.bin", 5), ("p=1/b.bin", 9), ("p=1/q=2/c.bin", 13)}
     [commit] = folder.facts("_delta_log")
     assert (commit.name, commit.size) == ("0.json", len("_delta_log/0.json"))
-    # S3 tells whole seconds.
+    # Stores tell whole seconds.
     assert before - 1.0 <= commit.at <= folder.now() + 1.0
 
 
-def test_more_names_than_a_store_lists_at_a_time(s3_lake: str) -> None:
-    folder = open_folder(f"{s3_lake}/t")
+def test_more_names_than_a_store_lists_at_a_time(object_lake: str) -> None:
+    folder = open_folder(f"{object_lake}/t")
     wanted = [f"{number:05}" for number in range(1_050)]
     folder.map(lambda name: folder.put(f"log/{name}", b""), wanted)
     assert folder.names("log") == wanted
@@ -95,12 +97,40 @@ def test_a_store_that_refuses_is_no_empty_folder(s3_lake: str, monkeypatch: pyte
             ask()
 
 
+@pytest.mark.service
+@pytest.mark.parametrize("kind", ["s3", "gcs"])
+def test_a_bucket_that_is_not_there_is_no_empty_folder(request: pytest.FixtureRequest, kind: str) -> None:
+    folder = open_folder(str(request.getfixturevalue(f"{kind}_lake")).replace("cdc-backup", "no-such-bucket"))
+    for ask in (lambda: folder.names("log"), folder.now, lambda: folder.has_files("a"), lambda: folder.put_if_absent("a", b"")):
+        with pytest.raises(LakeStoreError, match="no-such-bucket"):
+            ask()
+
+
+def test_without_a_login_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file.json")
+    folder = open_folder("gs://cdc-no-such-bucket/lake")
+    for ask in (lambda: folder.names("log"), lambda: folder.read("a"), lambda: folder.put_if_absent("a", b"")):
+        with pytest.raises(LakeStoreError, match=r"no/such/file.json was not found.*GOOGLE_APPLICATION_CREDENTIALS"):
+            ask()
+
+
+def test_a_store_that_nobody_answers_for(gcs_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gcs_bucket, "_REPEAT_SECONDS", 1.0)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    folder = open_folder(f"{gcs_lake}/t")
+    for ask in (lambda: folder.names("log"), lambda: folder.read("a"), lambda: folder.put_if_absent("a", b""), folder.now):
+        with pytest.raises(LakeStoreError, match="gs://cdc-backup/.*"):
+            ask()
+
+
 @pytest.mark.parametrize(
     ("path", "found"),
     [
         ("s3a://lake", StorePlace("s3a", "lake", "")),
         ("s3a://lake/a/b", StorePlace("s3a", "lake", "a/b")),
         ("s3a://lake/a/b/", StorePlace("s3a", "lake", "a/b")),
+        ("gs://lake/a", StorePlace("gs", "lake", "a")),
     ],
 )
 def test_a_place_in_a_store(path: str, found: StorePlace) -> None:
@@ -113,12 +143,13 @@ def test_a_place_in_a_store(path: str, found: StorePlace) -> None:
     ("path", "said"),
     [
         ("s3://lake/a", r"write s3a://lake/a"),
-        ("gs://lake/a", r"no lake can lie at gs://lake/a: it is a folder, or begins with s3a://"),
-        ("abfss://c@account.dfs.core.windows.net/a", "no lake can lie at abfss"),
+        ("gcs://lake/a", r"write gs://lake/a"),
+        ("abfss://c@a.dfs.core.windows.net/a", r"no lake can lie at abfss://.*: it is a folder, or begins with s3a://, gs://"),
         ("s3a:///a", "names no bucket and prefix"),
         ("s3a://lake/a//b", "names no bucket and prefix"),
         ("s3a://lake/../b", "names no bucket and prefix"),
         ("s3a://key:secret@lake/b", "names no bucket and prefix"),
+        ("gs://", "names no bucket and prefix"),
     ],
 )
 def test_what_is_no_place_for_a_lake(path: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Commits into the stack's S3 endpoint: of two writers none loses one, and a lost answer counts once."""
+"""Commits into the stack's S3 and GCS endpoints: of two writers none loses one, and a lost answer counts once."""
 
 from __future__ import annotations
 
@@ -12,30 +12,39 @@ import pytest
 
 from cdc_assets_tests.support.lake.deaf_proxy import DeafProxy, deaf_proxy
 from cdc_assets_tests.support.lake.large_table import LargeTable
-from spark.delta import delta_rs, put_commit
+from spark.delta import checkpoints, put_commit
 from spark.delta.delta_rs import open_delta
 from spark.delta.local_log import newest_commits
 from spark.errors import CommitUncertainError, LeftToSparkError
-from spark.lake import s3_folder
+from spark.lake import bucket, gcs_bucket, s3_bucket
 from spark.lake.folder import open_folder
-from spark.lake.store_options import s3_client
+from spark.lake.store_options import gcs_access, s3_client
 from spark.large_tables import vector_merge
 
 
 @pytest.fixture
-def proxy(s3_lake: str, s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[DeafProxy]:
+def proxy(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeafProxy]:
     """Only what commits goes by it: PyArrow and delta-rs reach the store as ever."""
-    with deaf_proxy(s3_variables["AWS_ENDPOINT_URL_S3"]) as found:
-        monkeypatch.setattr(s3_folder, "_CLIENTS", {})
-        monkeypatch.setattr(s3_folder, "s3_client", lambda: s3_client({**os.environ, "AWS_ENDPOINT_URL_S3": found.url}))
+    is_s3 = object_lake.startswith("s3a://")
+    with deaf_proxy(os.environ["AWS_ENDPOINT_URL_S3" if is_s3 else "STORAGE_EMULATOR_HOST"]) as found:
+        monkeypatch.setattr(bucket, "_CLIENTS", {})
+        if is_s3:
+            monkeypatch.setattr(s3_bucket, "s3_client", lambda: s3_client({**os.environ, "AWS_ENDPOINT_URL_S3": found.url}))
+        else:
+            monkeypatch.setattr(gcs_bucket, "gcs_access", lambda: gcs_access(found.url))
         yield found
 
 
+def is_write(method: str, path: str, body: bytes, name: str) -> bool:
+    """Whether a request writes that object: S3's name it by their path, GCS's in what they send."""
+    return (method == "PUT" and path.endswith(f"/{name}")) or (method == "POST" and f'{name}"'.encode() in body)
+
+
 @pytest.mark.parametrize("vectors", [True, False])
-def test_the_table_holds_what_the_changes_say(s3_lake: str, monkeypatch: pytest.MonkeyPatch, *, vectors: bool) -> None:
+def test_the_table_holds_what_the_changes_say(object_lake: str, monkeypatch: pytest.MonkeyPatch, *, vectors: bool) -> None:
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(delta_rs, "_CHECKPOINT_EVERY", 4)
-    table = LargeTable(s3_lake, 3, vectors=vectors)
+    monkeypatch.setattr(checkpoints, "_EVERY", 4)
+    table = LargeTable(object_lake, 3, vectors=vectors)
     for number in range(9):
         table.change(late=number % 3 == 2)
         table.check()
@@ -44,10 +53,10 @@ def test_the_table_holds_what_the_changes_say(s3_lake: str, monkeypatch: pytest.
     assert any("deletion_vector" in each.path for each in names) is vectors
 
 
-def test_two_writers_lose_nothing(s3_lake: str) -> None:
+def test_two_writers_lose_nothing(object_lake: str) -> None:
     """Each process commits to the newest version that it sees, without a lease, until all of its commits are in the log."""
     each = 25
-    table = LargeTable(s3_lake, 1, keys=("a",))
+    table = LargeTable(object_lake, 1, keys=("a",))
     spawn = multiprocessing.get_context("spawn")
     writers = [spawn.Process(target=_commit_many, args=(table.spec.path, name, each)) for name in ("one", "two", "three")]
     for writer in writers:
@@ -74,13 +83,13 @@ def _commit_many(path: str, name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3, 7])
-def test_a_commit_whose_answer_is_lost_counts_once(s3_lake: str, proxy: DeafProxy, times: int) -> None:
+def test_a_commit_whose_answer_is_lost_counts_once(object_lake: str, proxy: DeafProxy, times: int) -> None:
     """The client repeats it (five times at most), and is told 412 by its own commit; or we repeat it."""
-    table = LargeTable(s3_lake, 2, keys=("a",))
+    table = LargeTable(object_lake, 2, keys=("a",))
     left = [times]
 
-    def drops(method: str, path: str) -> bool:
-        if method != "PUT" or not path.endswith(f"/_delta_log/{1:020}.json") or not left[0]:
+    def drops(method: str, path: str, body: bytes) -> bool:
+        if not left[0] or not is_write(method, path, body, f"_delta_log/{1:020}.json"):
             return False
         left[0] -= 1
         return True
@@ -96,20 +105,21 @@ def test_a_commit_whose_answer_is_lost_counts_once(s3_lake: str, proxy: DeafProx
     table.check()
 
 
-def test_a_store_that_is_not_heard_is_no_refusal(s3_lake: str, proxy: DeafProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_not_heard_is_no_refusal(object_lake: str, proxy: DeafProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says whether the commit is there: it is not said to be made, nor not to be."""
     monkeypatch.setattr(put_commit, "_TRIES", 1)
-    proxy.drops = lambda _method, path: "_delta_log" in path
+    monkeypatch.setattr(gcs_bucket, "_REPEAT_SECONDS", 3.0)
+    proxy.drops = lambda _method, path, body: b"_delta_log" in path.encode() + body
     with pytest.raises(CommitUncertainError, match="nobody says whether _delta_log/0"):
-        put_commit.put_commit(f"{s3_lake}/t", 0, [{"commitInfo": {"userMetadata": "x"}}])
+        put_commit.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "x"}}])
     proxy.drops = lambda *_: False
-    assert len(open_folder(f"{s3_lake}/t").names("_delta_log")) == 1
+    assert len(open_folder(f"{object_lake}/t").names("_delta_log")) == 1
 
 
-def test_somebody_elses_commit_is_not_ours(s3_lake: str) -> None:
-    put_commit.put_commit(f"{s3_lake}/t", 0, [{"commitInfo": {"userMetadata": "one"}}])
+def test_somebody_elses_commit_is_not_ours(object_lake: str) -> None:
+    put_commit.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "one"}}])
     with pytest.raises(LeftToSparkError, match="somebody else has committed version 0"):
-        put_commit.put_commit(f"{s3_lake}/t", 0, [{"commitInfo": {"userMetadata": "two"}}])
+        put_commit.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "two"}}])
 
 
 def _all_files() -> object:

@@ -26,8 +26,8 @@ with hold(sys.argv[1], sys.argv[2], seconds=0):
 """
 
 
-def test_one_writes_at_a_time(s3_lake: str) -> None:
-    path, inside, most = f"{s3_lake}/t", 0, 0
+def test_one_writes_at_a_time(object_lake: str) -> None:
+    path, inside, most = f"{object_lake}/t", 0, 0
     turn = threading.Lock()
 
     def write(number: int) -> None:
@@ -50,8 +50,8 @@ def test_one_writes_at_a_time(s3_lake: str) -> None:
     assert int(last.partition(".")[0]) >= 16
 
 
-def test_who_comes_second_is_told_who_writes(s3_lake: str) -> None:
-    path = f"{s3_lake}/t"
+def test_who_comes_second_is_told_who_writes(object_lake: str) -> None:
+    path = f"{object_lake}/t"
     with hold(path, SPARK, seconds=0):
         with pytest.raises(LeaseHeldError, match=r"is being written by spark \("):
             take(path, SPARK, seconds=0.3)
@@ -62,8 +62,8 @@ def test_who_comes_second_is_told_who_writes(s3_lake: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [SPARK, TASK])
-def test_what_a_killed_writer_leaves_ends_by_itself(s3_lake: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = f"{s3_lake}/t"
+def test_what_a_killed_writer_leaves_ends_by_itself(object_lake: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{object_lake}/t"
     killed = subprocess.run([sys.executable, "-c", KILLED, path, kind], capture_output=True, text=True, check=False, timeout=60)
     assert (killed.stdout, killed.returncode) == ("held\n", -9)
     with pytest.raises(LeaseHeldError):
@@ -73,16 +73,16 @@ def test_what_a_killed_writer_leaves_ends_by_itself(s3_lake: str, kind: str, mon
         pass
 
 
-def test_it_is_renewed_for_as_long_as_it_is_held(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_renewed_for_as_long_as_it_is_held(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_lease, "RENEW_SECONDS", 0.2)
     monkeypatch.setattr(object_lease, "TWO_MINUTES", 2.0)
-    path = f"{s3_lake}/t"
+    path = f"{object_lake}/t"
     with hold(path, SPARK, seconds=0), pytest.raises(LeaseHeldError):
         take(path, TASK, seconds=4)
 
 
-def test_a_writer_that_slept_too_long_commits_nothing(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = f"{s3_lake}/t"
+def test_a_writer_that_slept_too_long_commits_nothing(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{object_lake}/t"
     monkeypatch.setattr(object_lease, "TWO_MINUTES", 1.0)
     with hold(path, TASK, seconds=0):
         time.sleep(2.5)
@@ -93,8 +93,8 @@ def test_a_writer_that_slept_too_long_commits_nothing(s3_lake: str, monkeypatch:
     other.refuse_lost()
 
 
-def test_spark_says_that_it_was_overtaken(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = f"{s3_lake}/t"
+def test_spark_says_that_it_was_overtaken(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{object_lake}/t"
     monkeypatch.setattr(object_lease, "TWO_MINUTES", 1.0)
     with pytest.raises(LeaseLostError, match="cdc reconcile"), hold(path, SPARK, seconds=0):
         _sleep_and_be_overtaken(path)
@@ -105,12 +105,12 @@ def _sleep_and_be_overtaken(path: str) -> None:
     take(path, TASK, seconds=10)
 
 
-def test_an_old_look_at_the_row_takes_nothing(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_look_at_the_row_takes_nothing(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between a look and a put others took it and gave it back, and its old objects are gone."""
-    path = f"{s3_lake}/t"
+    path = f"{object_lake}/t"
     with hold(path, TASK, seconds=0):
         pass
-    looks = [object_lease._newest(open_folder(path))]  # type: ignore[arg-type] # it is S3's
+    looks = [object_lease._newest(open_folder(path))]  # type: ignore[arg-type] # it is a bucket's
     for _ in range(3):
         with hold(path, TASK, seconds=0):
             pass
@@ -129,9 +129,9 @@ def test_an_old_look_at_the_row_takes_nothing(s3_lake: str, monkeypatch: pytest.
     ],
 )
 def test_an_error_leaves_the_claim_where_a_write_may_still_come(
-    s3_lake: str, kind: str, error: Exception, *, is_given_back: bool
+    object_lake: str, kind: str, error: Exception, *, is_given_back: bool
 ) -> None:
-    path = f"{s3_lake}/t"
+    path = f"{object_lake}/t"
     with pytest.raises(type(error)), hold(path, kind, seconds=0):
         raise error
     if is_given_back:

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets_tests.support.lake.large_table import LargeTable, Row
-from spark.delta import delta_rs
+from spark.delta import checkpoints
 from spark.delta.live_files import read_live_table
 from spark.errors import LeftToSparkError
 from spark.large_tables import vector_merge
@@ -20,7 +20,7 @@ from spark.large_tables import vector_merge
 def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     # No file is small, some are, or all are; and checkpoints come often.
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])
-    monkeypatch.setattr(delta_rs, "_CHECKPOINT_EVERY", 7)
+    monkeypatch.setattr(checkpoints, "_EVERY", 7)
     table = LargeTable(str(tmp_path), seed)
     for number in range(15):
         table.change(late=number % 3 == 2)

@@ -13,11 +13,11 @@ _OF_CONNECTION = frozenset({"connection", "transfer-encoding", "content-length"}
 
 
 class DeafProxy:
-    """Passes all on to the store at `behind`; answers that `drops` chooses by method and path are not passed back."""
+    """Passes all on to the store at `behind`; answers that `drops` chooses by method, path and body are not passed back."""
 
     def __init__(self, behind: str) -> None:
         self.behind, self.url = urlsplit(behind).netloc, ""
-        self.drops: Callable[[str, str], bool] = lambda *_: False
+        self.drops: Callable[[str, str, bytes], bool] = lambda *_: False
         self.dropped: list[str] = []
 
     def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -43,7 +43,7 @@ def deaf_proxy(behind: str) -> Iterator[DeafProxy]:
                 del self.headers["Expect"]
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, headers, content = proxy.pass_on(self.command, self.path, dict(self.headers.items()), body)
-            if proxy.drops(self.command, self.path):
+            if proxy.drops(self.command, self.path, body):
                 proxy.dropped.append(self.path)
                 self.close_connection = True
                 return

@@ -1,4 +1,4 @@
-"""Maintenance of tables in the stack's S3 endpoint: as on a disk, under the lease that Spark and tasks hold there."""
+"""Maintenance of tables in the stack's S3 and GCS endpoints: as on a disk, under the lease that Spark and tasks hold there."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from spark.maintenance.maintenance_spec import MaintenanceSpec
 
 
 @pytest.fixture
-def table(s3_lake: str, monkeypatch: pytest.MonkeyPatch) -> LargeTable:
+def table(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> LargeTable:
     """With vectors, as Spark makes them; few files are many, few commits a long log."""
     monkeypatch.setattr(rewriting, "MOST_SMALL", 3)
     monkeypatch.setattr(steps, "CHECKPOINT_FROM", 4)
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
-    return LargeTable(s3_lake, 5, keys=("a",))
+    return LargeTable(object_lake, 5, keys=("a",))
 
 
 def spec_of(path: str) -> MaintenanceSpec:
