@@ -117,7 +117,7 @@ def lake() -> str:
     """
     root = check_lake(lookup("CDC_LAKE") or str(home() / "lake"))
     if "://" in root and _GIVEN.get() is None:
-        _export_s3()
+        _export_stores()
     return root
 
 
@@ -226,15 +226,18 @@ def is_of_stack(place: str) -> bool:
 
 def export_stack_environment() -> None:
     """Put what the stack says into this process's environment, where it is not set: for vendor SDKs."""
-    _export_s3()
+    _export_stores()
     for name, value in _stack_environment().items():
         os.environ.setdefault(name, value)
 
 
-def _export_s3() -> None:
-    """The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it."""
+def _export_stores() -> None:
+    """The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it. GCS's asks for none."""
+    known = _stack_environment()
     if "AWS_ENDPOINT_URL_S3" not in os.environ:
-        os.environ.update((name, value) for name, value in _stack_environment().items() if name.startswith("AWS_"))
+        os.environ.update((name, value) for name, value in known.items() if name.startswith("AWS_"))
+    if "STORAGE_EMULATOR_HOST" in known:
+        os.environ.setdefault("STORAGE_EMULATOR_HOST", known["STORAGE_EMULATOR_HOST"])
 
 
 def _stack_environment() -> dict[str, str]:

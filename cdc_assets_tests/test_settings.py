@@ -91,7 +91,7 @@ def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "root", ["gs://bucket/lake", "s3://bucket/lake", "abfss://c@a.dfs.core.windows.net/x", "hdfs://n/x", "s3a://"]
+    "root", ["gcs://bucket/lake", "s3://bucket/lake", "abfss://c@a.dfs.core.windows.net/x", "hdfs://n/x", "s3a://"]
 )
 def test_a_lake_that_would_half_work_is_refused(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_LAKE", root)
@@ -99,8 +99,9 @@ def test_a_lake_that_would_half_work_is_refused(root: str, monkeypatch: pytest.M
         settings.lake()
 
 
-def test_a_lake_in_s3_is_reached_with_the_stacks_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_in_a_store_is_reached_with_the_stacks_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "embedded", "CDC_DAGSTER_URL": "http://d"}
+    environment["STORAGE_EMULATOR_HOST"] = "http://127.0.0.1:2"
     (home / "stack.json").write_text(json.dumps({"environment": environment}))
     for name in environment:
         monkeypatch.setenv(name, "x")  # so that it is put back afterwards
@@ -111,7 +112,10 @@ def test_a_lake_in_s3_is_reached_with_the_stacks_keys(home: Path, monkeypatch: p
     monkeypatch.setenv("CDC_LAKE", "s3a://bucket/lake/")
     assert settings.lake() == "s3a://bucket/lake"
     assert os.environ["AWS_ACCESS_KEY_ID"] == "embedded"
-    # An address of the stack may change: only the store's are pinned.
+    monkeypatch.setenv("CDC_LAKE", "gs://bucket/lake/")
+    assert settings.lake() == "gs://bucket/lake"
+    assert os.environ["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:2"
+    # An address of the stack may change: only the stores' are pinned.
     assert "CDC_DAGSTER_URL" not in os.environ
 
 

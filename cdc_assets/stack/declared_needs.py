@@ -11,7 +11,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.stack.home import Home, read_json
-from spark.lake.place import STORES, store_place
+from spark.lake.place import store_place
 
 _ALWAYS = "debezium-postgres"
 REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_ALERTS", "CDC_VENDOR_DRIVERS", *settings.OF_TRACES)
@@ -42,7 +42,7 @@ def buckets() -> Mapping[str, tuple[str, ...]]:
     root = settings.check_lake(os.environ.get("CDC_LAKE", ""))
     if "://" in root:
         place = store_place(root)
-        found.add((STORES[place.scheme], place.bucket))
+        found.add((place.kind, place.bucket))
     ours = sorted(found)
     return {kind: tuple(bucket for k, bucket in ours if k == kind) for kind, _ in ours}
 
@@ -55,7 +55,7 @@ def lake_root(home: Home) -> str:
 def lake_sets() -> tuple[str, ...]:
     """The sets of jars with which Spark reaches the lake's store; none for a local lake."""
     root = settings.check_lake(os.environ.get("CDC_LAKE", ""))
-    return (f"spark-{STORES[store_place(root).scheme]}",) if "://" in root else ()
+    return (f"spark-{store_place(root).kind}",) if "://" in root else ()
 
 
 def places_to_remember(home: Home) -> dict[str, str]:

@@ -120,8 +120,8 @@ def test_a_table_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
 
 
 def test_a_table_elsewhere_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LakePlaceError, match="gs://lake/bronze/shop"):
-        plan(MaintenanceSpec("gs://lake/bronze/shop"))
+    with pytest.raises(LakePlaceError, match="abfss://lake/bronze/shop"):
+        plan(MaintenanceSpec("abfss://lake/bronze/shop"))
     found = plan(MaintenanceSpec(str(tmp_path)))
     assert what_is_behind(found) == ["the table's log does not begin here"]
 

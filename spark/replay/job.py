@@ -50,7 +50,7 @@ def prepare(session: SparkSession, asked: ReplaySpec) -> Prepared:
         ReplayError: the table cannot be made again from what there is, or rows are chosen and the rules are others.
     """
     if not is_reached(asked.folder):
-        raise ReplayError(f"{asked.folder}: a replay needs a lake whose files are read here: a folder, or s3a://")
+        raise ReplayError(f"{asked.folder}: a replay needs a lake whose files are read here: a folder, s3a:// or gs://")
     versions = {layer: newest_version(spec.path) for layer, spec in asked.live.items()}
     rules = {layer: rules_of_live(session, asked, layer, version) for layer, version in versions.items()}
     changes = tuple(f"{layer}: {change}" for layer, each in rules.items() for change in each.changes)

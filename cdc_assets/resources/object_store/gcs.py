@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cdc_assets.errors import StoreError
 from cdc_assets.registry.backup_store import BackupStore
@@ -16,6 +15,7 @@ from cdc_assets.resources.object_store.errors import (
     PreconditionError,
     StoreAccessError,
 )
+from spark.lake.store_options import gcs_access
 
 Answer = TypeVar("Answer")
 _TYPE = "application/octet-stream"
@@ -26,16 +26,9 @@ class GcsStore(ObjectStore):
 
     def __init__(self, config: BackupStore) -> None:
         super().__init__(config)
-        from google.auth.credentials import AnonymousCredentials
-        from google.cloud import storage
         from google.cloud.storage.retry import DEFAULT_RETRY
 
-        arguments: dict[str, Any] = {}
-        if (config.endpoint or os.environ.get("STORAGE_EMULATOR_HOST", "")).startswith("http://"):
-            arguments = {"project": "cdc", "credentials": AnonymousCredentials()}
-        if config.endpoint:
-            arguments["client_options"] = {"api_endpoint": config.endpoint}
-        self._client = self._call("connect", "", lambda: storage.Client(**arguments))
+        self._client = self._call("connect", "", lambda: gcs_access(config.endpoint or "").client)
         self._bucket = self._client.bucket(config.bucket)
         # The client repeats an upload without a precondition only when told so; ours may be: same key, same bytes.
         self._retry = DEFAULT_RETRY
